@@ -74,12 +74,12 @@ def test_a_job_runs_in_its_image_with_its_own_files_and_its_environment(
         b'#!/bin/sh\necho "$APPTAINER_CONTAINER|$PATH|$SEED|$1|$2"; pwd; echo "$HOME"\n'
         b'touch "$TMPDIR/x" || exit 8; exit 7'
     )
-    given = server.add_sandbox(script, file_name="run.sh")
+    sandbox = server.add_sandbox(script, file_name="run.sh")
     server.add_job(
         "run.sh",
         "'a b' c",
         container=node.image,
-        input_sandboxes=[given],
+        input_sandboxes=[sandbox],
         environment={"SEED": "5"},
         gpus=1,
     )
@@ -154,8 +154,8 @@ def test_a_node_where_two_images_in_a_row_do_not_start_offers_no_containers_for_
 
 
 def test_an_image_that_the_job_brings_is_used(server: ScriptedServer, node: ContainerNode) -> None:
-    given = server.add_sandbox(node.own_image, file_name="own.sif")
-    server.add_job("true", container="own.sif", input_sandboxes=[given])
+    sandbox = server.add_sandbox(node.own_image, file_name="own.sif")
+    server.add_job("true", container="own.sif", input_sandboxes=[sandbox])
     node.start().wait()
     assert finished(server.lease)[0] == 0
     if node.told is not None:
@@ -202,9 +202,9 @@ def test_a_site_says_where_images_are_kept_else_they_go_with_the_job(
 def test_an_image_that_is_unpacked_is_not_among_the_files_of_its_job(
     server: ScriptedServer, node: ContainerNode
 ) -> None:
-    given = server.add_sandbox(node.own_image, file_name="own.sif")
+    sandbox = server.add_sandbox(node.own_image, file_name="own.sif")
     clean = 'ls -A "$TMPDIR"; rm -rf "$TMPDIR"/*; ls /bin/sh'
-    server.add_job("/bin/sh", f"-c {shlex.quote(clean)}", container="own.sif", input_sandboxes=[given])
+    server.add_job("/bin/sh", f"-c {shlex.quote(clean)}", container="own.sif", input_sandboxes=[sandbox])
     agent = node.start()
     assert agent.wait() == 0
     assert finished(server.lease) == (0, None)
@@ -215,8 +215,8 @@ def test_an_image_that_is_unpacked_is_not_among_the_files_of_its_job(
 def test_the_reason_is_what_went_wrong_and_not_the_last_word_of_the_runtime(
     server: ScriptedServer, node: ContainerNode
 ) -> None:
-    given = server.add_sandbox(node.image_without_shell, file_name="bare.sif")
-    server.add_job("true", container="bare.sif", input_sandboxes=[given])
+    sandbox = server.add_sandbox(node.image_without_shell, file_name="bare.sif")
+    server.add_job("true", container="bare.sif", input_sandboxes=[sandbox])
     node.start().wait()
     sentence = "The container could not be started: FATAL: stat /bin/sh: no such file or directory"
     assert finished(server.lease) == (222, sentence)

@@ -24,7 +24,7 @@ def storage(tmp_path: Path) -> Iterator[StorageServer]:
         yield storage
 
 
-def given(lfn: str, url: str, **more: object) -> dict[str, Any]:
+def input_file(lfn: str, url: str, **more: object) -> dict[str, Any]:
     return {"lfn": lfn, "url": url, "storage_element": "SE", "size_bytes": None, "checksum": "", **more}
 
 
@@ -41,8 +41,8 @@ def kept(directory: Path, lfn: str, content: bytes) -> str:
 
 
 def catalog(server: ScriptedServer) -> dict[str, str]:
-    found: dict[str, str] = json.loads(server.lease.files()["input_data.json"])
-    return found
+    catalog: dict[str, str] = json.loads(server.lease.files()["input_data.json"])
+    return catalog
 
 
 # ---- Input -----------------------------------------------------------------------------------------------------------
@@ -53,9 +53,9 @@ def test_files_are_fetched_into_the_directory_and_a_catalog_says_where_they_are(
 ) -> None:
     storage.files["/data/lhcb/b%20c"] = b"over https"
     files = [
-        given("/lhcb/a", kept(tmp_path, "/lhcb/a", b"from disk"), size_bytes=9, checksum=adler32(b"from disk")),
-        given("/lhcb/b c", f"{storage.url}/data/lhcb/b%20c", size_bytes=10, checksum=sha256(b"over https")),
-        given("/lhcb/other/a", kept(tmp_path, "/lhcb/other/a", b"same name")),
+        input_file("/lhcb/a", kept(tmp_path, "/lhcb/a", b"from disk"), size_bytes=9, checksum=adler32(b"from disk")),
+        input_file("/lhcb/b c", f"{storage.url}/data/lhcb/b%20c", size_bytes=10, checksum=sha256(b"over https")),
+        input_file("/lhcb/other/a", kept(tmp_path, "/lhcb/other/a", b"same name")),
     ]
     server.add_job(
         "/bin/sh", "-c 'cat a \"b c\" input_data.2/a; env'", job_data=job_data(*files), output_sandbox=["*.json"]
@@ -79,8 +79,8 @@ def test_files_are_left_in_place_when_the_job_asks_for_it(
     storage.files["/lhcb/b"] = b"over https"
     url = kept(tmp_path, "/lhcb/a", b"from disk")
     files = [
-        given("/lhcb/a", url, checksum=sha256(b"from disk")),
-        given("/lhcb/b", f"{storage.url}/lhcb/b", size_bytes=10),
+        input_file("/lhcb/a", url, checksum=sha256(b"from disk")),
+        input_file("/lhcb/b", f"{storage.url}/lhcb/b", size_bytes=10),
     ]
     server.add_job(
         "/bin/sh", "-c ls", job_data=job_data(*files), input_data_policy="in_place", output_sandbox=["*.json"]
@@ -107,7 +107,7 @@ def sha256(content: bytes) -> str:
 
 @pytest.mark.parametrize("policy", ["download", "in_place"])
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("fields", "reason"),
     [
         ({"size_bytes": 4}, "5 bytes, not 4"),
         ({"size_bytes": 6}, "5 bytes, not 6"),
@@ -120,10 +120,12 @@ def sha256(content: bytes) -> str:
     ],
 )
 def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_the_node_is_looked_at_again(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str, told: dict[str, Any], reason: str
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str, fields: dict[str, Any], reason: str
 ) -> None:
     file = (
-        given("/lhcb/a", kept(tmp_path, "/lhcb/a", b"12345"), **told) if "url" not in told else given("/lhcb/a", **told)
+        input_file("/lhcb/a", kept(tmp_path, "/lhcb/a", b"12345"), **fields)
+        if "url" not in fields
+        else input_file("/lhcb/a", **fields)
     )
     server.add_job("/bin/sh", "-c 'echo never'", job_data=job_data(file), input_data_policy=policy)
 
@@ -141,7 +143,7 @@ def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_th
 
 @pytest.mark.parametrize("policy", ["download", "in_place"])
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"url": "file:///nonexistent/a"},
         {"checksum": "adler32:00000001"},
@@ -150,16 +152,21 @@ def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_th
     ],
 )
 def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
-    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path, policy: str, told: dict[str, Any]
+    server: ScriptedServer,
+    start: StartAgent,
+    storage: StorageServer,
+    tmp_path: Path,
+    policy: str,
+    fields: dict[str, Any],
 ) -> None:
     storage.files["/far/lhcb/a"] = b"12345"
-    near = {"url": kept(tmp_path, "/lhcb/a", b"12345"), "storage_element": "near", **told}
+    near = {"url": kept(tmp_path, "/lhcb/a", b"12345"), "storage_element": "near", **fields}
     far = {"url": f"{storage.url}/far/lhcb/a", "storage_element": "SE", "size_bytes": 5, "checksum": adler32(b"12345")}
     if near["url"].startswith("https:"):
         storage.files["/data/lhcb/a"] = b"12345"
         storage.answers.append(404)
         near["url"] = f"{storage.url}/data/lhcb/a"
-    file = given("/lhcb/a", **near, other_copies=[{**near, "url": "file:///nonexistent/b"}, far])
+    file = input_file("/lhcb/a", **near, other_copies=[{**near, "url": "file:///nonexistent/b"}, far])
     more: dict[str, Any] = {"input_data_policy": policy, "output_sandbox": ["std.out", "*.json"]}
     server.add_job("/bin/sh", "-c 'ls -d input_data*'", job_data=job_data(file), **more)
 
@@ -171,7 +178,7 @@ def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
     assert server.lease.files()["std.out"].split() == ["input_data.json"]
     place = catalog(server)["/lhcb/a"]
     assert place == far["url"] if policy == "in_place" else place.endswith("/a")
-    # The token is for its own storage element, and no other is told it.
+    # The token is for its own storage element, and no other gets it.
     assert storage.seen[-1] == ("HEAD" if policy == "in_place" else "GET", "/far/lhcb/a", TOKEN)
     assert {token for _, path, token in storage.seen if path.startswith("/data")} <= {""}
 
@@ -184,7 +191,7 @@ def test_a_storage_element_that_refuses_or_is_not_trusted_sends_the_job_elsewher
     server: ScriptedServer, start: StartAgent, storage: StorageServer, answer: int | str, trusted: bool, reason: str
 ) -> None:
     storage.answers.append(answer)
-    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a")))
+    server.add_job("/bin/true", job_data=job_data(input_file("/lhcb/a", f"{storage.url}/lhcb/a")))
 
     agent = start(*(["--ca", str(storage.certificate)] if trusted else []))
 
@@ -204,7 +211,7 @@ def test_a_storage_element_in_trouble_is_asked_again_and_its_token_goes_to_nobod
         other.files["/moved"] = b"content"
         storage.answers += [503, f"{other.url}/moved"]
         (elsewhere / "both.pem").write_bytes(storage.certificate.read_bytes() + other.certificate.read_bytes())
-        server.add_job("/bin/cat", "a", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a")))
+        server.add_job("/bin/cat", "a", job_data=job_data(input_file("/lhcb/a", f"{storage.url}/lhcb/a")))
 
         agent = start("--ca", str(elsewhere / "both.pem"))
 
@@ -415,7 +422,7 @@ def test_input_data_for_which_the_node_has_no_room_are_the_nodes_fault(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, content: bytes | None, fault: str | None
 ) -> None:
     url = "file:///nonexistent/a" if content is None else kept(tmp_path, "/lhcb/a", content)
-    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", url)))
+    server.add_job("/bin/true", job_data=job_data(input_file("/lhcb/a", url)))
     limited = ("/bin/sh", "-c", 'ulimit -f 400; exec "$@"', "sh")  # 200 KB: like a disk that is full
 
     agent = start(enter=limited)

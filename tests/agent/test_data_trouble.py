@@ -10,7 +10,7 @@ from pilots.agent.data.storage import Storage
 from pilots.agent.server.http import TooMuchError
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
-from tests.agent.test_data import TOKEN, adler32, given, job_data, storage
+from tests.agent.test_data import TOKEN, adler32, input_file, job_data, storage
 from tests.storage import StorageServer
 
 __all__ = ["storage"]
@@ -28,13 +28,13 @@ def handed_back(server: ScriptedServer) -> str:
 # ---- Transfers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("told", [{}, {"size_bytes": 100}, {"checksum": adler32(b"x" * 100)}])
+@pytest.mark.parametrize("fields", [{}, {"size_bytes": 100}, {"checksum": adler32(b"x" * 100)}])
 def test_a_transfer_that_breaks_off_is_made_again_and_half_a_file_is_never_used(
-    server: ScriptedServer, start: StartAgent, storage: StorageServer, told: dict[str, Any]
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, fields: dict[str, Any]
 ) -> None:
     storage.files["/lhcb/a"] = b"x" * 100
     storage.cuts = [50, 0]
-    server.add_job("/usr/bin/wc", "-c a", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a", **told)))
+    server.add_job("/usr/bin/wc", "-c a", job_data=job_data(input_file("/lhcb/a", f"{storage.url}/lhcb/a", **fields)))
 
     agent = start("--ca", str(storage.certificate))
 
@@ -62,7 +62,7 @@ def test_a_storage_element_that_sends_on_to_nowhere_costs_its_copy_and_not_the_p
     storage.files["/far/lhcb/a"] = b"12345"
     storage.answers.append(location)
     far = {"url": f"{storage.url}/far/lhcb/a", "storage_element": "SE", "size_bytes": 5, "checksum": ""}
-    file = given("/lhcb/a", f"{storage.url}/lhcb/a", other_copies=[far])
+    file = input_file("/lhcb/a", f"{storage.url}/lhcb/a", other_copies=[far])
     server.add_job("/bin/true", job_data=job_data(file), input_data_policy=policy)
 
     agent = start("--ca", str(storage.certificate))
@@ -93,7 +93,7 @@ def test_an_address_that_is_none_hands_the_job_back_and_no_secret_of_it_is_logge
 ) -> None:
     if words == "cannot be sent":
         url = url.replace("127.0.0.1", storage.url.removeprefix("https://"))
-    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", url)), input_data_policy=policy)
+    server.add_job("/bin/true", job_data=job_data(input_file("/lhcb/a", url)), input_data_policy=policy)
 
     agent = start("--ca", str(storage.certificate))
 
@@ -107,7 +107,7 @@ def test_a_credential_that_cannot_be_sent_is_told_to_nobody(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, token: str
 ) -> None:
     storage.files["/lhcb/a"] = b"12345"
-    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a"), token=token))
+    server.add_job("/bin/true", job_data=job_data(input_file("/lhcb/a", f"{storage.url}/lhcb/a"), token=token))
 
     agent = start("--ca", str(storage.certificate))
 

@@ -137,9 +137,9 @@ def test_a_script_without_an_interpreter_line_is_run_by_the_shell(server: Script
 
 
 def test_a_damaged_input_sandbox_is_fetched_again(server: ScriptedServer, start: StartAgent) -> None:
-    given = server.add_sandbox(b"the right content", file_name="data")
-    server.add_job("cat", "data", input_sandboxes=[given])
-    digest = given["sandbox"].removeprefix("sha256:")
+    sandbox = server.add_sandbox(b"the right content", file_name="data")
+    server.add_job("cat", "data", input_sandboxes=[sandbox])
+    digest = sandbox["sandbox"].removeprefix("sha256:")
     server.script(f"{digest}/", (200, b"the wrong content"), (200, b"the right content and more"))
 
     assert start().wait() == 0
@@ -150,9 +150,9 @@ def test_a_damaged_input_sandbox_is_fetched_again(server: ScriptedServer, start:
 def test_a_job_whose_input_arrives_damaged_again_and_again_goes_elsewhere(
     server: ScriptedServer, start: StartAgent
 ) -> None:
-    given = server.add_sandbox(b"the right content", file_name="data")
-    server.add_job("cat", "data", input_sandboxes=[given])
-    server.script(f"{given['sandbox'][7:]}/", *[(200, b"the wrong content")] * 3)
+    sandbox = server.add_sandbox(b"the right content", file_name="data")
+    server.add_job("cat", "data", input_sandboxes=[sandbox])
+    server.script(f"{sandbox['sandbox'][7:]}/", *[(200, b"the wrong content")] * 3)
 
     assert start().wait() == 0
 
@@ -167,8 +167,8 @@ def test_a_job_whose_input_arrives_damaged_again_and_again_goes_elsewhere(
 def test_an_unsafe_archive_fails_the_job_and_leaves_nothing_outside(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
-    given = server.add_sandbox(_archive(**{"../../escaped": "x"}), file_name="x.tar.gz", is_archive=True)
-    server.add_job("true", input_sandboxes=[given])
+    sandbox = server.add_sandbox(_archive(**{"../../escaped": "x"}), file_name="x.tar.gz", is_archive=True)
+    server.add_job("true", input_sandboxes=[sandbox])
 
     agent = start()
 

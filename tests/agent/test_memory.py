@@ -15,8 +15,8 @@ SYSTEM = Path("/etc/ssl/certs/ca-certificates.crt")
 def test_a_pilot_takes_less_than_30_mb(tmp_path: Path, python: str) -> None:
     """As sites run it: the packed file, over TLS, after the benchmark and a job with sandboxes."""
     with ScriptedTLSServer(tmp_path) as server:
-        given = server.add_sandbox(b"#!/bin/sh\nhead -c 3000000 /dev/urandom >out\n", file_name="run.sh")
-        server.add_job("run.sh", input_sandboxes=[given], output_sandbox=["out"])
+        sandbox = server.add_sandbox(b"#!/bin/sh\nhead -c 3000000 /dev/urandom >out\n", file_name="run.sh")
+        server.add_job("run.sh", input_sandboxes=[sandbox], output_sandbox=["out"])
         server.configuration["match_retry_after_s"] = 100
         trusted = tmp_path / "trusted.pem"  # what a system trusts is about a megabyte in memory
         trusted.write_bytes(server.certificate.read_bytes() + (SYSTEM.read_bytes() if SYSTEM.exists() else b""))

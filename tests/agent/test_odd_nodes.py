@@ -232,8 +232,8 @@ def _has_version_6() -> bool:
 @pytest.mark.skipif(not _has_version_6(), reason="there is no IPv6 here")
 def test_a_server_may_be_at_an_address_of_ipv6_and_below_a_path(tmp_path: Path) -> None:
     with ServerOfVersion6() as server:
-        given = server.add_sandbox(b"ran", file_name="input")
-        server.add_job("/bin/cat", "input", input_sandboxes=[given])
+        sandbox = server.add_sandbox(b"ran", file_name="input")
+        server.add_job("/bin/cat", "input", input_sandboxes=[sandbox])
         ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path}")
 
     assert ended.returncode == 0, ended.stderr

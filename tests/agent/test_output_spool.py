@@ -169,16 +169,16 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["input", "output"])
 def test_heartbeats_go_on_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
-    given = server.add_sandbox(b"data", file_name="data")
-    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[given])
+    sandbox = server.add_sandbox(b"data", file_name="data")
+    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[sandbox])
     slow = "wait so many seconds: 1.5"
-    server.script(f"{given['sandbox'][7:]}/" if path == "input" else "/sandboxes/", slow)
+    server.script(f"{sandbox['sandbox'][7:]}/" if path == "input" else "/sandboxes/", slow)
 
     assert start().wait() == 0
 
     moving = next(
         seen for seen in server.seen
-        if seen.path.endswith("/sandboxes/" if path == "output" else f"{given['sandbox'][7:]}/")
+        if seen.path.endswith("/sandboxes/" if path == "output" else f"{sandbox['sandbox'][7:]}/")
     )  # fmt: skip
     during = [seen for seen in server.requests_to("/heartbeat/") if moving.at <= seen.at <= moving.at + 1.5]
     assert len(during) >= 3
@@ -190,9 +190,9 @@ def test_heartbeats_go_on_while_sandboxes_move(server: ScriptedServer, start: St
 
 @pytest.mark.parametrize("path", ["input", "output"])
 def test_an_order_to_kill_is_obeyed_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
-    given = server.add_sandbox(b"data", file_name="data")
-    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[given])
-    name = f"{given['sandbox'][7:]}/" if path == "input" else "/sandboxes/"
+    sandbox = server.add_sandbox(b"data", file_name="data")
+    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[sandbox])
+    name = f"{sandbox['sandbox'][7:]}/" if path == "input" else "/sandboxes/"
     server.script(name, *[503] * 100)
     agent = start()
     server.wait_until(lambda: server.requests_to(name) and server.lease.heartbeats)

@@ -21,8 +21,8 @@ from tests.pace import within
 def test_every_interpreter_of_this_machine_runs_a_whole_job(
     server: ScriptedServer, start: StartAgent, python: str
 ) -> None:
-    given = server.add_sandbox(b"#!/bin/sh\necho ran; sleep 0.5\n", file_name="run.sh")
-    server.add_job("run.sh", input_sandboxes=[given])
+    sandbox = server.add_sandbox(b"#!/bin/sh\necho ran; sleep 0.5\n", file_name="run.sh")
+    server.add_job("run.sh", input_sandboxes=[sandbox])
 
     agent = start(python=python, packed=True)
 
@@ -378,8 +378,8 @@ def test_a_payload_of_the_same_user_cannot_read_the_pilot(
         (directory / "work").mkdir()
         if as_user:
             os.chown(directory / "work", 65534, 65534)
-        given = server.add_sandbox(SPY.encode(), file_name="spy.py")
-        server.add_job(python, "spy.py", input_sandboxes=[given])
+        sandbox = server.add_sandbox(SPY.encode(), file_name="spy.py")
+        server.add_job(python, "spy.py", input_sandboxes=[sandbox])
         options = ["--server", server.url, "--token-file", "-", "--max-idle-s", "0"]
         ended = subprocess.run(
             [*as_user, python, program, *options, "--work-dir", directory / "work"],

@@ -32,9 +32,9 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
 
 
 def test_heartbeats_begin_before_the_payload_does(server: ScriptedServer, start: StartAgent) -> None:
-    given = server.add_sandbox(b"x", file_name="data")
-    server.add_job("true", input_sandboxes=[given])
-    server.script(f"{given['sandbox'][7:]}/", *[503] * 3)
+    sandbox = server.add_sandbox(b"x", file_name="data")
+    server.add_job("true", input_sandboxes=[sandbox])
+    server.script(f"{sandbox['sandbox'][7:]}/", *[503] * 3)
     server.configuration["match_retry_after_s"] = 0.3
 
     assert start().wait() == 0

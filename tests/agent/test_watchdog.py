@@ -299,8 +299,8 @@ def test_a_payload_that_asked_for_no_disk_may_use_some_beside_its_input(
     server: ScriptedServer, start: StartAgent
 ) -> None:
     server.configuration["watchdog"]["unasked_disk_mb"] = 10
-    given = server.add_sandbox(os.urandom(20_000_000), file_name="input")
-    server.add_job("/bin/sh", "-c 'head -c 5000000 input > part; sleep 1'", input_sandboxes=[given])
+    sandbox = server.add_sandbox(os.urandom(20_000_000), file_name="input")
+    server.add_job("/bin/sh", "-c 'head -c 5000000 input > part; sleep 1'", input_sandboxes=[sandbox])
     server.add_job("/bin/sh", "-c 'head -c 20000000 /dev/urandom > big; sleep 1000'")
 
     assert start().wait() == 0
