@@ -94,7 +94,7 @@ def _open_up(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[in
 
 
 def open_up(top: str, *, directories: int, files: int) -> None:
-    """Add these permissions to all files and directories below *top*; the payload, which has ended, may lack them."""
+    """Add these permissions, which the ended payload may have removed, to all files and directories below *top*."""
     for path, status in walk([top]):
         more = directories if stat.S_ISDIR(status.st_mode) else files if stat.S_ISREG(status.st_mode) else 0
         mode = stat.S_IMODE(status.st_mode)
