@@ -116,7 +116,7 @@ def sha256(content: bytes) -> str:
         ({"url": "file:///nonexistent/a"}, "no such file"),
         ({"url": "file:///dev/zero"}, "no such file"),
         ({"url": ""}, "no copy of it is left"),
-        ({"url": "ftp://127.0.0.1/a"}, "no kind of address"),
+        ({"url": "ftp://127.0.0.1/a"}, "addresses of the kind"),
     ],
 )
 def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_the_node_is_looked_at_again(
@@ -185,7 +185,7 @@ def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
 
 @pytest.mark.parametrize(
     ("answer", "trusted", "reason"),
-    [(404, True, "404"), (403, True, "403"), (0, False, "certificate"), ("http://127.0.0.1/x", True, "anybody")],
+    [(404, True, "404"), (403, True, "403"), (0, False, "certificate"), ("http://127.0.0.1/x", True, "unencrypted")],
 )
 def test_a_storage_element_that_refuses_or_is_not_trusted_sends_the_job_elsewhere(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, answer: int | str, trusted: bool, reason: str
@@ -310,7 +310,7 @@ def test_output_is_copied_to_a_directory_whole_or_not_at_all(
     ("script", "patterns", "answer", "reason"),
     [
         ("echo one > one", ["two*"], None, "no file matches two*"),
-        ("ln -s /etc/passwd one", ["one"], None, "no plain file"),
+        ("ln -s /etc/passwd one", ["one"], None, "not a plain file"),
         ("echo one > one", ["one"], 403, "403"),
     ],
 )

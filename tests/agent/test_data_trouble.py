@@ -81,7 +81,7 @@ def test_a_storage_element_that_sends_on_to_nowhere_costs_its_copy_and_not_the_p
         ("https://127.0.0.1:99999/x", "not a URL"),
         ("https://127.0.0.1:abc/x", "not a URL"),
         ("https://[bad/x", "not a URL"),
-        ("https:/x", "no kind of address"),
+        ("https:/x", "addresses of the kind"),
         ("https://127.0.0.1/a b?signature=hush", "cannot be sent"),
         ("file:///nonexistent%00x", "no such file"),
         ("file://user:hush@host/nonexistent?hush", "no such file"),

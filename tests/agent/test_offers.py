@@ -272,5 +272,5 @@ def test_a_wrong_value_is_told_without_the_words_of_the_program(
     with pytest.raises(SystemExit):
         parse(["--server", "http://localhost", "--token-file", "-", option, value])
     said = capsys.readouterr().err
-    assert f"'{value}' is no " in said
+    assert f"'{value}' is not a " in said
     assert "invalid" not in said
