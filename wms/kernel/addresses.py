@@ -1,4 +1,4 @@
-"""Where a request comes from: the peer of its connection, or the client for whom a trusted proxy speaks."""
+"""The address of a request's client: the peer of the connection, or the address that a trusted proxy forwards."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -11,24 +11,24 @@ from django.http import HttpRequest
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-#: In WMS_TRUSTED_PROXIES: whoever connects to the server's Unix socket, which only local programs can.
+#: Entry of WMS_TRUSTED_PROXIES: every peer at the server's Unix socket, which only local programs can open.
 UNIX = "unix"
-#: Providers give a whole network of this size to one customer, who has any address in it.
+#: Prefix length, in bits: providers give one customer a /64 network, so its addresses count as one client.
 IPV6_BLOCK = 64
 
 
 def client_address(request: HttpRequest | Mapping[str, Any]) -> str:
     """Return the address of the client that sent *request*: an IP address as text.
 
-    It is the peer of the connection. Where that is a trusted proxy (WMS_TRUSTED_PROXIES), it is the last address of
-    X-Forwarded-For that is no trusted proxy's: each proxy appends the peer it saw, and what stands before is the
-    client's own word. If the header is missing or cannot be read, it is the peer's again.
+    Without a trusted proxy (WMS_TRUSTED_PROXIES) it is the peer of the connection. Behind one it is the last address of
+    X-Forwarded-For that is not a trusted proxy: each proxy appends its peer, and earlier entries come from the client
+    itself. If the header is missing or unreadable, it is the peer.
 
     Args:
         request: a request of Django or of REST framework, or a WSGI environment.
 
     Returns:
-        "" if the peer has no address, which is so at a Unix socket.
+        "" if the peer has no address (a Unix socket).
     """
     meta = _meta(request)
     peer = _parsed(str(meta.get("REMOTE_ADDR", "")))
@@ -49,13 +49,13 @@ def client_address(request: HttpRequest | Mapping[str, Any]) -> str:
 
 
 def comes_from_proxy(request: HttpRequest | Mapping[str, Any]) -> bool:
-    """Return whether the peer of the connection is a trusted proxy, whose X-Forwarded-… headers are true."""
+    """Return whether the peer of the connection is a trusted proxy, so that its X-Forwarded-… headers are valid."""
     peer = _parsed(str(_meta(request).get("REMOTE_ADDR", "")))
     return _is_trusted(peer, _trusted(tuple(settings.WMS_TRUSTED_PROXIES)))
 
 
 def is_https(environ: Mapping[str, Any]) -> bool:
-    """Return whether the request of this WSGI environment came over HTTPS, as the server or a trusted proxy says."""
+    """Return whether the request came over HTTPS, according to the server or a trusted proxy."""
     if environ.get("wsgi.url_scheme") == "https":
         return True
     scheme = str(environ.get("HTTP_X_FORWARDED_PROTO", "")).split(",", 1)[0].strip()
@@ -63,7 +63,7 @@ def is_https(environ: Mapping[str, Any]) -> bool:
 
 
 def address_block(address: str) -> str:
-    """Return what one client can change its address within: the /64 network of IPv6, of IPv4 the address itself.
+    """Return the unit by which clients are counted: the /64 network of an IPv6 address, the IPv4 address itself.
 
     A text that is no IP address is returned as it is.
     """
@@ -76,7 +76,7 @@ def address_block(address: str) -> str:
 
 
 def not_networks(entries: Iterable[str]) -> list[str]:
-    """Return those of *entries* that WMS_TRUSTED_PROXIES cannot hold."""
+    """Return the entries that are not valid in WMS_TRUSTED_PROXIES."""
     return [entry for entry in entries if entry != UNIX and _network(entry) is None]
 
 

@@ -1,7 +1,7 @@
-"""Bases of every admin class: rights by row, bounded lists, and fields that take what the columns can store.
+"""Base classes of the admin pages: rights by row, bounded lists, and form fields that match the columns.
 
 Django's table of permissions is not used. An operator may do everything; a manager of VOs may do what a class grants
-to managers, and that only with the rows of the VOs that one manages.
+to managers, only with the rows of their VOs.
 """
 
 import json
@@ -34,27 +34,27 @@ M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
 Recorded = Literal["added", "changed", "deleted"]
 EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
-#: So many rows that prevent a deletion are named; the others are counted.
+#: Number of rows preventing a deletion that are named; the rest are counted.
 MOST_PROTECTING = 20
 
 if TYPE_CHECKING:
 
     class GenericModelAdmin(admin.ModelAdmin[M]):
-        """Django's class, as it is typed."""
+        """Django's class, as the type checker sees it."""
 
     class GenericTabularInline(admin.TabularInline[M, Model], Generic[M]):
-        """Django's class, as it is typed."""
+        """Django's class, as the type checker sees it."""
 else:
 
     class GenericModelAdmin(admin.ModelAdmin, Generic[M]):
-        """Django's class, which at run time takes no parameter."""
+        """Django's class, which takes no type parameter at run time."""
 
     class GenericTabularInline(admin.TabularInline, Generic[M]):
-        """Django's class, which at run time takes no parameter."""
+        """Django's class, which takes no type parameter at run time."""
 
 
 class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """Pages of at most MOST rows in all: beyond that nobody turns pages, and counting millions takes seconds."""
+    """Pages of at most MOST rows in all: counting millions of rows takes seconds."""
 
     MOST = 10_000
 
@@ -69,16 +69,16 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it ta
 
 
 class ComposedCharField(forms.CharField):
-    """A text in Unicode's NFC, in which names are stored and compared."""
+    """A text in Unicode's NFC, the form in which names are stored and compared."""
 
     def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Return the text, composed."""
+        """Return the text in NFC."""
         text = super().to_python(value)
         return composed(text) if isinstance(text, str) else text
 
 
 class NameListField(SimpleArrayField):
-    """A list of names with commas; stored sorted, each once and composed, as the configuration file stores it."""
+    """A comma-separated list of names; stored sorted, without duplicates and in NFC, as by the configuration file."""
 
     def clean(self, value: object) -> list[str]:
         """Return the names."""
@@ -86,40 +86,40 @@ class NameListField(SimpleArrayField):
 
 
 class ChoiceListField(forms.MultipleChoiceField):
-    """Some of a few words, ticked; stored sorted."""
+    """A choice of several values; stored sorted."""
 
     widget = forms.CheckboxSelectMultiple
 
     def clean(self, value: object) -> list[str]:
-        """Return the words."""
+        """Return the selected values."""
         return sorted(super().clean(value))
 
 
 class StrictJSONField(forms.JSONField):
-    """A JSON object that PostgreSQL can store: no NaN, no NUL, no name twice; an empty text is an empty object."""
+    """A JSON object that PostgreSQL can store: no NaN, no NUL, no duplicate name; an empty text is an empty object."""
 
     def to_python(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
-        """Return what the text stands for."""
+        """Return the parsed value."""
         if not isinstance(value, str):
             return super().to_python(value)
         if not value.strip():
             return {}
         try:
-            given = load_json(value.encode("utf-8", "surrogatepass"))
+            parsed = load_json(value.encode("utf-8", "surrogatepass"))
         except InvalidJSONError as error:
             raise ValidationError(error.detail.replace("The body", "This")) from error
-        # NB: here, for Django calls no validator of the column for null, [] and "".
-        if not isinstance(given, Mapping):
+        # NB: checked here because Django runs no validator of the column for null, [] and "".
+        if not isinstance(parsed, Mapping):
             raise ValidationError('It is no object: use names with their values, such as {"name": 1}; empty: none.')
         return super().to_python(value)
 
     def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
-        """Return the text to be edited, one name in each line."""
+        """Return the text to edit, one name per line."""
         return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
-    """Return how a column of names is edited."""
+    """Return the form field of an array column."""
     required, label, about = not column.blank, label_of(column), str(column.help_text)
     if column.base_field.choices:
         return ChoiceListField(choices=list(column.base_field.choices), required=required, label=label, help_text=about)
@@ -134,24 +134,24 @@ def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
     )
 
 
-#: Words of column names, as people write them.
+#: Spelling of words of column names in labels.
 _WRITTEN = {"vo": "VO", "ce": "CE", "dn": "DN", "cpu": "CPU", "s": "(s)", "mb": "(MB)", "url": "URL"}
 
 
 def label_of(column: "Field[Any, Any]") -> str:
-    """Return how the field of a column is called on a page: ``cpu_time_s`` is "CPU time (s)"."""
+    """Return the label of a column: ``cpu_time_s`` is "CPU time (s)"."""
     words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).split())
     return words[:1].upper() + words[1:]
 
 
 class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A form that tells people what is wrong where Django would tell the name of a constraint of the database."""
+    """A form that explains a violated constraint, where Django would show the constraint's name."""
 
-    #: {name of the constraint: (field that the sentence stands beside, sentence)}.
+    #: {name of the constraint: (field beside which the sentence is shown, sentence)}.
     constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
     def _update_errors(self, errors: ValidationError) -> None:
-        # NB: Django's own hook for what the model refuses; it has no public one.
+        # NB: Django's hook for errors of model validation; there is no public one.
         names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}  # noqa: SLF001 - Django's API
         by_django: dict[str, list[ValidationError]] = {}
         for place, problems in errors.error_dict.items():
@@ -167,21 +167,21 @@ class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run t
 
 
 def _as_sentence(name: str) -> str:
-    """Return what is wrong; the names of constraints read as sentences of what must hold (STYLE 8)."""
+    """Return an error sentence made from the name of a constraint; constraints are named after their invariants."""
     return f"This must hold: {name.replace('_', ' ')}."
 
 
 # ---- The security log ------------------------------------------------------------------------------------------------
 
-#: What the form of a request changed, between two of Django's hooks.
+#: Changes by the form of a request, kept between two of Django's hooks.
 _changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
 
 
 def changes_of(form: Any, formsets: Iterable[Any], *, named: Callable[[Model], str]) -> dict[str, object]:  # noqa: ANN401 - forms of any model
-    """Return what a form and the tables of its page changed: {field: what}.
+    """Return the changes by a form and the tables of its page: {field: change}.
 
-    That is the new value of a flag or choice, the names added and removed of a list or object ("+a", "-b"), and of
-    anything else that it was "changed": texts and numbers may be secrets, names of options are not.
+    A change is the new value of a flag or choice, the added and removed names of a list or object ("+a", "-b"), and
+    for anything else the word "changed": texts and numbers may be secrets, names of options are not.
     """
     changes = {name: change for name in form.changed_data if (change := _change_of(form, name)) != []}
     for formset in formsets:
@@ -207,62 +207,62 @@ def _change_of(form: Any, name: str) -> object:  # noqa: ANN401 - a form of any 
 
 
 class RowRights:
-    """Who may do what, by row; mixed into the classes of whole pages and of tables within pages.
+    """Rights by row; mixed into the classes of pages and of tables within pages.
 
-    Subclasses say in ``sees_all`` and ``managed_vos`` who asks, and in ``seen`` and ``managed`` which rows belong to a
-    manager of some VOs.
+    Subclasses define the caller's rights in ``sees_all`` and ``managed_vos``, and the rows of a manager of VOs in
+    ``seen`` and ``managed``.
     """
 
-    #: What an operator may do.
+    #: Actions allowed to operators.
     operators_may: ClassVar[frozenset[What]] = EVERYTHING
-    #: What a manager may do with the rows that it manages; "view": with those that it sees.
+    #: Actions allowed to managers, on rows that they manage; "view" on rows that they see.
     managers_may: ClassVar[frozenset[What]] = frozenset()
-    #: Relations of which a manager may choose only what it manages, not all that it sees.
+    #: Relations whose choices, for a manager, are the managed rows rather than all visible ones.
     choose_managed: ClassVar[frozenset[str]] = frozenset()
 
     admin_site: admin.AdminSite
 
     def sees_all(self, request: HttpRequest) -> bool:
-        """Return whether an operator asks."""
+        """Return whether the caller is an operator."""
         raise NotImplementedError
 
     def managed_vos(self, request: HttpRequest) -> frozenset[int]:
-        """Return the VOs that the user manages."""
+        """Return the primary keys of the VOs that the user manages."""
         raise NotImplementedError
 
     def seen(self, vos: frozenset[int]) -> Q:
-        """Return which rows a manager of *vos* sees: by default those that it manages."""
+        """Return the condition of the rows that a manager of *vos* sees: by default those of ``managed``."""
         return self.managed(vos)
 
     def managed(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - for subclasses
-        """Return which rows a manager of *vos* may change and delete."""
+        """Return the condition of the rows that a manager of *vos* may change and delete."""
         return Q(pk__in=[])
 
     def visible(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
-        """Keep the rows that the user sees."""
+        """Return the rows that the user sees."""
         return rows if self.sees_all(request) else rows.filter(self.seen(self.managed_vos(request)))
 
     def short_name(self, row: Model) -> str:
-        """Return what the security log calls a row of a table on the page."""
+        """Return the name of a row of a table on the page, for the security log."""
         return str(row)
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
-        """Write to the security log what the user did with the row.
+        """Write the user's action on the row to the security log.
 
         Args:
             request: of the user.
             row: after the change; before its deletion.
-            what: was done.
-            changes: what a form has changed (``changes_of``).
+            what: the action.
+            changes: by the form (``changes_of``).
         """
         raise NotImplementedError
 
     def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
-        """Keep the rows that the user may change."""
+        """Return the rows that the user may change."""
         return rows if self.sees_all(request) else rows.filter(self.managed(self.managed_vos(request)))
 
     def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
-        """Return whether the user may do *what*: in principle, or to one row."""
+        """Return whether the user may do *what*: on some row, or on this one."""
         if self.sees_all(request):
             return what in self.operators_may
         if what not in self.managers_may or not (vos := self.managed_vos(request)):
@@ -273,7 +273,7 @@ class RowRights:
         return type(row)._default_manager.filter(rule, pk=row.pk).exists()  # noqa: SLF001 - Django's API
 
     def choices_of(self, column: "Field[Any, Any]", request: HttpRequest) -> QuerySet[Model] | None:
-        """Return the rows that a relation may be set to; None: the model has no page of its own."""
+        """Return the rows that a relation may be set to; None: the model has no admin page."""
         remote = column.remote_field.model if column.remote_field else None
         try:
             page = self.admin_site.get_model_admin(remote) if isinstance(remote, type) else None
@@ -290,7 +290,7 @@ class RowRights:
 
 
 class _Fields(RowRights):
-    """Form fields of both kinds of admin class, with choices as the rights say."""
+    """Form fields of both kinds of admin class, with choices limited by the rights."""
 
     def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
         """Return the form field of a column."""
@@ -308,12 +308,12 @@ class _Fields(RowRights):
         return super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]  # of the class beside
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Offer what the user may choose; anything else is refused, whatever is posted."""
+        """Limit the choices to the user's rights; any other posted value is refused."""
         self._limit(db_field, request, kwargs)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Offer what the user may choose; anything else is refused, whatever is posted."""
+        """Limit the choices to the user's rights; any other posted value is refused."""
         self._limit(db_field, request, kwargs)
         return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
 
@@ -324,19 +324,19 @@ class _Fields(RowRights):
 
 
 class SeenRelatedFilter(admin.RelatedFieldListFilter):
-    """A filter by a relation that offers only what the user sees."""
+    """A filter by a relation that lists only the rows that the user sees."""
 
     def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Return (key, name) of the rows."""
+        """Return [(key, name)] of the rows."""
         rows = model_admin.choices_of(field, request)
         limit = {} if rows is None else {"pk__in": rows.values("pk")}
         return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
 
 
 def _names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
-    """Return {name: plural} of the models that have neither a page nor a table on one: the system's own book-keeping.
+    """Return {name: plural} of the models without a page or a table on one: the system's internal records.
 
-    Of a name that another model's page has (as Django's own groups have ours) nothing is known: it is not among them.
+    A name that also belongs to a model with a page is left out (Django's groups share theirs with ours).
     """
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     seen = pages.keys() | {inline.model for page in pages.values() for inline in page.inlines}
@@ -346,24 +346,24 @@ def _names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
 
 
 def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
-    """Return what the models are called whose rows the system writes and people only read."""
+    """Return the names of the models whose rows the system writes and people only read."""
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
     return frozenset(str(model._meta.verbose_name) for model in ledgers)  # noqa: SLF001 - Django's API
 
 
 def _without_kinds(rows: Sequence[Any], kinds: tuple[str, ...]) -> list[Any]:
-    """Return Django's nested lists of what is deleted, without the lines that begin with one of *kinds*."""
+    """Return Django's nested lists of deleted rows, without the lines that begin with one of *kinds*."""
     inner = [_without_kinds(row, kinds) if isinstance(row, list) else row for row in rows]
     return [row for row in inner if row and not (isinstance(row, str) and str(row).startswith(kinds))]
 
 
 def _named(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]:
-    """Return the first of the rows that prevent a deletion; of the system's book-keeping, if nothing else does, counts.
+    """Return the first rows that prevent a deletion; if only internal records do, their counts.
 
     Args:
         protected: one line for each row, the name of its kind first.
-        hidden: as of ``_names_without_a_page``.
+        hidden: from ``_names_without_a_page``.
     """
     plural_of = {capfirst(name): capfirst(plural) for name, plural in hidden.items()}
     kinds = [str(row).partition(": ")[0] for row in protected]
@@ -375,16 +375,16 @@ def _named(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]:
 
 
 class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
-    """Base of every page of rows."""
+    """Base of every page of a model."""
 
     paginator = CappedPaginator
     show_full_result_count = False
     list_per_page = 50
-    #: Names by which others refer to a row, and the rows that it belongs to: set once, when it is added.
+    #: Fields set only at creation: the names by which others refer to the row, and its owners.
     fixed_after_creation: ClassVar[tuple[str, ...]] = ()
-    #: Fields that a manager sees and does not change.
+    #: Fields that a manager sees but may not change.
     for_operators: ClassVar[tuple[str, ...]] = ()
-    #: As of ``ConstraintsInWords``.
+    #: See ``ConstraintsInWords``.
     constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
     def get_form(
@@ -394,15 +394,15 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         change: bool = False,  # noqa: FBT001, FBT002 - Django's own
         **kwargs: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401 - a form of this model
-        """Return the form, which says in words what constraints say."""
+        """Return the form, with sentences for constraints."""
         form = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
-        """Return what a deletion takes along, without rows of which people never see anything.
+        """Return the rows that a deletion removes, without internal records.
 
-        Ledgers go with what they are about: nobody may delete their rows alone, and whoever may delete the rest may
-        delete them with it. Rows that prevent the deletion are named as such, the first of them.
+        Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
+        the deletion are named as such, the first of them.
         """
         rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
         hidden = _names_without_a_page(self.admin_site)
@@ -418,23 +418,23 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         formsets: Any,  # noqa: ANN401 - likewise
         add: bool = False,  # noqa: FBT001, FBT002 - Django's own
     ) -> Any:  # noqa: ANN401 - Django's own
-        """Return Django's description of what the form changed, and remember ours for the security log."""
+        """Return Django's description of the form's changes, and keep ours for the security log."""
         _changes[request] = changes_of(form, formsets or (), named=self.short_name)
         return super().construct_change_message(request, form, formsets, add)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Record what was added, in Django's history and in the security log."""
+        """Record the new row in Django's history and in the security log."""
         self.record(request, obj, "added", _changes.pop(request, {}))
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Record what a form changed; actions of lists call services, which record what they do."""
+        """Record the changes by a form; actions of lists call services, which record them."""
         if changes := _changes.pop(request, {}):
             self.record(request, obj, "changed", changes)
         return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Record what is about to be deleted."""
+        """Record the rows that will be deleted."""
         for row in queryset:
             self.record(request, row, "deleted", {})
         return super().log_deletions(request, queryset)
@@ -444,7 +444,7 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         return self.visible(request, super().get_queryset(request))
 
     def get_readonly_fields(self, request: HttpRequest, obj: M | None = None) -> list[str]:
-        """Return the fields that are shown only."""
+        """Return the read-only fields."""
         names = [str(name) for name in super().get_readonly_fields(request, obj)]
         names += self.fixed_after_creation if obj is not None else ()
         names += () if self.sees_all(request) else self.for_operators
@@ -456,7 +456,7 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show who changed what; whoever sees no rows is refused before one is looked for, as on the other pages.
+        """Show the history; the right to view is checked before the row is looked up, as on the other pages.
 
         Raises:
             PermissionDenied: the user sees no rows of this kind.
@@ -466,14 +466,14 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         return super().history_view(request, object_id, extra_context)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
-        """Allow the query string to ask only for what the filters ask: else it could try out secret columns."""
+        """Allow only lookups of the page's own filters: others could probe secret columns."""
         if request is None:
             return False
         filters: Iterable[Any] = self.get_list_filter(request)
         names = {item if isinstance(item, str) else item[0] for item in filters if isinstance(item, str | tuple)}
-        known = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
-        known |= {item.parameter_name for item in filters if hasattr(item, "parameter_name")}
-        return lookup.partition("__")[0] in known and super().lookup_allowed(lookup, value, request)
+        allowed = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
+        allowed |= {item.parameter_name for item in filters if hasattr(item, "parameter_name")}
+        return lookup.partition("__")[0] in allowed and super().lookup_allowed(lookup, value, request)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return whether the page is in the user's menu."""
@@ -497,14 +497,14 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
 
 
 class ReadOnlyAdmin(RowLevelAdmin[M]):
-    """Base of ledgers: what the system writes, people read."""
+    """Base of read-only pages, of records that only the system writes."""
 
     operators_may: ClassVar[frozenset[What]] = frozenset({"view"})
     managers_may: ClassVar[frozenset[What]] = frozenset({"view"})
 
 
 class RowLevelInline(_Fields, GenericTabularInline[M]):
-    """Base of a table of rows within the page of another one; the page's own rights come first."""
+    """Base of a table of rows on the page of another row; the rights of the page are checked first."""
 
     extra = 0
 

@@ -1,4 +1,4 @@
-"""Celery tasks that are asked for after a commit, and may be lost without harm."""
+"""Celery tasks sent after a commit; losing one does no harm."""
 
 import logging
 from functools import partial
@@ -11,10 +11,10 @@ logger = logging.getLogger(__name__)
 
 
 def send_after_commit(task: "Task[..., Any]", **arguments: object) -> None:
-    """Ask for *task* as soon as the current transaction has committed.
+    """Send *task* as soon as the current transaction has committed.
 
-    What must happen is already marked in the database and beat will see to it; this only makes it happen sooner.
-    So a broker that is down is logged, not raised: a request that has committed does not fail for it.
+    The work is already marked in the database and beat runs the task periodically; sending it only saves time. So a
+    broker that is down is logged, not raised: a committed request does not fail for it.
     """
     transaction.on_commit(partial(_send, task, arguments), robust=True)
 

@@ -5,4 +5,4 @@ from wms.kernel import checks
 
 class KernelConfig(AppConfig):
     name = "wms.kernel"
-    checks = checks  # importing them registers them
+    checks = checks  # the import registers them

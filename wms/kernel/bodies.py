@@ -1,18 +1,18 @@
-"""How long the bodies of requests may be: each view says what its largest true one has, in ``most_body_bytes``."""
+"""Limits of the lengths of request bodies; each view sets its own in ``most_body_bytes``."""
 
 from typing import Final
 
 from django.urls import Resolver404, resolve
 
-#: Of a view that says nothing: room for any form and any small object of JSON.
+#: Limit of a view without ``most_body_bytes``: room for any form and any small JSON object.
 DEFAULT_BYTES: Final = 64 * 1024
-#: Of the admin, whose forms hold expressions of 64 kB, and whose lists the marks of a page.
+#: Limit of the admin, whose forms hold expressions of 64 kB, and whose lists the selected rows of a page.
 _ADMIN_BYTES: Final = 1024 * 1024
 _ADMIN: Final = "admin"
 
 
 def most_bytes_of(path: str) -> int:
-    """Return the length, in bytes, of the longest body that is read at this path."""
+    """Return the limit, in bytes, of bodies at this path."""
     try:
         match = resolve(path)
     except Resolver404:

@@ -1,4 +1,4 @@
-"""System checks: a production start with development's defaults is refused, and so are settings out of range.
+"""System checks: they refuse a production start with development defaults, and settings out of range.
 
 `manage.py` runs them before nearly every command. The web server and the Celery processes do not start through
 manage.py; they call refuse_unsafe_start.
@@ -18,17 +18,17 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 from wms.kernel.addresses import not_networks
 
-#: Django's own measure of a secret key that nobody guesses.
+#: Django's own limits for a secret key that cannot be guessed.
 MIN_SECRET_KEY_LENGTH = 50
 MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
 
-#: What WMS_REQUIRE_SECOND_FACTOR may say (wms.accounts.services.second_factors).
+#: Values of WMS_REQUIRE_SECOND_FACTOR (wms.accounts.services.second_factors).
 WHO_NEEDS_SECOND_FACTOR = ("none", "operators", "staff")
 
-#: How wms.stack names the directory of sockets that it makes outside the data directory.
+#: Prefix of the directories that wms.stack makes for sockets outside the data directory.
 TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 
-#: Numbers that may be 0: no rescheduling at all is a rule that a site may want, and so is no limit.
+#: Numbers that may be 0: a site may want no rescheduling at all, or no limit.
 MAY_BE_ZERO = frozenset(
     {
         "WMS_BLACK_HOLE_FAILURES",
@@ -47,9 +47,9 @@ MAY_BE_ZERO = frozenset(
 
 
 class UnsafeStartError(SystemExit):
-    """The process must not serve; its text names every reason. It ends the process with status 1.
+    """The process must not start; the text gives every reason. It ends the process with status 1.
 
-    NB: a SystemExit, for Celery only logs what its signals' receivers raise below BaseException.
+    NB: a SystemExit, because Celery only logs exceptions of signal receivers below BaseException.
     """
 
 
@@ -59,7 +59,7 @@ def refuse_unsafe_start() -> None:
     Raises:
         UnsafeStartError: a check below found an error.
     """
-    found = [
+    errors = [
         *check_production(),
         *check_numbers(),
         *check_cpu_segments(),
@@ -67,8 +67,8 @@ def refuse_unsafe_start() -> None:
         *check_trusted_proxies(),
         *check_second_factors(),
     ]
-    if found:
-        reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in found)
+    if errors:
+        reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in errors)
         raise UnsafeStartError(f"The server does not start:\n{reasons}")
 
 
@@ -77,7 +77,7 @@ def check_production(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return what a production start must not have; with WMS_EMBEDDED all of it is allowed."""
+    """Return the settings that a production start refuses; with WMS_EMBEDDED all are allowed."""
     return [] if settings.WMS_EMBEDDED else [*_unsafe(), *_exposed()]
 
 
@@ -86,12 +86,12 @@ def check_second_factors(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return an error if it is not known who must have a second factor."""
-    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
-    if wanted in WHO_NEEDS_SECOND_FACTOR:
+    """Return an error if WMS_REQUIRE_SECOND_FACTOR is not one of its values."""
+    required_of = settings.WMS_REQUIRE_SECOND_FACTOR
+    if required_of in WHO_NEEDS_SECOND_FACTOR:
         return []
     sentence = f"Give one of {', '.join(WHO_NEEDS_SECOND_FACTOR)}."
-    return [Error(f"WMS_REQUIRE_SECOND_FACTOR is {wanted}.", hint=sentence, id="wms.E013")]
+    return [Error(f"WMS_REQUIRE_SECOND_FACTOR is {required_of}.", hint=sentence, id="wms.E013")]
 
 
 @register(Tags.security, deploy=True)
@@ -99,7 +99,7 @@ def check_proxies(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return a warning if nothing is named that could say that a request came over HTTPS."""
+    """Return a warning if HTTPS is required but no proxy is trusted to report it."""
     if not settings.WMS_HTTPS or settings.WMS_TRUSTED_PROXIES:
         return []
     return [
@@ -112,7 +112,7 @@ def check_proxies(
 
 
 def check_current_key() -> list[CheckMessage]:
-    """Return what is wrong with WMS_SECRET_KEY itself; with WMS_EMBEDDED all of it is allowed."""
+    """Return the errors of WMS_SECRET_KEY itself; with WMS_EMBEDDED every key is allowed."""
     return [] if settings.WMS_EMBEDDED else list(_weak_key("WMS_SECRET_KEY", settings.SECRET_KEY))
 
 
@@ -121,7 +121,7 @@ def check_numbers(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return the numbers among the settings that are not positive."""
+    """Return an error for each numeric setting out of range."""
     return list(_out_of_range())
 
 
@@ -148,7 +148,7 @@ def check_leases(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return an error if leases end before a pilot can have renewed them (DESIGN §3.5)."""
+    """Return an error if leases end before a pilot can have renewed them (docs/architecture.md, Leases)."""
     shortest = settings.WMS_LEASE_GRACE_S + settings.WMS_HEARTBEAT_S
     return [
         Error(
@@ -166,7 +166,7 @@ def check_trusted_proxies(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
-    """Return an error if a proxy is named by anything but an address, a network or "unix"."""
+    """Return an error if a trusted proxy is not an address, a network or "unix"."""
     wrong = not_networks(settings.WMS_TRUSTED_PROXIES)
     if not wrong:
         return []
@@ -188,7 +188,7 @@ def _unsafe() -> Iterator[Error]:
         )
     yield from _weak_key("WMS_SECRET_KEY", settings.SECRET_KEY)
     for number, key in enumerate(settings.SECRET_KEY_FALLBACKS, start=1):
-        # By its number: the key itself must not come into a log.
+        # By its number: the key itself must not be logged.
         yield from _weak_key(f"Key {number} of WMS_SECRET_KEY_FALLBACKS", key, is_previous=True)
     database = settings.DATABASES["default"]
     host = str(database.get("HOST") or database.get("OPTIONS", {}).get("host", ""))
@@ -201,7 +201,7 @@ def _unsafe() -> Iterator[Error]:
 
 
 def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Error]:
-    """Yield the error on a key that everybody knows or guesses; what a previous key signed is accepted all the same."""
+    """Yield the error of a key that is public or easy to guess; previous keys too, as their signatures are accepted."""
     if key == settings.INSECURE_SECRET_KEY:
         flaw, error_id = "is the default, which everybody knows: anybody could make tokens and sessions.", "wms.E002"
     elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:
@@ -240,7 +240,7 @@ def _exposed() -> Iterator[Error]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches *host*."""
+    """Return whether *host* is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -248,7 +248,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_embedded(*, host: str, data_dir: Path) -> bool:
-    """Return whether *host* is where `manage.py up` has the sockets of its embedded servers.
+    """Return whether *host* is the socket directory of the embedded servers of `manage.py up`.
 
     That is a directory inside the data directory, or, where that path is too long for a socket, ``/tmp/wms-…``.
     """

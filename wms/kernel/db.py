@@ -1,9 +1,9 @@
-"""Transactions and locks: who may open, who must be inside, and in which order rows are locked.
+"""Transactions and locks: transaction_required, advisory locks, and the order in which rows are locked.
 
 Lock order, for every transaction of the system: advisory → Pilot → Group → TaskQueue → QueuedJob → Counter → Job →
-Match; several rows of one table by primary key. A transaction that needs two of these takes them in this order, but
-for jobs that go (back) into a queue: that is the last locking step of a transaction (ADR 3). Counters, of limits and of
-throttles, are locked by claims before they write anything (ADR 17).
+Match; several rows of one table by primary key. Exception: jobs that go (back) into a queue are locked in the last
+locking step of a transaction (ADR 3). Claims lock the counters of limits and of throttles before they write anything
+(ADR 17).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from psycopg.pq import DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGresult
 
-#: SQLSTATE of a prepared statement that the connection does not know.
+#: SQLSTATE: the prepared statement does not exist on this connection.
 _NOT_PREPARED: Final = b"26000"
 
 
@@ -39,21 +39,21 @@ class LockKey(IntEnum):
     COUNT_WAITING_JOBS = 8
     REEVALUATE_INPUT_DATA = 9
     COUNT_LOG_INS = 10
-    #: Of one user's uploads, by the user's id.
+    #: For one user's uploads, by the user's id.
     SANDBOX_QUOTA = 11
-    #: Of one content, by the beginning of its digest; after SANDBOX_QUOTA.
+    #: For one content, by the beginning of its digest; after SANDBOX_QUOTA.
     SANDBOX_FILE = 12
-    #: Of one queue.
+    #: For one batch queue.
     REGISTER_PILOTS = 13
-    #: Of the session (``session_lock``).
+    #: A lock of the session (``session_lock``).
     SUBMISSIONS_IN_FLIGHT = 14
     COUNT_JOBS_OF_USER = 15
 
 
 class DatabaseNow(Func):
-    """The database's clock, which leases and expiry are measured by (DESIGN §4.5).
+    """The database's clock, by which leases and expiry are measured (docs/architecture.md, Time).
 
-    The SQL function adds the setting ``wms.clock_offset_s``, so that a test can live an hour in a moment.
+    The SQL function adds the setting ``wms.clock_offset_s``, so that a test can move the clock.
     """
 
     function = "wms_now"
@@ -62,7 +62,7 @@ class DatabaseNow(Func):
 
 
 def database_now() -> datetime:
-    """Return the database's clock."""
+    """Return the current time of the database's clock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT wms_now()")
         now: datetime = cursor.fetchone()[0]
@@ -71,18 +71,18 @@ def database_now() -> datetime:
 
 @BigIntegerField.register_lookup
 class Among(Lookup):
-    """``pk__among=ids``: one of thousands of ids, which are one parameter; ``pk__in`` is one for each of them.
+    """``pk__among=ids``: membership in thousands of ids, passed as one parameter; ``pk__in`` passes one for each.
 
-    For a thousand ids ``in`` takes longer to be written, bound and read than the rows to be found.
+    For a thousand ids, writing, binding and reading ``in`` takes longer than finding the rows.
     """
 
     lookup_name = "among"
     prepare_rhs = False
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[str | int, ...]]:
-        """Return the condition."""
+        """Return the SQL condition."""
         column, parameters = self.process_lhs(compiler, connection)
-        # No row has an id beyond the column; like ``in``, leave it out.
+        # No row has an id beyond the column's range: leave such ids out, as ``in`` does.
         possible = [key for key in self.rhs if -(2**63) <= key < 2**63]
         return f"{column} = ANY(%s::bigint[])", (*parameters, array_of(possible))
 
@@ -91,21 +91,21 @@ class Among(Lookup):
 class OneOf(Lookup):
     """``status__one_of=words``, for constraints: the words, which need no quotes, are one constant.
 
-    PostgreSQL reads the text of a constraint anew with each statement that writes a row. To read that of ``in``, an
-    expression for each word, and of one more such constraint took as long as to write all indexes of the row.
+    PostgreSQL parses the text of a constraint with each statement that writes a row. Parsing that of ``in``, one
+    expression per word, in two constraints took as long as writing all indexes of the row.
     """
 
     lookup_name = "one_of"
     prepare_rhs = False
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[str | int, ...]]:
-        """Return the condition."""
+        """Return the SQL condition."""
         column, parameters = self.process_lhs(compiler, connection)
         return f"{column} = ANY (%s::text[])", (*parameters, array_of(self.rhs))
 
 
 def array_of(values: Iterable[int | str]) -> str:
-    """Return ids, or words that need no quotes, as PostgreSQL writes an array: psycopg takes ten times as long."""
+    """Return ids, or words that need no quotes, as a PostgreSQL array literal: psycopg takes ten times as long."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -114,7 +114,7 @@ R = TypeVar("R")
 
 
 def transaction_required(step: Callable[P, R]) -> Callable[P, R]:
-    """Mark a *step*: a function that only makes sense inside a transaction that its caller opened."""
+    """Mark a *step*: a function that runs only inside a transaction opened by its caller."""
 
     @wraps(step)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -127,7 +127,7 @@ def transaction_required(step: Callable[P, R]) -> Callable[P, R]:
 
 @transaction_required
 def lock(key: LockKey, *, of: int | None = None) -> None:
-    """Take the advisory lock until the end of the transaction, waiting for it; or that of one row of many."""
+    """Wait for the advisory lock and hold it until the end of the transaction; with *of*, the lock of that row."""
     with connection.cursor() as cursor:
         if of is None:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(key)])
@@ -137,7 +137,7 @@ def lock(key: LockKey, *, of: int | None = None) -> None:
 
 @transaction_required
 def try_lock(key: LockKey) -> bool:
-    """Take the advisory lock until the end of the transaction; False when another holds it."""
+    """Take the advisory lock until the end of the transaction; return False if another transaction holds it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [int(key)])
         (taken,) = cursor.fetchone()
@@ -146,24 +146,24 @@ def try_lock(key: LockKey) -> bool:
 
 @contextmanager
 def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
-    """Hold one of so many places of one row until the end of the block, also where that is many transactions or none.
+    """Hold one of *places* locks of a row until the end of the block, across transactions.
 
-    PostgreSQL frees it when the connection ends: a process that dies keeps no place.
+    PostgreSQL frees it when the connection ends, also when the process dies.
 
-    NB: connections that are shared between transactions, as PgBouncer's are in that mode, would keep it.
+    NB: does not work through a pool that shares connections between transactions (PgBouncer's transaction mode).
 
     Args:
-        key: what is limited.
-        of: of which row.
-        places: so many may be held at a time; 0: any number.
+        key: the kind of limit.
+        of: the row's id.
+        places: number of locks that may be held at a time; 0: no limit.
 
     Returns:
-        Whether there was a place.
+        Whether a lock was free.
     """
     if not places:
         yield True
         return
-    # The lower bits tell the places of a row apart; rows whose numbers meet after 2**31 only share theirs.
+    # The lower bits number the locks of a row; rows whose numbers collide after 2**31 only share their locks.
     first = of * places % 2**31
     taken = next((at for at in range(first, first + places) if _try_session_lock(key, at % 2**31)), None)
     try:
@@ -174,7 +174,7 @@ def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
                 with connection.cursor() as cursor:
                     cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [int(key), taken % 2**31])
             except (DatabaseError, InterfaceError):
-                connection.close()  # what broke it is told by the block; with the connection goes the lock
+                connection.close()  # the block raises the cause; closing the connection frees the lock
 
 
 def _try_session_lock(key: LockKey, of: int) -> bool:
@@ -184,12 +184,12 @@ def _try_session_lock(key: LockKey, of: int) -> bool:
 
 
 def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that the server plans once for a connection; for those on the hot path.
+    """Return the rows of a statement that the database plans once per connection; for the hot path.
 
-    Django's own cursor writes the values into the text, so that each statement is a new one to the server. It also asks
-    whether the connection still lives, once in each request, which would be a tenth of a match. Here a connection that
-    turns out to be lost, as all are when the database was restarted, is opened anew and the statement asked again: it
-    must bear that, for nobody knows whether it was committed.
+    Django's own cursor writes the values into the text, so that each statement is a new one to the database. It also
+    tests the connection in each request, which would take a tenth of a match. Here a lost connection, as after a
+    restart of the database, is opened anew and the statement is sent again: the statement must be safe to repeat, as
+    the first one may have been committed.
     """
     try:
         return _ask_prepared(statement, parameters)
@@ -210,8 +210,8 @@ def _ask_prepared(statement: str, parameters: tuple[object, ...]) -> list[tuple[
 def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tuple[str | None, ...]]:
     """Return the rows of a statement as ``ask_prepared`` does, for a quarter of its CPU time.
 
-    Parameters ($1, $2, …) and values are texts as PostgreSQL writes them, so the statement casts them. The server knows
-    the statement by its name. Inside a transaction, which the driver may still have to open, it is asked as any other.
+    Parameters ($1, $2, …) and values are texts in PostgreSQL's format, so the statement casts them. *name* is the name
+    of the prepared statement. Inside a transaction, which the driver may still have to open, the driver executes it.
     """
     connection.ensure_connection()
     if connection.in_atomic_block:
@@ -235,7 +235,7 @@ def _ask_server(name: str, statement: str, parameters: tuple[str | None, ...]) -
     result: PGresult = server.exec_prepared(name.encode(), values)
     if result.error_field(DiagnosticField.SQLSTATE) != _NOT_PREPARED:
         return result
-    # On this connection it was never asked, or the driver has forgotten all statements, as it does after a rollback.
+    # New on this connection, or deallocated by the driver, as all statements are after a rollback.
     prepared: PGresult = server.prepare(name.encode(), statement.encode())
     return server.exec_prepared(name.encode(), values) if prepared.status == ExecStatus.COMMAND_OK else prepared
 

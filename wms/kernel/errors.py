@@ -1,11 +1,11 @@
-"""The categories of error that a caller can meet; an edge maps the category to a status, never the class."""
+"""Categories of errors reported to callers; views and commands map the category to a status, never the class."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
 class WmsError(Exception):
-    """Base of every error that is an answer to a caller.
+    """Base of every error that is reported to a caller.
 
     Args:
         detail: one sentence that says what is wrong and what to do.
@@ -33,34 +33,34 @@ class TooLargeError(RejectedError):
 
 
 class ForbiddenError(WmsError):
-    """The caller is known and may not do this (403)."""
+    """The caller is authenticated but not allowed to do this (403)."""
 
     code = "forbidden"
 
 
 class NotFoundError(WmsError):
-    """The object does not exist, or not for this caller (404)."""
+    """The object does not exist, or is not visible to this caller (404)."""
 
     code = "not_found"
 
 
 class ConflictError(WmsError):
-    """The request is right but not possible now (409)."""
+    """The request is valid but not possible in the current state (409)."""
 
     code = "conflict"
 
 
 class UnauthenticatedError(WmsError):
-    """Who calls is not known: no credentials, or wrong ones (401)."""
+    """The credentials are missing or wrong (401)."""
 
     code = "not_authenticated"
 
 
 class TooManyError(WmsError):
-    """The caller has asked too often (429).
+    """The caller has sent too many requests (429).
 
     Args:
-        retry_after_s: after so many seconds it may try again; whole seconds, at least 1.
+        retry_after_s: seconds until the next try; whole, at least 1.
     """
 
     code = "too_many"
@@ -71,10 +71,10 @@ class TooManyError(WmsError):
 
 
 class UnavailableError(WmsError):
-    """The request is right, and cannot be answered at this moment (503).
+    """The request is valid but cannot be answered at present (503).
 
     Args:
-        retry_after_s: after so many seconds it may be repeated; whole seconds, at least 1.
+        retry_after_s: seconds until the next try; whole, at least 1.
     """
 
     code = "unavailable"

@@ -1,4 +1,4 @@
-"""Filters of django-filter that several lists use: by name, and by a time with its zone."""
+"""Filters of django-filter that several lists share: by name, and by a time with its zone."""
 
 from datetime import UTC, datetime
 
@@ -11,10 +11,10 @@ from wms.kernel.names import composed
 
 
 class NameField(forms.CharField):
-    """A name, compared in Unicode's NFC."""
+    """A name, normalised to Unicode's NFC."""
 
     def to_python(self, value: object) -> str:
-        """Return the name, composed."""
+        """Return the name in NFC."""
         if isinstance(value, bool | dict | list):
             raise ValidationError("Not a valid string.")
         return composed(super().to_python(value) or "")
@@ -27,16 +27,16 @@ class NameFilter(CharFilter):
 
 
 class ZonedTimeField(forms.Field):
-    """A time in RFC 3339, with its zone: without one it would mean something else on every machine."""
+    """A time in RFC 3339 with its zone: without one it would depend on the machine."""
 
     def to_python(self, value: object) -> datetime | None:
-        """Return the time, in UTC; None: not narrowed."""
+        """Return the time, in UTC; None: no filter."""
         if value in self.empty_values:
             return None
         try:
             moment = parse_datetime(value) if isinstance(value, str) else None
             if moment is not None and moment.tzinfo is not None:
-                # In UTC: PostgreSQL takes no zone of 16 hours and more.
+                # In UTC: PostgreSQL accepts no offset of 16 hours or more.
                 return moment.astimezone(UTC)
         except (ValueError, OverflowError):
             pass

@@ -1,4 +1,4 @@
-"""What the caller sees when no view answered: JSON in the API's shape below /api/, Django's pages elsewhere.
+"""Error answers outside the views: JSON in the API's shape below /api/, Django's pages elsewhere.
 
 wms.urls names these functions as handler400, handler403, handler404 and handler500.
 """
@@ -15,7 +15,7 @@ API = "/api/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that Django itself refused to read."""
+    """Answer a request that Django cannot parse."""
     if not request.path.startswith(API):
         return defaults.bad_request(request, exception)
     if isinstance(exception, RequestDataTooBig):
@@ -26,7 +26,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that something below the views refused."""
+    """Answer a request refused outside the views."""
     if not request.path.startswith(API):
         return defaults.permission_denied(request, exception)
     return api_error(HTTPStatus.FORBIDDEN, "forbidden", "You may not do this.")
@@ -40,7 +40,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer a request on which the server failed; the cause is in its log."""
+    """Answer a request that failed inside the server; the cause is in its log."""
     if not request.path.startswith(API):
         return defaults.server_error(request)
     return api_error(
@@ -51,5 +51,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def api_error(status: HTTPStatus, code: str, detail: str) -> JsonResponse:
-    """Return a refusal in the API's shape, outside Django REST framework."""
+    """Return an error in the API's shape, outside Django REST framework."""
     return JsonResponse(error_body(code, detail), status=status)

@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can do its work; for supervisors and load balancers."""
+"""Liveness (/healthz) and readiness (/readyz) of a web process, for supervisors and load balancers."""
 
 import logging
 from http import HTTPStatus
@@ -15,21 +15,21 @@ from wms.kernel import pulse
 
 logger = logging.getLogger(__name__)
 
-#: Balancers ask every few seconds; an answer that comes later is none.
+#: Seconds for one connection to the broker: load balancers poll every few seconds and do not wait longer.
 BROKER_TIMEOUT_S = 2
 
 
 @never_cache
 @require_safe
 def alive(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
-    """Answer 200 as long as the process answers at all; it touches nothing else."""
+    """Answer 200 as long as the process answers; it accesses nothing else."""
     return JsonResponse({"status": "alive"})
 
 
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
-    """Answer 200 when database and broker can be reached and beat is at work, else 503 with what is down."""
+    """Answer 200 if database and broker are reachable and beat runs, else 503 with the parts that are down."""
     parts = {"database": database_answers(), "broker": broker_answers(), "beat": beat_works()}
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if all(parts.values()):
@@ -45,7 +45,7 @@ def database_answers() -> bool:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        connection.close()  # the next request opens a new one, rather than meeting the broken one
+        connection.close()  # so that the next request opens a new one
         return False
     return True
 
@@ -61,7 +61,7 @@ def broker_answers() -> bool:
 
 
 def beat_works() -> bool:
-    """Return whether beat and a worker have shown within the last minute that they live."""
+    """Return whether beat and a worker have reported within the last minute."""
     try:
         return pulse.is_felt(pulse.BEAT)
     except DatabaseError:

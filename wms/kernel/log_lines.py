@@ -1,4 +1,4 @@
-"""Lines of the log: the message, then its facts as ``key=value``; each record is one line, and none holds a secret."""
+"""Log lines: a message and its facts as ``key=value``; each record is one line without secrets."""
 
 import json
 import logging
@@ -9,11 +9,11 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
-#: In place of what must not be read.
+#: Written in place of a secret.
 MASK: Final = "[masked]"
-#: A longer text is cut: facts are names, ids and states.
+#: Characters: longer texts are cut, as facts are names, ids and states.
 MAX_TEXT: Final = 200
-#: So many items of a list, and names of an object, are shown.
+#: Items of a list, or names of an object, that are shown.
 MAX_ITEMS: Final = 50
 _SECRET_NAME: Final = re.compile(
     r"passw|secret|token|credential|authorization|cookie|csrf|session|private|(^|_)key($|_)"
@@ -30,9 +30,9 @@ _SECRET_TEXT: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-#: Nobody gives such a name to a thing: letters of both cases and digits, at random.
+#: A random text, not a name: 32 characters or more with letters of both cases and digits.
 _RANDOM_TEXT: Final = re.compile(r"(?<![\w\-])(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])(?=[\w\-]*[0-9])[A-Za-z0-9_\-]{32,}")
-#: What a record has without any ``extra``.
+#: Attributes of a record without any ``extra``.
 _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
@@ -41,14 +41,14 @@ Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
     """Return *facts* as JSON: short, and without secrets.
 
-    A text under a name such as ``password`` or ``token`` is masked, whatever it is; elsewhere, what looks like a token,
-    a key, a hash of a password or the password in a URL. Numbers are shown under any name (``token_id``).
+    A text under a name such as ``password`` or ``token`` is always masked; under any name, so are tokens, keys, hashes
+    of passwords and passwords in URLs. Numbers are shown under any name (``token_id``).
     """
     return {str(name): _safe(str(name), value) for name, value in list(facts.items())[:MAX_ITEMS]}
 
 
 def safe_text(text: str, *, longest: int = MAX_TEXT) -> str:
-    """Return *text* without secrets and characters that move the cursor or cannot be stored, cut if it is long."""
+    """Return *text* without secrets, control characters and unstorable characters, cut to *longest* characters."""
     masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * longest]))
     printable = escaped(masked)
     return printable if len(printable) <= longest else f"{printable[: longest - 1]}…"
@@ -57,7 +57,7 @@ def safe_text(text: str, *, longest: int = MAX_TEXT) -> str:
 def escaped(text: str) -> str:
     r"""Return *text* with every character that is not printable written as ``\\n``, ``\\x1b`` or ``\\u202e``.
 
-    Among them are line breaks, by which a name could forge a further line, and what terminals obey.
+    That covers line breaks, which could forge a second line, and escape sequences of terminals.
     """
     if text.isprintable():
         return text
@@ -65,7 +65,7 @@ def escaped(text: str) -> str:
 
 
 def changed_names(before: object, after: object) -> list[str] | None:
-    """Return which names differ between two objects ("+a", "~b", "-c") or two lists; None: *after* is neither."""
+    """Return the names that differ between two objects ("+a", "~b", "-c") or two lists; None: *after* is neither."""
     if isinstance(after, Mapping):
         old = before if isinstance(before, Mapping) else {}
         signs = {
@@ -97,12 +97,12 @@ def _is_plain(value: object) -> bool:
 
 
 class LineWithFacts(logging.Formatter):
-    """A line: time, level, logger, message, and the facts that our loggers were given as ``extra``.
+    """A line: time, level, logger, message, and the ``extra`` facts of our own loggers.
 
-    NB: of the records of other packages the ``extra`` is left out: it holds whole requests, and arguments of tasks.
+    NB: the ``extra`` of other packages is left out: it holds whole requests and arguments of tasks.
 
     Args:
-        ours: the packages whose loggers' facts are shown.
+        ours: packages whose facts are shown.
     """
 
     def __init__(self, fmt: str | None = None, *, ours: Collection[str] = ()) -> None:
@@ -118,7 +118,7 @@ class LineWithFacts(logging.Formatter):
         return " ".join([line, *(f"{name}={_written(value)}" for name, value in safe_facts(extra).items())])
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
-        """Return the traceback, indented: no text of an exception can begin a line like a record."""
+        """Return the traceback, indented so that no line of it looks like a record."""
         return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Questions whose answers are remembered for a while, by whoever knows for how long they stay true."""
+"""Memoised lookups; the caller owns the cache and its lifetime."""
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
@@ -8,12 +8,12 @@ AnswerT = TypeVar("AnswerT")
 #: Answers by question and arguments.
 Memo: TypeAlias = MutableMapping[Hashable, Any]
 
-#: Then everything is forgotten: a bound on memory, not a rule that anybody should notice.
+#: Entries: the cache is emptied when it is full, to bound its memory.
 MAX_ANSWERS = 10_000
 
 
 class Remembered:
-    """Asks each question once for the same arguments, which are hashable; without a memo, each time."""
+    """Calls each function once for the same hashable arguments; without a memo, each time."""
 
     def __init__(self, memo: Memo | None = None) -> None:
         self._memo = memo
@@ -24,20 +24,20 @@ class Remembered:
             return question(*arguments)
         key = (question, *arguments)
         try:
-            known: AnswerT = self._memo[key]
+            answer: AnswerT = self._memo[key]
         except KeyError:
             if len(self._memo) >= MAX_ANSWERS:
                 self._memo.clear()
-            known = self._memo[key] = question(*arguments)
-        return known
+            answer = self._memo[key] = question(*arguments)
+        return answer
 
 
 class ReadBeforehand(Remembered):
-    """Answers some questions from what was read for all of them at once; asks each of the others once.
+    """Answers some functions from data read in advance; calls each of the others once.
 
     Args:
-        answers: {question: what answers it in its place}.
-        memo: of the others.
+        answers: {function: its replacement}.
+        memo: the cache of the others.
     """
 
     def __init__(self, answers: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
@@ -45,10 +45,10 @@ class ReadBeforehand(Remembered):
         self._answers = answers
 
     def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
-        """Return what ``question(*arguments)`` would."""
+        """Return the value of ``question(*arguments)``."""
         answer: Callable[..., AnswerT] | None = self._answers.get(question)
         return super().ask(question, *arguments) if answer is None else answer(*arguments)
 
 
-#: Asks each time.
+#: Has no cache.
 FORGETFUL = Remembered()

@@ -1,4 +1,4 @@
-"""What is refused before any view sees it, and what only pages need."""
+"""Middleware: requests refused before any view, and features that only pages need."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -18,17 +18,17 @@ from wms.kernel.addresses import comes_from_proxy
 from wms.kernel.handlers import API, api_error
 from wms.kernel.rest import has_bearer_token
 
-#: Cache-Control of what is for its caller alone.
+#: Cache-Control of answers that are private to their caller.
 NOT_KEPT = "private, no-store"
-#: Methods that a client may safely be redirected with.
+#: Methods for which a client may be redirected safely.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class TrustedTransport:
-    """Believe X-Forwarded-Proto of trusted proxies only, and refuse below /api/ what did not come over HTTPS.
+    """Accept X-Forwarded-Proto from trusted proxies only, and refuse plain HTTP below /api/.
 
-    Pages are redirected by Django's SecurityMiddleware, which comes next. A redirect of a machine would come too late,
-    for its token was sent in clear, and would turn what it writes into a read.
+    Pages are redirected by Django's SecurityMiddleware, which comes next. API clients are not: their token has already
+    been sent in clear, and the redirect would turn a write into a read.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -39,12 +39,12 @@ class TrustedTransport:
         if "HTTP_X_FORWARDED_PROTO" in request.META and not comes_from_proxy(request):
             del request.META["HTTP_X_FORWARDED_PROTO"]
         if settings.WMS_HTTPS and request.path.startswith(API) and not request.is_secure():
-            return api_error(HTTPStatus.FORBIDDEN, "https_required", "This server is asked by https:// only.")
+            return api_error(HTTPStatus.FORBIDDEN, "https_required", "This server accepts https:// only.")
         return self.get_response(request)
 
 
 class PrivateAnswers:
-    """Have no cache keep an answer that does not say itself who may: most hold what only their caller may see."""
+    """Forbid caches to store an answer that sets no Cache-Control itself: most are private to their caller."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -57,22 +57,22 @@ class PrivateAnswers:
 
 
 class StrictRequests:
-    """Refuse addresses that no view can mean, and bodies that none would read as they were meant.
+    """Refuse invalid addresses, and bodies that Django would misread.
 
     A NUL character in the path or the query string is 400: PostgreSQL stores none, so a look-up would fail as 500.
 
-    A writing request below /api/ without the slash at the end is 404: Django would redirect it, and clients follow
-    a redirect with GET, so that a submission would seem to succeed as a list of jobs.
+    A write below /api/ without the final slash is 404: Django would redirect it, and clients follow a redirect with
+    GET, so that a submission would seem to succeed as a list of jobs.
 
-    A body without its length (chunked) is 400 and one that is compressed 415: Django would read the first as empty, and
-    the second as what it is not.
+    A body without Content-Length (chunked) is 400 and a compressed one 415: Django would read the first as empty, and
+    would not decompress the second.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer the request, or raise what handler400 answers."""
+        """Answer the request, or raise BadRequest for handler400."""
         if "\x00" in request.path or _holds_nul(request):
             detail = "The address holds a NUL character (%00), which cannot be stored; leave it out."
             if not request.path.startswith(API):
@@ -92,19 +92,19 @@ def _refusal_of_writing(request: HttpRequest) -> HttpResponse | None:
         return api_error(HTTPStatus.BAD_REQUEST, "length_required", detail)
     encoding = header.get("HTTP_CONTENT_ENCODING", "")
     if encoding.lower() not in {"", "identity"}:
-        detail = f'The encoding "{encoding[:40]}" of a body is not taken; send it as it is, without Content-Encoding.'
+        detail = f'The encoding "{encoding[:40]}" of a body is not accepted; send it without Content-Encoding.'
         return api_error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
     return None
 
 
 def _holds_nul(request: HttpRequest) -> bool:
-    # The cheap look first: nearly no query string has an encoded NUL, and parsing all of them would cost each request.
+    # Cheap test: few query strings have an encoded NUL, and parsing all of them would slow down each request.
     query = str(request.META.get("QUERY_STRING", ""))
     return "%00" in query or "\x00" in query
 
 
-#: In UTF-8: control characters but tabs and ends of lines, C1 controls, what turns the direction of a text (marks,
-#: embeddings, overrides, isolates), and the separators of lines and paragraphs.
+#: In UTF-8: control characters except tabs and ends of lines, C1 controls, characters that change the direction of a
+#: text (marks, embeddings, overrides, isolates), and the separators of lines and paragraphs.
 _STEERING = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
 )
@@ -112,25 +112,25 @@ _STEERING = re.compile(
 
 def visible(text: bytes) -> bytes:
     r"""Return a text in UTF-8 with such characters written as ``\\x1b`` or ``\\u202e``, as in logs and by ``wms``."""
-    return _STEERING.sub(lambda found: ascii(found.group().decode())[1:-1].encode(), text)
+    return _STEERING.sub(lambda match: ascii(match.group().decode())[1:-1].encode(), text)
 
 
 class _ForPages(MiddlewareMixin):
-    """Base of middleware that requests with a bearer token below /api/ pass by.
+    """Base of middleware that is skipped by requests below /api/ with a bearer token.
 
-    Such a request is recognised by its token alone, never by a session, and its answer is shown by no browser: a third
-    of what a match costs outside of the database would be spent on cookies that are not there and rules for scripts.
+    Such a request is authenticated by its token alone, never by a session, and no browser shows its answer: cookies
+    and content rules would take a third of the time of a match outside of the database.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        """Answer the request, with a token as if this middleware were not there."""
+        """Answer the request; skip this middleware if it carries a token."""
         if request.path.startswith(API) and has_bearer_token(request):
             return self.get_response(request)
         return super().__call__(request)
 
 
 class PageRules(_ForPages, CSPMiddleware):
-    """What a page may load and run."""
+    """Content-Security-Policy of pages: the sources that a page may load and run."""
 
 
 class PageSessions(_ForPages, SessionMiddleware):
@@ -138,14 +138,14 @@ class PageSessions(_ForPages, SessionMiddleware):
 
 
 class PageCharacters(_ForPages):
-    """Whatever payloads, users and sites wrote is shown as it is: no character of it turns or hides what stands beside.
+    """Escape control and direction characters in pages, so that texts of payloads, users and sites hide nothing.
 
-    Here and not in templates: the admin's are Django's own, and each page would have to think of it. Also in the fields
-    of forms, which send back what they show.
+    Done here, not in templates: those of the admin are Django's own, and every page would have to do it. It covers the
+    fields of forms too, which send back the escaped text.
     """
 
     def process_response(self, _request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Write such characters visibly, in pages and texts."""
+        """Escape such characters in pages and texts."""
         kind = response.get("Content-Type", "").partition(";")[0]
         if isinstance(response, HttpResponse) and kind in {"text/html", "text/plain"}:
             response.content = visible(response.content)
@@ -153,8 +153,8 @@ class PageCharacters(_ForPages):
 
 
 class PageUsers(_ForPages, AuthenticationMiddleware):
-    """Who is logged in by the session."""
+    """The user of the session."""
 
 
 class PageMessages(_ForPages, MessageMiddleware):
-    """What the next page says."""
+    """Messages shown on the next page."""

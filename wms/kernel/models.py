@@ -1,10 +1,10 @@
-"""The one table of the kernel."""
+"""The kernel's only table."""
 
 from django.db import models
 
 
 class Pulse(models.Model):
-    """One row is one part of the system that shows that it lives, and when it last did, by the database's clock."""
+    """One row is one part of the system that reports regularly, and its last report, by the database's clock."""
 
     name = models.CharField(max_length=32, primary_key=True)
     beaten_at = models.DateTimeField()

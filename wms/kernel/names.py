@@ -1,26 +1,26 @@
-"""Names in sentences: the nearest one for who mistyped it, and the first of many."""
+"""Names in sentences: suggestions for mistyped names, and shortened lists."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from unicodedata import normalize
 
-#: So many are listed; the others are counted.
+#: Names listed in a sentence; the rest are counted.
 MOST_LISTED = 5
-#: What stands between names; a name has none of it.
+#: Characters between names; a name holds none of them.
 _SEPARATORS = re.compile(r"[\s,;]+")
 
 
 def composed(text: str) -> str:
     """Return *text* in Unicode's composed form (NFC): the one spelling in which names are stored and compared.
 
-    What reaches the system from outside passes here once, at its border: files typed on some systems are decomposed.
+    All input is composed once, where it enters the system: file names from some systems are decomposed.
     """
     return text if text.isascii() else normalize("NFC", text)
 
 
 def composed_names(value: object) -> object:
-    """Return a text, or the texts of a list, composed; anything else as it is."""
+    """Return a text, or the texts of a list, in NFC; anything else unchanged."""
     if isinstance(value, str):
         return composed(value)
     if isinstance(value, list | tuple):
@@ -29,7 +29,7 @@ def composed_names(value: object) -> object:
 
 
 def composed_all(value: object) -> object:
-    """Return a JSON value with every name and text in it composed."""
+    """Return a JSON value with every name and text in NFC."""
     if isinstance(value, str):
         return composed(value)
     if isinstance(value, dict):
@@ -38,7 +38,7 @@ def composed_all(value: object) -> object:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean "…"?`` for the known name nearest to *name*, or an empty string.
+    """Return `` Did you mean "…"?`` with the known name nearest to *name*, or an empty string.
 
     Letter case is ignored. The leading space lets the hint be appended to any sentence.
     """
@@ -48,7 +48,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], *, last: str = ", ") -> str:
-    """Return the first names with commas, *last* before the last of them, and how many more there are."""
+    """Return the first names with commas, *last* before the last of them, and the number of the rest."""
     names = list(names)
     shown, hidden = names[:MOST_LISTED], len(names) - MOST_LISTED
     if hidden > 0:
@@ -57,7 +57,7 @@ def listed(names: Iterable[str], *, last: str = ", ") -> str:
 
 
 def separated(names: str) -> list[str]:
-    """Return the names that commas or semicolons separate, as DIRAC separates them; a space separates none."""
+    """Return the names of a list separated by commas or semicolons, as in DIRAC; spaces do not separate."""
     return [name for part in re.split("[,;]", names) if (name := part.strip())]
 
 

@@ -1,15 +1,15 @@
-"""Background work that is asked for often, kept from taking more than a part of the time."""
+"""Pacing of frequent background work, to a share of the time."""
 
 from collections.abc import Callable
 from time import monotonic
 
 
 class Pace:
-    """Lets work be done no more often than its duration allows.
+    """Limits work to a share of the time.
 
     Args:
-        part: of the time that it may take, in (0, 1].
-        clock: in seconds, never going back.
+        part: share of the time that the work may take, in (0, 1].
+        clock: monotonic, in seconds.
     """
 
     def __init__(self, *, part: float, clock: Callable[[], float] = monotonic) -> None:
@@ -18,7 +18,7 @@ class Pace:
         self._due_at = clock()
 
     def run(self, work: Callable[[], object]) -> None:
-        """Do the work, unless it was done so lately that it would take more than its part; then leave it."""
+        """Do the work, unless its last run was so recent that it would exceed its share; then skip it."""
         begun = self._clock()
         if begun < self._due_at:
             return

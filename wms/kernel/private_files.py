@@ -1,4 +1,4 @@
-"""Directories that the server made in earlier versions, or under another umask, closed to other accounts."""
+"""Access rights of the server's directories: closed to other accounts, also those made by earlier versions."""
 
 import os
 import stat
@@ -12,16 +12,16 @@ _OTHERS: Final = 0o077
 
 
 def close_to_others(directory: Path, *, deep: bool = True) -> bool:
-    """Close a directory that other accounts may look into, and all that is in it; return whether there was need.
+    """Close a directory and its content to other accounts; return whether it was open.
 
-    What is in one that is closed already is left as it is: nobody else gets there. Links are not followed.
+    The content of a closed directory is unchanged: other accounts cannot reach it. Links are not followed.
 
     Args:
-        directory: of this account's own; nothing happens where it is missing.
-        deep: False leaves alone what is in it.
+        directory: owned by this account; a missing one is skipped.
+        deep: False leaves the content unchanged.
 
     Raises:
-        PermissionError: something in it belongs to another account.
+        PermissionError: some content belongs to another account.
     """
     if not directory.is_dir() or not is_open_to_others(directory):
         return False
@@ -30,17 +30,17 @@ def close_to_others(directory: Path, *, deep: bool = True) -> bool:
             for name in names:
                 with suppress(FileNotFoundError):  # a running server may finish an upload meanwhile
                     _close(Path(parent, name), mode)
-    # Last: a start that was cut short begins again.
+    # Last: an interrupted start then begins again.
     directory.chmod(DIRECTORY_MODE)
     return True
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Return whether the mode of a file, or directory, gives anything to its group or to others."""
+    """Return whether the mode of a file or directory grants anything to its group or to others."""
     return bool(path.stat(follow_symlinks=False).st_mode & _OTHERS)
 
 
 def _close(path: Path, mode: int) -> None:
-    found = path.stat(follow_symlinks=False).st_mode
-    if (stat.S_ISREG(found) or stat.S_ISDIR(found)) and found & _OTHERS:
+    file_mode = path.stat(follow_symlinks=False).st_mode
+    if (stat.S_ISREG(file_mode) or stat.S_ISDIR(file_mode)) and file_mode & _OTHERS:
         path.chmod(mode)

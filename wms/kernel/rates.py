@@ -1,6 +1,6 @@
-"""How often a user may ask: counted by the minute in Redis, for all web processes together.
+"""Rate limits of users: requests per minute, counted in Redis for all web processes together.
 
-Where Redis does not answer nothing is limited, and the log says so: a dead Redis must not stop anybody's work.
+While Redis does not answer nothing is limited, and a warning is logged: its failure must not stop the users' work.
 """
 
 import logging
@@ -18,17 +18,17 @@ from wms.kernel.errors import TooManyError
 
 logger = logging.getLogger(__name__)
 
-#: The cache of the settings that counts.
+#: Name of the cache that counts (settings.CACHES).
 CACHE: Final = "rates"
 WINDOW_S: Final = 60
-#: For so long after a failure Redis is not asked: no request waits for the time-out of another.
+#: Seconds after a failure during which Redis is not asked: no request waits for another's time-out.
 PAUSE_S: Final = 5.0
-#: The log says at most so often that nothing is limited.
+#: Seconds between two warnings that nothing is limited.
 WARNING_EVERY_S: Final = 60.0
 
 
 class Rate(StrEnum):
-    """What is counted; each has its own setting, in requests per minute, 0 for any number."""
+    """A counted kind of request; each has a setting, in requests per minute, 0 for no limit."""
 
     REQUESTS = "requests"
     SUBMISSIONS = "submissions"
@@ -36,22 +36,22 @@ class Rate(StrEnum):
 
     @property
     def limit(self) -> int:
-        """The setting."""
+        """Requests per minute, from the setting."""
         limit: int = getattr(settings, f"WMS_MAX_{self.name}_PER_MINUTE")
         return limit
 
 
 class RateExceededError(TooManyError):
-    """The user asks more often than WMS_MAX_…_PER_MINUTE allows."""
+    """The user exceeds WMS_MAX_…_PER_MINUTE."""
 
     code = "rate_exceeded"
 
 
 def count(rate: Rate, *, user_id: int) -> None:
-    """Count one request of the user, with whichever token or session it comes.
+    """Count one request of the user, across all tokens and sessions.
 
     Raises:
-        RateExceededError: it is one more than the limit within this minute.
+        RateExceededError: the limit of this minute is exceeded.
     """
     if not rate.limit:
         return
@@ -74,7 +74,7 @@ _IN_WORDS: Final = {
 
 
 class _Counters:
-    """The counters in Redis, and for how long this process leaves it alone."""
+    """The counters in Redis, and the pause of this process after a failure."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class _Counters:
         self._warned_at = -math.inf
 
     def add_one(self, key: str) -> int | None:
-        """Return how often *key* was counted, this time included; None: nobody knows."""
+        """Return the count of *key*, including this one; None: unknown, Redis does not answer."""
         if time.monotonic() < self._paused_until:
             self._warn("it did not answer a moment ago")
             return None
@@ -91,7 +91,7 @@ class _Counters:
             if cache.add(key, 1, timeout=2 * WINDOW_S):
                 return 1
             return cache.incr(key)
-        except ValueError:  # between the two it went: the window is over
+        except ValueError:  # the counter expired between the two calls: the window is over
             return 1
         except (RedisError, OSError) as error:
             self._paused_until = time.monotonic() + PAUSE_S
@@ -103,7 +103,7 @@ class _Counters:
             if time.monotonic() - self._warned_at < WARNING_EVERY_S:
                 return
             self._warned_at = time.monotonic()
-        logger.warning("rates.not_limited: Redis does not answer, so users may ask as often as they like: %s", reason)
+        logger.warning("rates.not_limited: Redis does not answer, so requests of users are not limited: %s", reason)
 
 
 _counters = _Counters()

@@ -1,4 +1,4 @@
-"""Encryption of secrets that have to be read again; of the others only a digest is kept.
+"""Encryption of secrets that must be read again; of others only a digest is stored.
 
 Each app that stores such secrets calls ``register_store`` when it is ready, so that `manage.py rotate_key` re-encrypts
 them and `manage.py verify` names those that still need a previous key.
@@ -21,28 +21,28 @@ class UndecipherableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSecret:
-    """One encrypted secret of a row, which is locked where it is to be replaced."""
+    """One encrypted secret of a row, which is locked if it is to be replaced."""
 
-    #: As people know it: "credential of storage element CERN-DST".
+    #: For people: "credential of storage element CERN-DST".
     name: str
     encrypted: bytes
-    #: Stores another text in its place.
+    #: Stores another ciphertext in its place.
     replace: Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretsByKey:
-    """Names of all stored secrets, by the key that each needs."""
+    """Names of all stored secrets, by the key that decrypts them."""
 
     current: tuple[str, ...] = ()
-    #: These need WMS_SECRET_KEY_FALLBACKS.
+    #: Need WMS_SECRET_KEY_FALLBACKS.
     previous: tuple[str, ...] = ()
-    #: Under none of the keys.
+    #: Decrypted by none of the keys.
     unreadable: tuple[str, ...] = ()
 
 
 class UnreadableSecretsError(Exception):
-    """Secrets cannot be re-encrypted, for no key that is known reads them; nothing was changed."""
+    """Secrets cannot be re-encrypted, as no configured key decrypts them; nothing was changed."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(f"No key reads {', '.join(names)}")
@@ -60,20 +60,20 @@ _STORES: Final[list[Store]] = []
 
 
 def register_store(store: Store) -> None:
-    """Add a table to those whose secrets are re-encrypted."""
+    """Register a table whose secrets are re-encrypted."""
     _STORES.append(store)
 
 
 def encrypt(plain: str) -> bytes:
-    """Return *plain*, encrypted under a key derived from SECRET_KEY; each call gives another text."""
+    """Return *plain*, encrypted under a key derived from SECRET_KEY; each call gives another ciphertext."""
     return _ciphers().encrypt(plain.encode())
 
 
 def decrypt(encrypted: bytes | memoryview) -> str:
-    """Return what was encrypted, also under a key that has since moved to SECRET_KEY_FALLBACKS.
+    """Return the plain text, also of a key that is now in SECRET_KEY_FALLBACKS.
 
     Raises:
-        UndecipherableError: another key, or not a text of ``encrypt``.
+        UndecipherableError: of another key, or not a ciphertext of ``encrypt``.
     """
     try:
         return _ciphers().decrypt(bytes(encrypted)).decode()
@@ -82,7 +82,7 @@ def decrypt(encrypted: bytes | memoryview) -> str:
 
 
 def secrets_by_key() -> SecretsByKey:
-    """Return which key each stored secret needs."""
+    """Return the names of all stored secrets, by the key that each needs."""
     return _by_key([secret for store in _STORES for secret in store(locked=False)])
 
 
@@ -91,10 +91,10 @@ def rotate() -> SecretsByKey:
     """Re-encrypt under SECRET_KEY every stored secret that needs a previous key, all or none.
 
     Returns:
-        The names as they were before: ``previous`` are those that were re-encrypted. A second run finds none there.
+        The names before the run: ``previous`` were re-encrypted. A second run finds none there.
 
     Raises:
-        UnreadableSecretsError: some need a key that is not given; nothing was changed.
+        UnreadableSecretsError: some need a key that is not configured; nothing was changed.
     """
     secrets = [secret for store in _STORES for secret in store(locked=True)]
     by_key = _by_key(secrets)

@@ -1,4 +1,4 @@
-"""The documented table of settings, read out of the comments of the settings module (STYLE 38)."""
+"""The table of settings in docs/settings.md, made from the comments of the settings module."""
 
 import ast
 import re
@@ -21,9 +21,9 @@ class Setting:
     """One environment variable as the settings module reads it.
 
     Args:
-        default: as one would write it into the environment, or the expression where it is computed.
+        default: as written in the environment, or the expression that computes it.
         meaning: the comment above it; empty if there is none.
-        section: the heading that it stands below.
+        section: the heading above it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Setting:
 
 
 def settings_in(source: str) -> list[Setting]:
-    """Return the environment variables that *source*, a settings module, reads through ``env``, in its order."""
+    """Return the environment variables that *source*, a settings module, reads through ``env``, in order."""
     lines = source.splitlines()
     return [
         Setting(
@@ -50,7 +50,7 @@ def settings_in(source: str) -> list[Setting]:
 
 
 def table_of(settings: list[Setting]) -> str:
-    """Return the page that documents *settings*, in Markdown."""
+    """Return the Markdown page that documents *settings*."""
     parts = [TITLE]
     for section in dict.fromkeys(setting.section for setting in settings):
         rows = [

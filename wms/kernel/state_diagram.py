@@ -1,4 +1,4 @@
-"""State diagrams of documents, made from the transition tables of the code."""
+"""State diagrams in documents, made from the transition tables of the code."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,12 +16,12 @@ def diagram_of(transitions: Mapping[StatusT, Collection[StatusT]]) -> str:
 
 
 def with_diagram(text: str, *, of: str, diagram: str) -> str:
-    """Return the document with *diagram* between the mark of *of* and the next ``<!-- End. -->``.
+    """Return the document with *diagram* between the marker of *of* and the next ``<!-- End. -->``.
 
     Raises:
-        ValueError: the document has no such mark.
+        ValueError: the document has no such marker.
     """
     mark = re.compile(rf"(<!-- {of}; made by [^>]* -->\n).*?(<!-- End\. -->)", re.DOTALL)
     if not mark.search(text):
         raise ValueError(f"The document has no place for the diagram of {of}.")
-    return mark.sub(lambda found: f"{found[1]}{diagram}\n{found[2]}", text)
+    return mark.sub(lambda match: f"{match[1]}{diagram}\n{match[2]}", text)

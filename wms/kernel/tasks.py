@@ -1,4 +1,4 @@
-"""The background work of the kernel."""
+"""Background tasks of the kernel."""
 
 from celery import shared_task
 
@@ -7,5 +7,5 @@ from wms.kernel import pulse
 
 @shared_task(name="kernel.beat_pulse", ignore_result=True, acks_late=True)
 def beat_pulse() -> None:
-    """Every 10 s: show that beat sends and a worker obeys; late or never: /readyz says that beat is down."""
+    """Every 10 s: record that beat sends and a worker executes; if it stops, /readyz reports beat as down."""
     pulse.show(pulse.BEAT)

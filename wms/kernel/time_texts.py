@@ -1,4 +1,4 @@
-"""How points in time are written in sentences for people."""
+"""Times in sentences for people."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Signed tokens of machines: checked without a query, useless for any other purpose than the one they were made for."""
+"""Signed tokens of machines: checked without a query, valid for one purpose only."""
 
 import hmac
 import json
@@ -15,41 +15,41 @@ import jwt
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-#: Pinned: a token that names another algorithm, or none, is not looked at any further.
+#: Pinned: a token that names another algorithm, or none, is refused.
 ALGORITHM = "HS256"
 _HEADER: Final = b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"  # {"alg":"HS256","typ":"JWT"}
-#: The claims that this module writes itself.
+#: Claims written by this module.
 RESERVED = frozenset({"kind", "exp"})
-#: So many callers' tokens are checked but once by each process; about 1 kB each. Ten thousand pilots report with two
-#: tokens each in turns, and were there room for fewer, each would have been forgotten when it comes again.
+#: Tokens whose check each process remembers, about 1 kB each: ten thousand pilots report with two tokens each in turns,
+#: and with less room each would be dropped before its next use.
 REMEMBERED: Final = 32_768
 
 
 class TokenKind(StrEnum):
-    """What a signed token is for; each kind has its own key, so that one can never pass for another."""
+    """The purpose of a signed token; each kind has its own key, so that one is never accepted as another."""
 
     PILOT = "pilot"
     JOB = "job"
 
 
-#: By its first letters a token is told from the other kinds before anything is computed.
+#: The prefix shows the kind of a token before anything is computed.
 PREFIXES: Mapping[TokenKind, str] = MappingProxyType({TokenKind.PILOT: "wmsp_", TokenKind.JOB: "wmsj_"})
 
 
 class InvalidTokenError(Exception):
-    """The token is not one of this kind, was not signed here, or is over; the text says which."""
+    """The token is of another kind, was not signed here, or has expired; the text says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedToken:
-    """What a genuine token says."""
+    """The content of a genuine token."""
 
     claims: Mapping[str, str | int]
     expires_at: datetime
 
 
 def sign(kind: TokenKind, claims: Mapping[str, str | int], *, expires_at: datetime) -> str:
-    """Return a token that says *claims* until *expires_at* (whole seconds: a fraction is cut off)."""
+    """Return a token with *claims*, valid until *expires_at* (whole seconds: a fraction is cut off)."""
     if overwritten := RESERVED & claims.keys():
         raise ValueError(f"reserved claims: {sorted(overwritten)}")
     payload = {**claims, "kind": str(kind), "exp": int(expires_at.timestamp())}
@@ -60,9 +60,9 @@ def sign(kind: TokenKind, claims: Mapping[str, str | int], *, expires_at: dateti
 
 
 def read(kind: TokenKind, token: str) -> SignedToken:
-    """Return what *token* says.
+    """Return the content of *token*.
 
-    A token signed before the secret key was changed is read as long as the old key is in SECRET_KEY_FALLBACKS.
+    A token of a previous secret key is valid as long as that key is in SECRET_KEY_FALLBACKS.
 
     Raises:
         InvalidTokenError: another kind, another signature, or expired.
@@ -71,13 +71,13 @@ def read(kind: TokenKind, token: str) -> SignedToken:
     if encoded == token or not encoded.isascii():
         raise InvalidTokenError(f"This is not a {kind} token.")
     genuine = _genuine(kind, encoded, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
-    if genuine.expires_at <= datetime.now(tz=UTC):  # it was not when it was remembered
+    if genuine.expires_at <= datetime.now(tz=UTC):  # it may have expired since it was cached
         raise _expired(kind)
     return genuine
 
 
-# By the secrets too: what an old key has signed must not outlive its time among the fallbacks. Refusals are not
-# remembered, so that whoever tries out tokens displaces nobody's.
+# The secrets are part of the key: signatures of an old one must not outlive its time among the fallbacks. Refusals are
+# not cached, so that guessed tokens displace no valid ones.
 @lru_cache(maxsize=REMEMBERED)
 def _genuine(kind: TokenKind, encoded: str, secrets: tuple[str, ...]) -> SignedToken:
     for secret in secrets:

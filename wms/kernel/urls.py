@@ -1,4 +1,4 @@
-"""Addresses for machines that watch the system."""
+"""Addresses for monitoring."""
 
 from django.urls import URLPattern, path
 

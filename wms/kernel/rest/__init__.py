@@ -1,4 +1,4 @@
-"""What every REST endpoint shares: strict input, one shape of error, pages by cursor, bearer tokens.
+"""Shared parts of the REST endpoints: strict input, one shape of error, pages by cursor, bearer tokens.
 
 NB: Django REST framework imports this package while it imports its own views (the settings name classes from here),
 so nothing below may import ``rest_framework.views`` or ``rest_framework.generics``.

@@ -1,4 +1,4 @@
-"""Bearer tokens: one authentication class for each kind, told apart by the token's prefix."""
+"""Bearer tokens: one authentication class for each kind, selected by the token's prefix."""
 
 from typing import Any, ClassVar
 
@@ -9,17 +9,17 @@ from rest_framework.request import Request
 
 from wms.kernel.rest.errors import WWW_AUTHENTICATE
 
-#: Longer ones are none of ours.
+#: Characters; no token of this system is longer.
 MAX_TOKEN_LENGTH = 4096
 
 
 class BearerAuthentication(BaseAuthentication):
-    """Base of the classes that know one kind of token.
+    """Base of the classes that authenticate one kind of token.
 
-    A token of another kind is left to the other classes; one of this kind that is not valid is a 401.
+    A token of another kind is left to the other classes; an invalid one of this kind is a 401.
     """
 
-    #: How tokens of this kind begin, such as ``wmsu_``.
+    #: Prefix of tokens of this kind, such as ``wmsu_``.
     prefix: ClassVar[str]
     #: Name and meaning of this kind in the OpenAPI schema, such as ``UserToken``.
     scheme_name: ClassVar[str]
@@ -33,7 +33,7 @@ class BearerAuthentication(BaseAuthentication):
         return self.principal_of(token)
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
-        """Return what a 401 tells the client to send."""
+        """Return the WWW-Authenticate header of a 401."""
         return WWW_AUTHENTICATE
 
     def principal_of(self, token: str) -> tuple[Any, Any]:
@@ -46,7 +46,7 @@ class BearerAuthentication(BaseAuthentication):
 
 
 def has_bearer_token(request: Request | HttpRequest) -> bool:
-    """Return whether the request means to be authenticated by a token."""
+    """Return whether the request carries an Authorization header of the scheme Bearer."""
     scheme, _, _ = str(request.META.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return scheme.lower() == "bearer"
 

@@ -1,4 +1,4 @@
-"""Refusals and tokens in the OpenAPI schema."""
+"""Errors and tokens in the OpenAPI schema."""
 
 from http import HTTPStatus
 from typing import Any
@@ -17,14 +17,14 @@ MEANING = {
     HTTPStatus.NOT_FOUND: "There is no such object, or the caller may not see it.",
     HTTPStatus.CONFLICT: "Not possible now.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a kind that is not taken here.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "This kind of body is not accepted here.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not settled in time; Retry-After says in how many seconds to repeat the request.",
 }
 
 
 class ErrorAnswer(serializers.Serializer[Any]):
-    """Every refusal."""
+    """The body of every error."""
 
     code = serializers.CharField(help_text="Stable word for programs.")
     detail = serializers.CharField(help_text="What is wrong and what to do.")
@@ -36,12 +36,12 @@ class ErrorAnswer(serializers.Serializer[Any]):
 
 
 def error_responses(*codes: int) -> dict[int, OpenApiResponse]:
-    """Return the documentation of refusals with these statuses, to be merged into extend_schema's ``responses``."""
+    """Return the documentation of errors with these statuses, to be merged into extend_schema's ``responses``."""
     return {code: OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(code)]) for code in codes}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook
-    """Every kind of bearer token, under the name that its authentication class gives it."""
+    """Every kind of bearer token, under the name that its authentication class defines."""
 
     target_class = BearerAuthentication
     match_subclasses = True
@@ -57,12 +57,12 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class StrictSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # the package's own hook
-    """Strict serializers: the schema too says that no other field is taken."""
+    """Strict serializers: the schema forbids other fields, too."""
 
     target_class = StrictSerializer
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # noqa: ANN401 - the package's
-        """Return the schema of the serializer, closed."""
+        """Return the schema of the serializer, without additional properties."""
         schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
         return {**schema, "additionalProperties": False}

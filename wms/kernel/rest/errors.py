@@ -1,4 +1,4 @@
-"""Every refusal in one shape: {"code", "detail", "errors"?} (docs/rest.md)."""
+"""Errors in one shape: {"code", "detail", "errors"?} (docs/rest.md)."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from wms.kernel.errors import (
 from wms.kernel.rest.serializers import NON_FIELD_ERRORS
 
 STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
-    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # NB: before RejectedError, of which it is one
+    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # NB: before RejectedError, its base class
     RejectedError: HTTPStatus.BAD_REQUEST,
     UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
     ForbiddenError: HTTPStatus.FORBIDDEN,
@@ -33,11 +33,11 @@ STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
     TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-#: The framework's words where ours are others.
+#: Our code for the framework's, where they differ.
 CODE_OF_FRAMEWORK = {"permission_denied": "forbidden", "invalid": "invalid_input", "parse_error": "malformed_request"}
-#: So many fields are reported at most: 10,000 wrong jobs need no 10,000 sentences.
+#: Fields reported at most: 10,000 wrong jobs need no 10,000 sentences.
 MAX_FIELDS = 100
-#: Sentences of the framework repeat the input, which may be long.
+#: Characters: sentences of the framework repeat the input, which may be long.
 MAX_SENTENCE = 500
 WWW_AUTHENTICATE = 'Bearer realm="wms"'
 
@@ -45,7 +45,7 @@ Errors = dict[str, list[str]]
 
 
 def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Return the answer to *error*, or None if it is a fault of ours (500).
+    """Return the answer to *error*, or None if it is a fault of the server (500).
 
     Django REST framework's EXCEPTION_HANDLER.
     """
@@ -59,7 +59,7 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | Non
 
 
 def error_body(code: str, detail: str, errors: Mapping[str, list[str]] | None = None) -> dict[str, object]:
-    """Return the body of a refusal."""
+    """Return the body of an error."""
     body: dict[str, object] = {"code": code, "detail": _shortened(detail)}
     if errors:
         body["errors"] = {
@@ -93,7 +93,7 @@ def _answer_framework(error: exceptions.APIException, *, taken: str) -> Response
         return _answer_validation(error)
     status, headers = error.status_code, {}
     if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
-        # The framework makes it 403 where a view names no bearer token; without credentials it is 401 everywhere.
+        # The framework answers 403 where a view has no bearer token; missing credentials are 401 everywhere.
         status = HTTPStatus.UNAUTHORIZED
         headers["WWW-Authenticate"] = WWW_AUTHENTICATE
     wait_s = getattr(error, "wait", None)
@@ -114,7 +114,7 @@ def _answer_validation(error: exceptions.ValidationError) -> Response:
 
 
 def summary(errors: Mapping[str, list[str]]) -> str:
-    """Return one sentence for what is wrong with so many fields."""
+    """Return one sentence that summarises the errors of all fields."""
     if not errors:
         return "The input is wrong."
     field, sentences = next(iter(errors.items()))
@@ -124,7 +124,7 @@ def summary(errors: Mapping[str, list[str]]) -> str:
 
 
 def _flat(detail: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (dotted name of the field, sentence); what concerns the whole input is of the field "body"."""
+    """Yield (dotted name of the field, sentence); errors of the whole input belong to the field "body"."""
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
             of_parent = name in {NON_FIELD_ERRORS, "__all__"}

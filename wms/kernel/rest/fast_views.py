@@ -1,6 +1,6 @@
-"""Endpoints that pilots ask thousands of times a second.
+"""Base of the endpoints that pilots call thousands of times a second.
 
-NB: not among the names of wms.kernel.rest, which says why: this imports the framework's views.
+NB: not exported by wms.kernel.rest, whose docstring has the reason: this imports the framework's views.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=JSONEncoder().default)
 
 
 class FastJSONRenderer(JSONRenderer):
-    """JSON, by an encoder that takes a tenth of the time."""
+    """JSON, by an encoder that takes a tenth of the framework's time."""
 
     def render(
         self,
@@ -29,41 +29,41 @@ class FastJSONRenderer(JSONRenderer):
         accepted_media_type: str | None = None,  # noqa: ARG002 - the framework's signature
         renderer_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - the framework's signature
     ) -> bytes:
-        """Return the body of the answer."""
+        """Return the encoded body."""
         return b"" if data is None else _ENCODER.encode(data)
 
 
 class FastRequest(Request):
-    """A request of which nothing has to be found out: it is JSON that asks for JSON, and its token tells its kind."""
+    """A request without negotiation: its body and answer are JSON, and its token selects the authentication."""
 
     accepted_renderer = FastJSONRenderer()
     accepted_media_type = _JSON
 
     @property
     def data(self) -> Any:  # noqa: ANN401 - whatever JSON holds
-        """The body."""
+        """The parsed body."""
         return load_json(self._request.body)
 
 
 class MachineView(APIView):
-    """A view of which plain requests skip what costs the framework most: negotiation, and authentication in turns.
+    """A view whose plain requests skip the framework's slowest steps: negotiation, and the search for an authenticator.
 
-    Whatever is not plain takes the framework's way. Authentication, permissions, the view's own method and the answers
-    to errors are the same on both.
+    All other requests take the framework's way. Authentication, permissions, the view's own method and the answers to
+    errors are the same on both.
     """
 
-    #: Whose tokens, told by how they begin, make a request plain.
+    #: Authentication classes whose tokens, by their prefix, make a request plain.
     callers: ClassVar[tuple[BearerAuthentication, ...]]
 
     def initialize_request(self, request: HttpRequest, *args: object, **kwargs: object) -> Request:
-        """Return the request as the view's method gets it."""
+        """Return the request for the view's method."""
         caller = self._caller(request) if is_plain(request.META) else None
         if caller is None:
             return super().initialize_request(request, *args, **kwargs)
         return FastRequest(request, authenticators=(caller,), negotiator=self.get_content_negotiator())
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        """Refuse who may not call this view."""
+        """Refuse callers without permission."""
         if not isinstance(request, FastRequest):
             super().initial(request, *args, **kwargs)
             return
@@ -76,7 +76,7 @@ class MachineView(APIView):
 
 
 def is_plain(meta: Mapping[str, Any]) -> bool:
-    """Return whether a request, by its headers, POSTs JSON of a length that is told, and takes JSON as the answer."""
+    """Return whether a request, by its headers, POSTs JSON with a Content-Length and accepts JSON."""
     return (
         meta.get("REQUEST_METHOD") == "POST"
         and meta.get("CONTENT_TYPE") == _JSON

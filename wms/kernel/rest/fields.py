@@ -1,7 +1,7 @@
-"""Fields that take one JSON type each, where Django REST framework's own would convert.
+"""Fields that accept one JSON type each, where Django REST framework's own convert.
 
-Its CharField turns 5 into "5", its IntegerField "5" into 5, its FloatField takes "nan", its BooleanField "yes". For
-values in query strings, which are all text, its own fields are the right ones.
+Its CharField turns 5 into "5", its IntegerField "5" into 5, its FloatField accepts "nan", its BooleanField "yes". For
+query strings, whose values are all text, the framework's fields are right.
 """
 
 import math
@@ -14,7 +14,7 @@ from wms.kernel.rest.strict_json import MAX_INTEGER, MIN_INTEGER
 
 
 class Text(serializers.CharField):
-    """A JSON string, kept as it is: blanks at its ends are not cut off."""
+    """A JSON string, unchanged: blanks at its ends are kept."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of the framework's field
         super().__init__(**{"trim_whitespace": False, **options})
@@ -27,10 +27,10 @@ class Text(serializers.CharField):
 
 
 class Name(Text):
-    """A JSON string that names something: it is compared in Unicode's NFC."""
+    """A JSON string that is a name, normalised to Unicode's NFC."""
 
     def to_internal_value(self, data: object) -> str:
-        """Return the name, composed."""
+        """Return the name in NFC."""
         return composed(super().to_internal_value(data))
 
 
@@ -41,7 +41,7 @@ class WholeNumber(serializers.IntegerField):
         super().__init__(**{"min_value": MIN_INTEGER, "max_value": MAX_INTEGER, **options})
 
     def to_internal_value(self, data: object) -> int:
-        """Return the number; 3.0 is 3, as JSON does not tell them apart."""
+        """Return the number; 3.0 is 3, as JSON does not distinguish them."""
         if isinstance(data, float) and data.is_integer():
             return int(data)
         if isinstance(data, bool) or not isinstance(data, int):

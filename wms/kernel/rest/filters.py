@@ -1,4 +1,4 @@
-"""Filters of lists over REST: FilterSets whose unknown names and wrong values are refused, and documented."""
+"""Filters of lists over REST: FilterSets that refuse unknown names and wrong values, with their documentation."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -29,29 +29,29 @@ def checked_filters(
     also: Collection[str] = (),
     request: Request | None = None,
 ) -> F:
-    """Return the filters that *data*, a query string or an object of a body, asks for.
+    """Return the filters that *data* sets, a query string or an object of a body.
 
     Args:
-        filterset_class: which filters there are.
+        filterset_class: the available filters.
         data: values by name.
-        queryset: what is filtered; None: all rows of the FilterSet's model.
-        also: names in the data that something else reads.
-        request: of FilterSets that need to know who asks.
+        queryset: the rows to filter; None: all rows of the FilterSet's model.
+        also: names in the data that other code reads.
+        request: for FilterSets that depend on the caller.
 
     Raises:
-        ValidationError: with everything that is wrong at once; an empty value too, which a form takes as left out.
+        ValidationError: with all errors at once; also for an empty value, which a form treats as missing.
     """
-    given = single_values(data) if isinstance(data, QueryDict) else data
-    filters: F = filterset_class(given, queryset, request=request)
-    unknown = unknown_fields(given, known=frozenset(filters.filters).union(also))
+    values = single_values(data) if isinstance(data, QueryDict) else data
+    filters: F = filterset_class(values, queryset, request=request)
+    unknown = unknown_fields(values, known=frozenset(filters.filters).union(also))
     wrong = {name: list(sentences) for name, sentences in filters.errors.items()}
     empty = {
         name: [f"This field may not be {'null' if value is None else 'blank'}."]
-        for name, value in given.items()
+        for name, value in values.items()
         if name in filters.filters and (value.strip() if isinstance(value, str) else value) in EMPTY_VALUES
     }
     if unknown or wrong or empty:
-        # The unknown first: a misspelt name is why the right one is missing.
+        # Unknown names first: a misspelt name is the reason why the right one is missing.
         raise serializers.ValidationError({**unknown, **wrong, **empty})
     return filters
 
@@ -59,12 +59,12 @@ def checked_filters(
 class FilterBackend(BaseFilterBackend):
     """Filters the rows of a view by its ``filterset_class``.
 
-    NB: not a DjangoFilterBackend: that one takes unknown names and empty values, formats sentences that hold a ``%``,
-    and its extension of the OpenAPI schema asks the view for rows while there is no caller, and leaves out lengths.
+    NB: not a DjangoFilterBackend: that one accepts unknown names and empty values, formats sentences that hold a
+    ``%``, and its extension of the OpenAPI schema queries the view's rows without a caller, and leaves out lengths.
     """
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: "APIView") -> QuerySet[Any]:
-        """Return the rows that the query string asks for; it may also turn pages."""
+        """Return the rows that the query string selects; its page parameters are ignored here."""
         filterset_class: type[FilterSet] | None = getattr(view, "filterset_class", None)
         if filterset_class is None:
             return queryset
@@ -88,7 +88,7 @@ class FilterBody(serializers.Serializer[Any]):
     filterset_class: ClassVar[type[FilterSet]]
 
     def to_internal_value(self, data: object) -> FilterSet:
-        """Return the filters, or raise with everything that is wrong at once."""
+        """Return the filters, or raise with all errors at once."""
         return checked_filters(self.filterset_class, require_object(data))
 
 
@@ -99,7 +99,7 @@ class FilterBodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-c
     match_subclasses = True
 
     def map_serializer(self, auto_schema: object, direction: str) -> dict[str, Any]:  # noqa: ARG002 - the package's
-        """Return the schema of the object, closed."""
+        """Return the schema of the object, without additional properties."""
         return {
             "type": "object",
             "description": self.target.filterset_class.__doc__,

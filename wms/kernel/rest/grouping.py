@@ -1,4 +1,4 @@
-"""The parameter of a query string by which things are counted."""
+"""The query parameter that groups counts."""
 
 from collections.abc import Sequence
 
@@ -11,21 +11,21 @@ _SHOWN = 64
 
 
 class GroupBy(serializers.CharField):
-    """Names of what things are counted by, with commas.
+    """A comma-separated list of the attributes by which rows are counted.
 
     Args:
-        names: that there are.
-        counted: what is counted, as a sentence begins with it: "Jobs".
-        default_name: what they are counted by when nothing is said, for the documentation.
+        names: the available attributes.
+        counted: plural of the rows, as a sentence begins with it: "Jobs".
+        default_name: attribute used without the parameter, for the documentation.
     """
 
     def __init__(self, names: Sequence[str], *, counted: str, default_name: str) -> None:
         self._names, self._counted = names, counted
-        said = f"Any of {', '.join(names)}, with commas; default: {default_name}."
-        super().__init__(required=False, max_length=_MAX_LENGTH, help_text=said)
+        help_text = f"Any of {', '.join(names)}, with commas; default: {default_name}."
+        super().__init__(required=False, max_length=_MAX_LENGTH, help_text=help_text)
 
     def to_internal_value(self, data: object) -> tuple[str, ...]:  # type: ignore[override]  # not one text
-        """Return the names, each once, in their order."""
+        """Return the names without duplicates, in their order."""
         names = [name.strip() for name in str(data).split(",")]
         for name in names:
             if name not in self._names:

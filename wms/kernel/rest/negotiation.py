@@ -1,4 +1,4 @@
-"""Which form an answer has."""
+"""Content negotiation of views that answer with a file."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,12 @@ from rest_framework.request import Request
 
 
 class AnyClientNegotiation(DefaultContentNegotiation):
-    """For views that answer with a file, of which there is one form; errors are JSON, also to who accepts only that."""
+    """For views that answer with a file in one format; errors are JSON, also for clients that accept only the file."""
 
     def select_renderer(
         self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        """Return what the client accepts, or the first if it accepts none."""
+        """Return the renderer that the client accepts, or the first if it accepts none."""
         try:
             chosen: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)
         except NotAcceptable:

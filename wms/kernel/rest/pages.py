@@ -1,4 +1,4 @@
-"""Pages by cursor: stable while rows come and go, and as quick on the last page as on the first."""
+"""Pagination by cursor: stable while rows come and go, and as fast on the last page as on the first."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 class PageParameters(StrictSerializer):
-    """What the query string of every list may hold beside its filters."""
+    """Query parameters of every list beside its filters."""
 
     cursor = serializers.CharField(
         required=False, max_length=2000, help_text="From `next` or `previous` of another page; never built by hand."
@@ -40,7 +40,7 @@ class PageParameters(StrictSerializer):
 
 
 class Cursor(NamedTuple):
-    """Where a page begins: after (or, backwards, before) the row with this value and this primary key."""
+    """The start of a page: after (or, backwards, before) the row with this value and this primary key."""
 
     ordering: str
     backwards: bool
@@ -49,10 +49,10 @@ class Cursor(NamedTuple):
 
 
 class CursorPages(BasePagination):
-    """Pages of rows in an order that the client may choose among ``orderings``, of which the first is the default.
+    """Pages of rows, ordered by one of ``orderings``, of which the first is the default.
 
-    A row's place is its value in that column and its primary key, so rows that come or go elsewhere neither repeat nor
-    hide others. The columns are plain ones of the model and never NULL. The answer is ``{next, previous, results}``.
+    The position of a row is its value in that column and its primary key, so that rows added or removed elsewhere
+    neither repeat nor hide others. The columns are never NULL. The answer is ``{next, previous, results}``.
     """
 
     orderings: ClassVar[tuple[str, ...]] = ("-id",)
@@ -63,13 +63,13 @@ class CursorPages(BasePagination):
         request: Request,
         view: "APIView | None" = None,  # noqa: ARG002
     ) -> list[Row]:
-        """Return the rows of the page that the query string asks for.
+        """Return the rows of the requested page.
 
         Raises:
-            ValidationError: the cursor is not one of ours or of another order, or the size or the order is wrong.
+            ValidationError: the cursor is invalid or of another ordering, or the size or the ordering is wrong.
         """
-        asked = {name: request.query_params[name] for name in PAGE_PARAMETERS if name in request.query_params}
-        query = PageParameters.checked(asked)
+        parameters = {name: request.query_params[name] for name in PAGE_PARAMETERS if name in request.query_params}
+        query = PageParameters.checked(parameters)
         self._url = request.build_absolute_uri()
         self._ordering = self._known_ordering(query.get("ordering", self.orderings[0]))
         self._column: Field[Any, Any] = self._column_of(queryset.model)
@@ -135,13 +135,13 @@ class CursorPages(BasePagination):
         if self._column.primary_key:
             return Q(**{f"pk__{beyond}": cursor.pk})
         value = self._column.to_python(cursor.value)
-        # Not "a < v OR (a = v AND id < n)": only with the plain range in front is an index on the column used.
+        # Not "a < v OR (a = v AND id < n)": an index on the column is only used for a plain range in front.
         return Q(**{f"{name}__{beyond}e": value}) & (
             Q(**{f"{name}__{beyond}": value}) | Q(**{f"pk__{beyond}": cursor.pk})
         )
 
     def _link(self, position: int, *, backwards: bool) -> str:
-        if not self._page:  # every row beyond the cursor has gone; the first page is the way back
+        if not self._page:  # every row beyond the cursor was deleted: link to the first page
             return remove_query_param(self._url, "cursor")
         row = self._page[position]
         cursor = Cursor(self._ordering, backwards, self._column.value_to_string(row), row.pk)

@@ -1,4 +1,4 @@
-"""Bodies of requests."""
+"""Parsers of request bodies."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -11,8 +11,8 @@ from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 class StrictJSONParser(JSONParser):
     """JSON in UTF-8, read by load_json.
 
-    NB: it must remain a JSONParser: only for those does Django REST framework read the body through the limit of its
-    size (DATA_UPLOAD_MAX_MEMORY_SIZE).
+    NB: it must remain a JSONParser: only for those does Django REST framework enforce DATA_UPLOAD_MAX_MEMORY_SIZE
+    while it reads the body.
     """
 
     def parse(
@@ -20,9 +20,9 @@ class StrictJSONParser(JSONParser):
         stream: IO[Any],
         media_type: str | None = None,  # noqa: ARG002 - the framework's signature
         parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - whatever JSON holds; serializers say what it must be
+    ) -> Any:  # noqa: ANN401 - any JSON value; serializers check its type
         """Return the value of the body."""
         encoding = str((parser_context or {}).get("encoding", "utf-8"))
         if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:
-            raise InvalidJSONError(f'The charset "{encoding[:40]}" is not taken; send UTF-8.')
+            raise InvalidJSONError(f'The charset "{encoding[:40]}" is not accepted; send UTF-8.')
         return load_json(stream.read())

@@ -1,6 +1,6 @@
-"""The OpenAPI schema, made once for each process: it is the same for everybody, and takes a second to make.
+"""The OpenAPI schema, made once for each process: it is the same for every caller, and takes a second to make.
 
-NB: not among the names of wms.kernel.rest, which says why: this imports the framework's views.
+NB: not exported by wms.kernel.rest, whose docstring has the reason: this imports the framework's views.
 """
 
 from hashlib import sha256
@@ -13,11 +13,11 @@ from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.request import Request
 
-#: An upgrade may change the schema; so long after it a client may still have the old one.
+#: Seconds for which clients may cache the schema, which an upgrade may change.
 _MAX_AGE_S = 300
 
 
-class _Made(NamedTuple):
+class _CachedSchema(NamedTuple):
     content: bytes
     content_type: str
     etag: str
@@ -27,20 +27,20 @@ class SchemaView(SpectacularAPIView):
     """The schema, as YAML or as JSON, with its ETag."""
 
     #: By media type.
-    _made: ClassVar[dict[str, _Made]] = {}
+    _cached: ClassVar[dict[str, _CachedSchema]] = {}
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *args: object, **kwargs: object) -> HttpResponseBase:
-        """Return the schema, or that it is still the same."""
+        """Return the schema, or 304 if the client has it already."""
         renderer = request.accepted_renderer
-        made = self._made.get(renderer.media_type)
-        if made is None:
+        cached = self._cached.get(renderer.media_type)
+        if cached is None:
             schema = super().get(request, *args, **kwargs).data  # type: ignore[no-untyped-call]
             content = renderer.render(schema, renderer.media_type, {})
             content = content if isinstance(content, bytes) else str(content).encode()
-            made = _Made(content, f"{renderer.media_type}; charset=utf-8", f'"{sha256(content).hexdigest()}"')
-            self._made[renderer.media_type] = made
-        answer = HttpResponse(made.content, content_type=made.content_type)
-        answer["ETag"] = made.etag
+            cached = _CachedSchema(content, f"{renderer.media_type}; charset=utf-8", f'"{sha256(content).hexdigest()}"')
+            self._cached[renderer.media_type] = cached
+        answer = HttpResponse(cached.content, content_type=cached.content_type)
+        answer["ETag"] = cached.etag
         answer["Cache-Control"] = f"public, max-age={_MAX_AGE_S}"
-        return get_conditional_response(request, etag=made.etag, response=answer) or answer
+        return get_conditional_response(request, etag=cached.etag, response=answer) or answer

@@ -1,4 +1,4 @@
-"""Input that is refused rather than guessed."""
+"""Strict input: unknown fields and wrong types are refused, never guessed."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -10,17 +10,17 @@ from rest_framework import serializers
 from wms.kernel.names import did_you_mean
 from wms.kernel.rest.strict_json import TYPE_NAMES
 
-#: Key of the framework for what concerns the whole input.
+#: The framework's key for errors of the whole input.
 NON_FIELD_ERRORS = "non_field_errors"
-#: More unknown fields than these are not listed: the first ones tell the story.
+#: Unknown fields reported at most.
 MAX_UNKNOWN_LISTED = 20
-#: Longer names are not compared with the known ones: the comparison takes quadratic time.
+#: Characters: longer names are not compared with the known ones, as the comparison takes quadratic time.
 MAX_COMPARED_LENGTH = 64
 
 
 @lru_cache(maxsize=1024)
 def _hint(name: str, known: frozenset[str]) -> str:
-    # Sorted: which of two equally near names is suggested must not depend on the process.
+    # Sorted: the suggestion among equally near names must not depend on the process.
     return did_you_mean(name, sorted(known))
 
 
@@ -36,12 +36,12 @@ def unknown_fields(names: Iterable[object], *, known: frozenset[str]) -> dict[st
 
 
 def single_values(query: QueryDict) -> dict[str, object]:
-    """Return a query string or a form as one value for each name.
+    """Return a query string or a form with one value for each name.
 
-    NB: from a QueryDict itself the framework's fields take the last of several values, and an empty one as left out.
+    NB: from a QueryDict the framework's fields take the last of several values, and treat an empty one as missing.
 
     Raises:
-        ValidationError: a name is there twice: one of the two would be ignored.
+        ValidationError: a name occurs twice, so that one value would be ignored.
     """
     twice = [name for name, values in query.lists() if len(values) > 1]
     if twice:
@@ -52,7 +52,7 @@ def single_values(query: QueryDict) -> dict[str, object]:
 
 
 def require_object(data: object) -> Mapping[str, object]:
-    """Return *data*, or raise the framework's ValidationError: it is no object."""
+    """Return *data*; raise the framework's ValidationError if it is not an object."""
     if not isinstance(data, Mapping):
         got = TYPE_NAMES.get(type(data), type(data).__name__)
         raise serializers.ValidationError({NON_FIELD_ERRORS: [f"Expected an object, got {got}."]})
@@ -60,20 +60,20 @@ def require_object(data: object) -> Mapping[str, object]:
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """An object of which every field is known: others are refused, with the nearest known name suggested."""
+    """An object without unknown fields: they are refused, with the nearest known name."""
 
-    #: Names that something else reads from the same input.
+    #: Names that other code reads from the same input.
     known_elsewhere: ClassVar[frozenset[str]] = frozenset()
 
     def to_internal_value(self, data: object) -> dict[str, Any]:
-        """Return the validated values, or raise with everything that is wrong at once."""
+        """Return the validated values, or raise with all errors at once."""
         data = require_object(data)
         known = frozenset(name for name, field in self.fields.items() if not field.read_only) | self.known_elsewhere
         unknown = unknown_fields(data, known=known)
         try:
             values: dict[str, Any] = super().to_internal_value(data)
         except serializers.ValidationError as error:
-            # The unknown first: a misspelt name is why the right one is missing.
+            # Unknown names first: a misspelt name is the reason why the right one is missing.
             if unknown and isinstance(error.detail, dict):
                 raise serializers.ValidationError({**unknown, **error.detail}) from error
             raise
@@ -84,15 +84,15 @@ class StrictSerializer(serializers.Serializer[Any]):
     @classmethod
     def checked(cls, data: object, *, context: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the validated values of *data*, a body or a query string; raise the framework's ValidationError."""
-        given = single_values(data) if isinstance(data, QueryDict) else data
-        if given is None:
+        values = single_values(data) if isinstance(data, QueryDict) else data
+        if values is None:
             raise serializers.ValidationError({NON_FIELD_ERRORS: ["No data provided"]})
         serializer = cls._shared() if context is None else cls(context=dict(context))
-        values: dict[str, Any] = serializer.run_validation(given)
-        return values
+        validated: dict[str, Any] = serializer.run_validation(values)
+        return validated
 
     @classmethod
     @cache
     def _shared(cls) -> Self:
-        """Return the one that validates for all requests: the framework copies every field for each new one."""
+        """Return the instance that validates all requests: the framework copies every field for a new one."""
         return cls()

@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it and PostgreSQL can store it; whatever else arrives is one clear error."""
+"""JSON of RFC 8259 that PostgreSQL can store; all other input is one clear error."""
 
 import json
 import math
@@ -8,20 +8,20 @@ from itertools import chain
 
 from wms.kernel.errors import RejectedError
 
-#: No body of this API needs more than ten levels; far below what exhausts a stack.
+#: Levels; no body of this API needs more than ten, and Python's stack allows far more.
 MAX_DEPTH = 100
 MAX_INTEGER = 2**63 - 1
 MIN_INTEGER = -(2**63)
 
-#: Escapes of NUL and of halves of surrogate pairs, also of the halves of a whole one.
+#: Escapes of NUL and of surrogates, single or in pairs.
 _SUSPICIOUS = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTAINERS = (dict, list)
 
-#: No value of JSON: the end of an object or list.
+#: Marks the end of an object or list; not a JSON value.
 _NOTHING = object()
 
-#: How JSON's types are called in sentences.
+#: Names of JSON's types in sentences.
 TYPE_NAMES: Mapping[type, str] = {
     dict: "an object",
     list: "a list",
@@ -34,13 +34,13 @@ TYPE_NAMES: Mapping[type, str] = {
 
 
 class InvalidJSONError(RejectedError):
-    """The text is not JSON, or holds what no field can take."""
+    """The text is not JSON, or holds values that no field accepts."""
 
     code = "invalid_json"
 
 
 def load_json(text: bytes) -> object:
-    """Return the value that *text*, JSON in UTF-8, stands for.
+    """Return the value of *text*, JSON in UTF-8.
 
     Raises:
         InvalidJSONError: not UTF-8, not JSON, NaN or Infinity, a name twice in one object, an integer beyond 63 bits,
@@ -63,8 +63,8 @@ def load_json(text: bytes) -> object:
         raise InvalidJSONError(f"The body is not valid JSON: {error.msg} at {where}.") from error
     except RecursionError as error:
         raise _too_deep() from error
-    # Text and depth can only be wrong where the bytes show such an escape or so many brackets. To look at every text
-    # of ten thousand descriptions would take longer than to read them.
+    # Bad text or depth is only possible where the bytes hold such an escape or that many brackets. Checking every text
+    # of ten thousand descriptions would take longer than parsing them.
     if _SUSPICIOUS.search(text) or (text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_too_deep(value)):
         _refuse_unstorable(value)
     return value
@@ -116,7 +116,7 @@ def _is_too_deep(value: object) -> bool:
 
 
 def _refuse_unstorable(value: object) -> None:
-    """Raise if a string holds what PostgreSQL cannot store, or if the value is nested too deep."""
+    """Raise if a string cannot be stored by PostgreSQL, or if the value is nested too deep."""
     level: list[object] = [value]
     depth = 0
     while level:
@@ -147,9 +147,9 @@ def _flaw_of(text: str) -> str:
 
 
 def _place_of_flaw(value: object) -> str:
-    """Return the dotted name of a text that cannot be stored, or of the object that has a name of that kind."""
+    """Return the dotted name of a text that cannot be stored, or of the object with such a name."""
     names: list[str | int] = []
-    #: What is left of each object and list that was begun, the outermost first.
+    #: The rest of each object and list that was begun, the outermost first.
     begun: list[Iterator[tuple[str | int, object]]] = [iter([("", value)])]
     while begun:
         del names[len(begun) - 1 :]

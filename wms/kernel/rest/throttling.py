@@ -1,4 +1,4 @@
-"""How often users may call endpoints. Pilots, jobs and sites are not limited: what they report must come in."""
+"""Rate limits of users' requests. Pilots, jobs and sites are not limited: their reports must arrive."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RequestRate(BaseThrottle):
-    """Every request of a user counts."""
+    """Counts every request of a user."""
 
     rate: ClassVar[Rate] = Rate.REQUESTS
     methods: ClassVar[frozenset[str]] = frozenset()
@@ -23,7 +23,7 @@ class RequestRate(BaseThrottle):
         Raises:
             RateExceededError: it is one too many.
         """
-        # NB: only users are rows; pilots, jobs and sites are what their tokens say.
+        # NB: only users are rows; pilots, jobs and sites exist as claims of their tokens.
         user_id = getattr(request.user, "pk", None)
         if user_id is not None and (not self.methods or request.method in self.methods):
             count(self.rate, user_id=user_id)
@@ -31,14 +31,14 @@ class RequestRate(BaseThrottle):
 
 
 class SubmissionRate(RequestRate):
-    """Submissions count for themselves, too."""
+    """Counts submissions, in addition to requests."""
 
     rate = Rate.SUBMISSIONS
     methods = frozenset({"POST"})
 
 
 class SandboxRate(RequestRate):
-    """So do sandboxes."""
+    """Counts uploads of sandboxes, in addition to requests."""
 
     rate = Rate.SANDBOXES
     methods = frozenset({"POST"})

@@ -1,4 +1,4 @@
-"""`manage.py document_settings`: write docs/settings.md anew."""
+"""`manage.py document_settings`: write docs/settings.md."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from wms.kernel.settings_table import settings_in, table_of
 
 class Command(BaseCommand):
     help = "Write docs/settings.md from the comments in wms/settings.py."
-    requires_system_checks = ()  # wrong settings are the ones that one wants to read about
+    requires_system_checks = ()  # the page is also for those whose settings are refused
 
     def handle(self, **options: object) -> None:  # noqa: ARG002 - Django's signature
         base = Path(settings.BASE_DIR)
