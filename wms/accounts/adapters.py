@@ -1,4 +1,4 @@
-"""What of allauth is ours: secrets are encrypted, nothing is mailed, nobody signs up, limits are our brake's."""
+"""Adapters of allauth: encrypted secrets, no mail, no sign-up, and the brake's client address."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from wms.kernel.addresses import client_address
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # the package has no types
-    """Log-in and its repetition before something important."""
+    """Log-in, and the repeated proof of identity before sensitive actions."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's signature
-        """Return that managers and operators make accounts, and nobody else."""
+        """Return False: only managers and operators make accounts."""
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
@@ -25,10 +25,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # the packag
         return client_address(request)
 
     def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
-        """Send nothing: the security log has it."""
+        """Send nothing: the event is in the security log."""
 
     def get_reauthentication_methods(self, user: User | AnonymousUser) -> list[dict[str, Any]]:
-        """Return how *user* proves to be who it is; the password alone is too little where there is a second factor."""
+        """Return the methods by which *user* proves its identity; with a second factor, the password is not enough."""
         methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
         if not isinstance(user, User) or not has_second_factor(user):
             return methods
@@ -43,16 +43,16 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the packa
         return secrets.encrypt(text).decode("ascii")
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Return what was encrypted.
+        """Return the plain text.
 
         Raises:
-            UndecipherableError: under another key.
+            UndecipherableError: encrypted under another key.
         """
         return secrets.decrypt(encrypted_text.encode("ascii"))
 
     def build_totp_svg(self, url: str) -> str:
-        """Return the picture without the line that only a file of its own begins with: it stands in a page."""
+        """Return the QR code without the XML declaration, to embed it in a page."""
         return str(super().build_totp_svg(url)).partition("?>")[2].strip()
 
     def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
-        """Send nothing: the security log has it."""
+        """Send nothing: the event is in the security log."""

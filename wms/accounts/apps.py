@@ -5,7 +5,7 @@ class AccountsConfig(AppConfig):
     name = "wms.accounts"
 
     def ready(self) -> None:
-        # Both import models, which are there by now.
+        # Imported here, once the models are loaded.
         from allauth.mfa import signals  # noqa: PLC0415
 
         from wms.accounts.services import second_factors  # noqa: PLC0415

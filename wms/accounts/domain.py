@@ -1,4 +1,4 @@
-"""Words and rules of the accounts app."""
+"""Terms and rules of the accounts app."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 
-#: Of the window of the stall rule, anywhere but for 0: the watchdog looks more than once, and payloads may read input.
+#: Least window of the stall rule, in seconds, beside 0: the watchdog needs several samples; payloads may read input.
 MIN_STALLED_S = 60
-#: The same: a year; more is a mistake of units.
+#: Longest window of the stall rule, in seconds: a year; more is a mistake of units.
 MAX_STALLED_S = 366 * 24 * 3600
-#: How the bearer tokens of users begin.
+#: Prefix of the bearer tokens of users.
 USER_TOKEN_PREFIX = "wmsu_"  # noqa: S105 - not a secret
 
 
 class GroupProperty(StrEnum):
-    """What a group may do beyond the ordinary."""
+    """A special right of a group."""
 
     #: Members share the group's priority and see and manage each other's jobs (PRI).
     JOB_SHARING = "JOB_SHARING"
-    #: Its jobs do not count in WMS_MAX_WAITING_JOBS_PER_USER; only operators give it.
+    #: Its jobs do not count in WMS_MAX_WAITING_JOBS_PER_USER; only operators grant it.
     PRODUCTION = "PRODUCTION"
 
 
 class SecurityEventKind(StrEnum):
-    """The kinds of events that the security log has, as ``token.issued``; a new one needs no migration."""
+    """Kinds of events in the security log, as ``token.issued``; a new one needs no migration."""
 
     @staticmethod
     def _generate_next_value_(name: str, _start: int, _count: int, _last_values: list[str]) -> str:
@@ -33,14 +33,14 @@ class SecurityEventKind(StrEnum):
 
     LOG_IN_ACCEPTED = auto()
     LOG_IN_REFUSED = auto()
-    #: Too many failed attempts: the password was not looked at, or only after a delay.
+    #: Too many failed attempts: the password was not checked, or only after a delay.
     LOG_IN_BRAKED = auto()
     LOG_OUT = "log_out"
-    #: A request came with a token that is unknown, expired, revoked or of another kind, or without any (401).
+    #: A request with an unknown, expired or revoked token or one of another kind, or without any (401).
     CREDENTIAL_REFUSED = auto()
-    #: The caller is known and may not do this (403).
+    #: The caller is authenticated but not allowed to do this (403).
     ACCESS_REFUSED = auto()
-    #: The caller asked more often than it may (429).
+    #: The caller exceeded a rate limit (429).
     RATE_EXCEEDED = auto()
     #: A bearer token of a user, a pilot's token made by hand, or a site's token.
     TOKEN_ISSUED = auto()
@@ -50,7 +50,7 @@ class SecurityEventKind(StrEnum):
     PASSWORD_LINK_ISSUED = auto()
     SECOND_FACTOR_ADDED = auto()
     SECOND_FACTOR_REMOVED = auto()
-    #: A code or key at a log-in, or before something important; the password was right.
+    #: A code or key at a log-in, or before a sensitive action; the password was right.
     SECOND_FACTOR_ACCEPTED = auto()
     SECOND_FACTOR_REFUSED = auto()
     INVITATION_SENT = auto()
@@ -69,12 +69,12 @@ class SecurityEventKind(StrEnum):
     STORAGE_ELEMENT_CHANGED = auto()
     PILOT_REVOKED = auto()
     CONFIGURATION_APPLIED = auto()
-    #: Any other row that somebody added, changed or deleted on a page of the admin.
+    #: Any other row added, changed or deleted on an admin page.
     CONFIGURATION_CHANGED = auto()
     KEY_ROTATED = auto()
 
 
-#: Nothing was changed: these are kept although the transaction of the request is rolled back, and a flood is counted.
+#: Nothing was changed: these are stored even if the transaction of the request is rolled back, and floods are counted.
 REFUSALS = frozenset(
     {
         SecurityEventKind.LOG_IN_REFUSED,
@@ -88,7 +88,7 @@ REFUSALS = frozenset(
 
 
 class TokenScope(StrEnum):
-    """What a user's token may be used for; each scope includes those above it."""
+    """The rights of a user's token; each scope includes those above it."""
 
     #: Whatever the user may see.
     READ = "read"
@@ -103,31 +103,31 @@ class TokenScope(StrEnum):
         return scopes.index(self) >= scopes.index(other)
 
 
-#: So many invitations of one group are open at most; a VO that is larger comes by the configuration file.
+#: Open invitations of one group; a larger VO is loaded from the configuration file.
 MAX_OPEN_INVITATIONS = 1000
-#: The last use of a token is written at most so often: a match must not wait for it.
+#: Least time between two writes of a token's last use: a match must not wait for it.
 LAST_USE_STEP = timedelta(minutes=10)
-#: A token of `manage.py token` may live so long.
+#: Longest lifetime of a token of `manage.py token`, in days.
 MAX_TOKEN_DAYS = 3660
 
 
 def digest_of(token: str) -> bytes:
     """Return the SHA-256 of *token*, the only form in which it is stored.
 
-    A fast digest is right here: unlike a password the token has 256 random bits that nobody can try out.
+    A fast digest is enough: unlike a password, the token has 256 random bits that cannot be guessed.
     """
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureDelay:
-    """So many failures hold nothing up; from then on the next attempt waits, twice as long after each further failure.
+    """The delay after failed attempts: none for the first ones, then doubled with each further failure.
 
     Args:
         free: failures without a delay.
-        first_s: delay after the next one, in seconds.
-        longest_s: what it grows to at most.
-        window: a failure counts for so long.
+        first_s: first delay, in seconds.
+        longest_s: longest delay, in seconds.
+        window: time for which a failure counts.
     """
 
     free: int
@@ -136,34 +136,34 @@ class FailureDelay:
     window: timedelta
 
 
-#: A failed log-in counts for so long.
+#: Time for which a failed log-in counts.
 BRAKE_WINDOW = timedelta(minutes=5)
-#: A wrong code of a second factor counts longer: there are only a million codes.
+#: Time for which a wrong code of a second factor counts: longer, as there are only a million codes.
 CODE_BRAKE_WINDOW = timedelta(hours=1)
-#: Mistyped passwords of one person are fewer; a machine that guesses is stopped.
+#: Free failures of one name at one address: more than one person mistypes, far fewer than a guessing program needs.
 MAX_FAILURES_OF_NAME_AND_ADDRESS = 10
-#: From so many failures of one name on, at all addresses, each address has fewer free ones.
+#: Failures of one name, over all addresses, from which on each address has fewer free ones.
 MAX_FAILURES_OF_NAME = 100
-#: Many names from one address, which may be that of a whole institute.
+#: Free failures of all names at one address, which may be that of a whole institute.
 MAX_FAILURES_OF_ADDRESS = 100
 
 OF_NAME_AND_ADDRESS = FailureDelay(
     free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=BRAKE_WINDOW
 )
-#: While somebody guesses at the name from everywhere. NB: the delay never counts from what happened at other addresses,
-#: for then whoever guesses would hold up the true user for ever.
+#: For a name under attack from many addresses. NB: the delay never counts failures at other addresses: an attacker
+#: could then block the true user for ever.
 OF_ATTACKED_NAME_AND_ADDRESS = FailureDelay(free=3, first_s=10, longest_s=300, window=BRAKE_WINDOW)
-#: Short, for others at this address wait too: about as many attempts in the window as are free.
+#: Short, as others at this address wait too: about as many attempts in the window as are free.
 OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=BRAKE_WINDOW)
-#: A browser that the user has logged in with before.
+#: For a browser that the user has logged in with before.
 OF_DEVICE = FailureDelay(free=10, first_s=10, longest_s=300, window=BRAKE_WINDOW)
-#: Codes of one account, whoever tries them: only who has its password gets so far.
+#: For codes of one account, from anywhere: only attempts with the right password come so far.
 OF_CODES = FailureDelay(free=5, first_s=10, longest_s=900, window=CODE_BRAKE_WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failed log-in that shares the name, the address or both with the attempt at hand."""
+    """A failed log-in with the name, the address or both of the current attempt."""
 
     failed_at: datetime
     same_name: bool
@@ -171,7 +171,7 @@ class Failure:
 
 
 def held_until(failures: Iterable[datetime], limit: FailureDelay, *, now: datetime) -> datetime | None:
-    """Return from when on the next attempt is allowed after failures at these times, or None if it is now."""
+    """Return the time of the next allowed attempt after failures at these times, or None if it is allowed now."""
     counted = [failed_at for failed_at in failures if failed_at > now - limit.window]
     beyond = len(counted) - limit.free
     if beyond < 0:
@@ -181,7 +181,7 @@ def held_until(failures: Iterable[datetime], limit: FailureDelay, *, now: dateti
 
 
 def braked_until(failures: Iterable[Failure], *, now: datetime) -> datetime | None:
-    """Return from when on the next attempt of a name at an address is allowed, or None if it is now."""
+    """Return the time of the next allowed attempt of a name at an address, or None if it is allowed now."""
     recent = [failure for failure in failures if failure.failed_at > now - BRAKE_WINDOW]
     is_attacked = sum(failure.same_name for failure in recent) >= MAX_FAILURES_OF_NAME
     of_both = OF_ATTACKED_NAME_AND_ADDRESS if is_attacked else OF_NAME_AND_ADDRESS

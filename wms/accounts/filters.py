@@ -6,6 +6,6 @@ from wms.kernel.filters import NameFilter
 
 
 class GroupFilterSet(FilterSet):
-    """Which groups are asked for."""
+    """Filters of groups."""
 
     vo = NameFilter("vo__name", max_length=64, help_text="Only the groups of this VO.")

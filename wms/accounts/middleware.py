@@ -1,4 +1,4 @@
-"""What the security log needs of every request, and second factors that are required."""
+"""Middleware of the security log, and of required second factors."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -32,28 +32,28 @@ _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
         HTTPStatus.TOO_MANY_REQUESTS: SecurityEventKind.RATE_EXCEEDED,
     }
 )
-#: Whoever comes without any credentials is told to log in: that refuses nobody.
+#: Code of a 401 without any credentials, which is not a refusal: the client is asked to log in.
 _NOT_AUTHENTICATED: Final = "not_authenticated"
-#: Where who must have a second factor and has none may go, to set one up or to leave.
+#: Addresses open to users who lack a required second factor: to set one up, or to log out.
 _ENROLMENT: Final = ("/accounts/second-factor/", "/accounts/again/", "/accounts/logout/")
 _SENTENCE: Final = "Your account must have a second factor: set one up before you go on."
-#: Whoever knew the password before it was set up may have a session still.
+#: For sessions opened without it, before it was set up in another.
 _SHOW_IT: Final = "This session has seen no code of your second factor yet: give one before you go on."
 
 
 @receiver(user_logged_out)
 def record_log_out(*, user: User | None, request: HttpRequest, **of_signal: object) -> None:  # noqa: ARG001 - Django's own
-    """Record that a user ended a session."""
+    """Record the end of a session."""
     if user is not None:
         record(SecurityEventKind.LOG_OUT, actor=user, request=request)
 
 
 class RequiredSecondFactor:
-    """Send who must have a second factor and has none to where it is set up, and refuse everything else.
+    """Redirect users who lack a required second factor to its set-up, and refuse all other requests.
 
-    Likewise a session that was opened without it, before it was set up in another, to where it is asked for.
+    A session opened without the second factor, before it was set up in another, is redirected to the form for its code.
 
-    Only sessions come here: a token was given to somebody who had proved enough, and names what it is for.
+    Applies to sessions only: a token was issued after sufficient proof, and has a scope.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -63,7 +63,7 @@ class RequiredSecondFactor:
         """Answer the request."""
         if settings.WMS_REQUIRE_SECOND_FACTOR == Requirement.NONE or request.path.startswith(_ENROLMENT):
             return self.get_response(request)
-        user = getattr(request, "user", None)  # requests with a token pass by the middleware of sessions
+        user = getattr(request, "user", None)  # requests with a token skip the middleware of sessions
         if not isinstance(user, User) or not needs_second_factor(user):
             return self.get_response(request)
         if not has_second_factor(user):
@@ -79,9 +79,9 @@ class RequiredSecondFactor:
 
 
 class SecurityLog:
-    """Record answers of 401, 403 and 429 in the security log, and have it know for whom a view works.
+    """Record answers of 401, 403 and 429 in the security log, and set the current request for other events.
 
-    A refusal is seen here whichever view answered, outside of its transaction, which is rolled back.
+    It runs outside of the view's transaction, so that a roll-back does not remove the record.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

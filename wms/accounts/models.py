@@ -1,4 +1,4 @@
-"""Who: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
+"""Accounts: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,16 +18,16 @@ from wms.kernel.validators import valid_name
 
 
 class VOQuerySet(models.QuerySet["VO"]):
-    """Which VOs one may see or manage."""
+    """VOs by visibility and management."""
 
     def visible_to(self, actor: "User") -> Self:
-        """Keep the VOs of the actor's groups and those the actor manages; an operator sees all."""
+        """Return the VOs of the actor's groups and those the actor manages; all for an operator."""
         if actor.is_operator:
             return self
         return self.filter(Q(groups__memberships__user=actor) | Q(managers=actor)).distinct()
 
     def managed_by(self, actor: "User") -> Self:
-        """Keep the VOs whose configuration the actor may change."""
+        """Return the VOs whose configuration the actor may change."""
         return self if actor.is_operator else self.filter(managers=actor)
 
 
@@ -91,20 +91,20 @@ class VO(models.Model):
 
 
 class GroupQuerySet(models.QuerySet["Group"]):
-    """Which groups one may see."""
+    """Groups by visibility and property."""
 
     def visible_to(self, actor: "User") -> Self:
-        """Keep the groups of the VOs that the actor belongs to or manages."""
+        """Return the groups of the VOs that the actor belongs to or manages."""
         if actor.is_operator:
             return self
         return self.filter(vo__in=VO.objects.visible_to(actor))
 
     def production(self) -> Self:
-        """Keep the groups in which any number of jobs of one user may wait (PRODUCTION)."""
+        """Return the groups in which any number of jobs of one user may wait (PRODUCTION)."""
         return self.filter(properties__contains=[GroupProperty.PRODUCTION])
 
     def sharing(self) -> Self:
-        """Keep the groups whose members act for one another (JOB_SHARING)."""
+        """Return the groups whose members act for one another (JOB_SHARING)."""
         return self.filter(properties__contains=[GroupProperty.JOB_SHARING])
 
 
@@ -141,12 +141,12 @@ class Group(models.Model):
 
 
 class User(AbstractUser):
-    """One row is one person or service that logs in; the identity that jobs belong to (DESIGN §3.1).
+    """One row is one person or service that logs in; the identity that owns jobs (docs/architecture.md, Jobs).
 
     ``is_active`` False means suspended: no log-in, no token, and none of the waiting jobs is matched.
 
-    Tokens, one-time links and sessions end with the password and with a suspension, whatever changes the row: triggers
-    (migration 0008) revoke tokens and links, and sessions hold a hash of the password and of ``suspensions``.
+    Tokens, one-time links and sessions end with a change of the password and with a suspension, however the row is
+    changed: triggers (migration 0008) revoke tokens and links; sessions hold a hash of password and ``suspensions``.
     """
 
     operator = models.BooleanField(default=False, help_text="Runs the system: sees and manages every VO.")
@@ -169,11 +169,11 @@ class User(AbstractUser):
         return self.operator or self.is_superuser
 
     def get_session_auth_hash(self) -> str:
-        """Return what a session of this user holds; another one ends the session."""
+        """Return the hash that a session of this user holds; a different one ends the session."""
         return self._of_this_suspension(super().get_session_auth_hash())
 
     def get_session_auth_fallback_hash(self) -> Iterator[str]:
-        """Yield the same under the secret keys of before."""
+        """Yield the same hash under previous secret keys."""
         for digest in super().get_session_auth_fallback_hash():
             yield self._of_this_suspension(digest)
 
@@ -210,10 +210,10 @@ class Membership(models.Model):
 
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
-    """Which invitations somebody may answer."""
+    """Invitations by the user who may answer them."""
 
     def open_to(self, user: User, *, now: datetime) -> Self:
-        """Keep those of *user* that have neither expired nor been declined, and whose sender may still invite."""
+        """Return those of *user* that are neither expired nor declined, and whose sender may still invite."""
         sender = User.objects.filter(
             Q(operator=True) | Q(is_superuser=True) | Q(managed_vos=OuterRef("group__vo")),
             pk=OuterRef("invited_by"),
@@ -223,10 +223,10 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
 
 
 class Invitation(models.Model):
-    """One row invites whoever has a user name, now or later, into a group; the user becomes a member by accepting it.
+    """One row is an invitation of a user name, existing or not, into a group; the user joins by accepting it.
 
-    The name is a text: nothing that a manager sees of the row says whether there is such a user, so a declined one
-    stays until it expires.
+    The name is a text: nothing that a manager sees of the row shows whether the user exists, so a declined one stays
+    until it expires.
     """
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="invitations")
@@ -252,10 +252,10 @@ class Invitation(models.Model):
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    """Which tokens open anything."""
+    """Tokens by validity."""
 
     def live(self, *, now: datetime) -> Self:
-        """Keep those that are neither expired nor revoked."""
+        """Return the tokens that are neither expired nor revoked."""
         return self.filter(expires_at__gt=now, revoked_at__isnull=True)
 
 
@@ -290,7 +290,7 @@ class ApiToken(models.Model):
 class PasswordLink(models.Model):
     """One row is a link by which a user sets a password once; only its SHA-256 is stored.
 
-    A user has one at most: a newer link replaces it, and it goes with a change of the password and with a suspension.
+    A user has at most one: a newer link replaces it; a change of the password and a suspension delete it.
     """
 
     user = models.OneToOneField(User, models.CASCADE, related_name="password_link")
@@ -303,9 +303,9 @@ class PasswordLink(models.Model):
 
 
 class FailedLogIn(models.Model):
-    """One row is one log-in that failed, or has not succeeded yet; when it counts no longer it is removed.
+    """One row is one failed, or not yet successful, log-in; it is removed when it no longer counts.
 
-    The name is stored as its SHA-256, for people type passwords into the field of the name. The address is that of
+    The name is stored as its SHA-256, as people type passwords into the field of the name. The address is that of
     the block (``wms.kernel.addresses.address_block``); a device is a browser that the user has logged in with before.
     """
 
@@ -326,8 +326,8 @@ class FailedLogIn(models.Model):
 class SecurityEvent(models.Model):
     """One row is one security-relevant event, or the same refusal several times within a minute.
 
-    Rows are written by ``wms.accounts.security_log`` only, and hold no secret. The names of who did it and of what it
-    was done to are texts, so that the row says the same when the user is deleted.
+    Rows are written by ``wms.accounts.security_log`` only, and hold no secret. Actor and target are stored as texts,
+    too, so that the row stays readable when the user is deleted.
     """
 
     at = models.DateTimeField(help_text="The first time, of a refusal that was repeated.")

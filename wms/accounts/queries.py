@@ -1,4 +1,4 @@
-"""Named reads about people and their groups."""
+"""Named reads of users and their groups."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from wms.accounts.sql import Bearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What the system knows about a user, as told to that user."""
+    """A user's own account."""
 
     username: str
     dns: tuple[str, ...]
@@ -35,7 +35,7 @@ def open_invitations(user: User, *, now: datetime) -> QuerySet[Invitation]:
 
 
 def live_tokens(user: User, *, now: datetime) -> QuerySet[ApiToken]:
-    """Return the tokens of *user* that open something."""
+    """Return the valid tokens of *user*."""
     return ApiToken.objects.live(now=now).filter(user=user)
 
 
@@ -45,9 +45,9 @@ def groups_of(user: User) -> tuple[Group, ...]:
 
 
 def default_group_of(user: User, *, groups: tuple[Group, ...]) -> Group | None:
-    """Return the group that *user* acts in when none is named: the default one, or the only one.
+    """Return the group of a request of *user* that names none: the default one, or the only one.
 
-    A default group that the user is no longer a member of does not count.
+    A default group that the user has left does not count.
     """
     for group in groups:
         if group.pk == user.default_group_id:
@@ -72,7 +72,7 @@ def is_manager(user: User) -> bool:
 
 
 def profile_of(user: User) -> Profile:
-    """Return what *user* is told about itself."""
+    """Return the account of *user*."""
     groups = groups_of(user)
     default = default_group_of(user, groups=groups)
     managed = tuple(user.managed_vos.order_by("name").values_list("name", flat=True))
@@ -88,7 +88,7 @@ def profile_of(user: User) -> Profile:
 
 
 def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[Failure]:
-    """Return the failed log-ins, by no known device, that may brake the next one of this name or address."""
+    """Return the failed log-ins, without a known device, that may delay the next one of this name or address."""
     # Uses index: failed_log_in_recent
     rows = FailedLogIn.objects.filter(
         Q(name_digest=name_digest) | Q(address=address), device="", of_code=False, failed_at__gt=now - BRAKE_WINDOW

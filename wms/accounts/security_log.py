@@ -1,4 +1,4 @@
-"""The security log: who did, or tried, from where, what that matters to security; a row and a line of the log.
+"""The security log: security-relevant actions and refusals with actor and address, each a row and a log line.
 
 Facts are names, ids and states, never a secret: what looks like one is masked (``wms.kernel.log_lines``).
 """
@@ -26,12 +26,12 @@ from wms.kernel.log_lines import Fact, escaped, safe_facts, safe_text
 
 logger = logging.getLogger(__name__)
 
-#: In the META of a request of which a refusal is recorded.
+#: Key in the META of a request whose refusal is recorded.
 _RECORDED: Final = "wms.refusal_recorded"
-#: The same refusal is one row for so long, and counted in it.
+#: Seconds during which the same refusal is counted in one row.
 REFUSALS_WINDOW_S: Final = 60.0
-#: So many different refusals of a kind have rows of their own in each window and process; further ones are counted by
-#: address, and those of more addresses than MAX_ADDRESSES_IN_WINDOW by kind.
+#: Different refusals of a kind with rows of their own, per window and process; further ones are counted by address, and
+#: those of more addresses than MAX_ADDRESSES_IN_WINDOW by kind.
 MAX_REFUSALS_IN_WINDOW: Final = 30
 MAX_ADDRESSES_IN_WINDOW: Final = 10
 _MAX_ROWS: Final = (MAX_REFUSALS_IN_WINDOW, MAX_ADDRESSES_IN_WINDOW, 1)
@@ -39,7 +39,7 @@ _MAX_ROWS: Final = (MAX_REFUSALS_IN_WINDOW, MAX_ADDRESSES_IN_WINDOW, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What is written."""
+    """The content of one row."""
 
     kind: SecurityEventKind
     actor_id: int | None
@@ -60,17 +60,17 @@ def record(
 ) -> None:
     """Write one event to the security log.
 
-    A change is written in the caller's transaction: it is in the log if and only if it has happened. A refusal is
-    counted and written at once, so it must be recorded where no transaction is open that the refusal rolls back.
-    Answers of 401, 403 and 429 are recorded by ``wms.accounts.middleware`` and need no call.
+    A change is written in the caller's transaction: it is logged if and only if it is committed. A refusal is counted
+    and written at once, so it must be recorded outside of a transaction that the refusal rolls back.
+    ``wms.accounts.middleware`` records answers of 401, 403 and 429.
 
     Args:
-        kind: what happened.
-        actor: the user who did it, or a text that names what is no user; by default the user of *request*, or the
-            command of ``manage.py`` that runs.
+        kind: of the event.
+        actor: the acting user, or a text for anything else; by default the user of *request*, or the current command
+            of ``manage.py``.
         address: of the client; by default that of *request*.
-        target: what it was done to, such as "user bob" or "CE x at site y".
-        request: where actor and address are taken from; by default the one that this thread answers.
+        target: of the action, such as "user bob" or "CE x at site y".
+        request: source of actor and address; by default the current request of this thread.
         facts: names, ids and states; of changed options their names.
 
     Raises:
@@ -98,12 +98,12 @@ def record(
 
 
 def has_refusal(request: HttpRequest) -> bool:
-    """Return whether a refusal of *request* has been recorded, so that its answer need not be."""
+    """Return whether a refusal of *request* is recorded, so that its answer need not be."""
     return _RECORDED in request.META
 
 
 def _caller(request: HttpRequest | Request | None) -> User | str:
-    """Return the user of the request; else, with a space in it that no user name has, the machine or the command."""
+    """Return the user of the request; else the machine or the command, with a space, which no user name has."""
     if request is None:
         command = current_command.get()
         return f"manage.py {command}" if command else ""
@@ -131,8 +131,8 @@ def _write(event: _Event) -> int:
 
 
 def _log(event: _Event, *, times: int) -> None:
-    known = {"who": event.actor_name, "address": event.address, "target": event.target}
-    facts: dict[str, object] = {name: value for name, value in known.items() if value}
+    texts = {"who": event.actor_name, "address": event.address, "target": event.target}
+    facts: dict[str, object] = {name: value for name, value in texts.items() if value}
     if times > 1:
         facts["times"] = times
     if event.facts:
@@ -141,7 +141,7 @@ def _log(event: _Event, *, times: int) -> None:
 
 
 def remove_old(*, now: datetime) -> int:
-    """Remove the events that are older than WMS_SECURITY_LOG_DAYS, and return how many."""
+    """Remove the events older than WMS_SECURITY_LOG_DAYS, and return their number."""
     # Uses index: security_event_by_time
     old = SecurityEvent.objects.filter(at__lte=now - timedelta(days=settings.WMS_SECURITY_LOG_DAYS))
     return old.delete()[0]
@@ -159,18 +159,18 @@ class _Counted:
 class _Refusals:
     """The refusals of this process within the last window.
 
-    A flood must fill neither the table nor the log: the same refusal is one row, written when it was seen once, twice,
-    four times and so on, and only so many different ones of a kind have rows.
+    A flood must fill neither the table nor the log: the same refusal is one row, written at its first, second, fourth
+    occurrence and so on, and the number of different ones of a kind is limited.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     began: float = 0.0
     counted: dict[tuple[str, ...], _Counted] = field(default_factory=dict)
-    #: How many rows each kind has, by how precise they are.
+    #: Number of rows by kind and precision.
     rows: Counter[tuple[SecurityEventKind, int]] = field(default_factory=Counter)
 
     def count(self, event: _Event) -> None:
-        """Count the refusal, and write it if it is time."""
+        """Count the refusal, and write it if its count is a power of 2."""
         with self.lock:
             now = time.monotonic()
             if not self.counted or now - self.began >= REFUSALS_WINDOW_S:
@@ -185,30 +185,30 @@ class _Refusals:
             try:
                 with transaction.atomic(durable=True):
                     _write_times(event, counted, times=times)
-            except DatabaseError:  # it is refused all the same, and in the log
+            except DatabaseError:  # the request is refused all the same, and logged
                 logger.exception("security.not_stored", extra={"kind": event.kind})
 
     def forget(self) -> None:
-        """Begin a new window, so that the next refusal is a new row; for tests, whose rows are rolled back."""
+        """Begin a new window; for tests, whose rows are rolled back."""
         with self.lock:
             self.counted = {}
             self.rows = Counter()
 
     def _row_of(self, event: _Event) -> tuple[_Event, tuple[str, ...]]:
-        """Return as what the refusal is counted, and its key: as itself, else of its address, else of its kind.
+        """Return the event under which the refusal is counted, and its key: itself, else its address, else its kind.
 
-        Each kind has rows of its own, so that nobody hides guessed passwords behind requests with tokens that are none.
+        Each kind has rows of its own, so that requests with invalid tokens cannot hide guessed passwords.
         """
         for precision, candidate in enumerate((event, _of_address(event), _of_kind(event))):
             key, of_kind = _key_of(candidate), (event.kind, precision)
             if key in self.counted or self.rows[of_kind] < _MAX_ROWS[precision]:
                 self.rows[of_kind] += key not in self.counted
                 return candidate, key
-        raise AssertionError("the last one is the same for all of a kind")
+        raise AssertionError("the last candidate is the same for all refusals of a kind")
 
 
 def _of_address(event: _Event) -> _Event:
-    """Return only from where a refusal came; without a target it would say the same."""
+    """Return the event reduced to its address; one without a target, reduced to its kind."""
     if not event.target:
         return _of_kind(event)
     return replace(event, actor_id=None, actor_name="", target="", facts={"many": True})
@@ -225,7 +225,7 @@ def _key_of(event: _Event) -> tuple[str, ...]:
 def _write_times(event: _Event, counted: _Counted, *, times: int) -> None:
     if times == 1:
         counted.row = _write(event)
-    elif counted.row is not None:  # else another thread is about to write it
+    elif counted.row is not None:  # else another thread is writing it
         _log(event, times=times)
         SecurityEvent.objects.filter(pk=counted.row).update(times=times)
 

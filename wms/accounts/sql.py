@@ -1,4 +1,4 @@
-"""What every request of a user asks: the ORM takes four times as long to write it as the database to answer."""
+"""The SQL query of every user's request: the ORM takes four times as long to write it as the database to answer."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
 
-#: Neither expired nor revoked, of a user who is not suspended.
+#: Valid tokens of users who are not suspended.
 _BEARER = """
 SELECT bearer.*, token.id AS token_id, token.scope AS token_scope, token.last_used_at AS token_last_used_at
   FROM accounts_apitoken AS token
@@ -16,7 +16,7 @@ SELECT bearer.*, token.id AS token_id, token.scope AS token_scope, token.last_us
 
 
 class Bearer(NamedTuple):
-    """Who comes with a token, and which one it is."""
+    """The user of a token, and the token's row."""
 
     user: User
     token_id: int
@@ -25,7 +25,7 @@ class Bearer(NamedTuple):
 
 
 def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
-    """Return the bearer of the token with this digest, or None if it opens nothing."""
+    """Return the bearer of the token with this digest, or None if it is not valid."""
     for user in User.objects.raw(_BEARER, [digest, now]):
         row = vars(user)  # beside the columns of the user
         return Bearer(user, row["token_id"], TokenScope(row["token_scope"]), row["token_last_used_at"])

@@ -1,4 +1,4 @@
-"""The columns in which VOs and queues set the stall rule for payloads (ADR 36)."""
+"""Columns of the stall rule for payloads, of VOs and batch queues (ADR 36)."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -7,14 +7,14 @@ from wms.accounts.validators import valid_stall_window
 
 
 def stall_window(verbose_name: str, *, help_text: str) -> "models.PositiveIntegerField[int | None, int | None]":
-    """Return the column of a window of the stall rule in seconds: empty, 0, or from MIN_STALLED_S to MAX_STALLED_S."""
+    """Return the column of a window of the stall rule, in seconds: empty, 0, or MIN_STALLED_S to MAX_STALLED_S."""
     return models.PositiveIntegerField(
         verbose_name, null=True, blank=True, validators=[valid_stall_window], help_text=help_text
     )
 
 
 def stalled_cpu_fraction(*, help_text: str) -> "models.FloatField[float | None, float | None]":
-    """Return the column of the part of one core, 0 to 1, below which a payload is stalled; it may be empty."""
+    """Return the column of the fraction of one core, 0 to 1, below which a payload is stalled; it may be empty."""
     return models.FloatField(
         "stalled below, CPU fraction",
         null=True,

@@ -1,4 +1,4 @@
-"""Pages for users and tokens; those of VOs and groups are in taskqueues, which computes priorities again (STYLE 5)."""
+"""Admin pages of users and tokens; those of VOs and groups are in taskqueues, which recalculates priorities."""
 
 from wms.accounts.admin import people, second_factors, security_log, tokens
 

@@ -1,4 +1,4 @@
-"""Pages for users."""
+"""Admin pages of users."""
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,21 +39,21 @@ else:
 
 M = TypeVar("M", bound=Model)
 
-# Groups of Django's table of permissions, which is not used here, would only be confused with ours.
+# Groups of Django's permissions, which are not used here, would be confused with ours.
 admin.site.unregister(DjangoGroup)
-admin.site.index_title = "Administration"  # not "Site administration": here a site is a laboratory's
+admin.site.index_title = "Administration"  # not "Site administration": a site is a laboratory's here
 
 
 class DNInline(VOLevelInline[UserDN]):
-    """The names of a user's certificates, for operators: who holds one is that user, and others need not know them."""
+    """The distinguished names of a user's certificates; for operators, as a certificate gives access to the account."""
 
     model = UserDN
 
 
 class MembershipInline(VOLevelInline[Membership]):
-    """In which groups a user may act; of other VOs a manager neither sees nor changes any.
+    """The groups in which a user may act; a manager sees and changes none of other VOs.
 
-    A manager puts a user only into further groups of a VO that the user is in already; into a VO users are invited.
+    A manager adds a user only to further groups of a VO that the user is already in; others are invited to the VO.
     """
 
     model = Membership
@@ -67,7 +67,7 @@ class MembershipInline(VOLevelInline[Membership]):
         return Q(group__vo__in=vos)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Membership]:
-        """Return the rows with what names them."""
+        """Return the rows with their groups and users."""
         return super().get_queryset(request).select_related("group", "user")
 
     def get_formset(
@@ -76,14 +76,14 @@ class MembershipInline(VOLevelInline[Membership]):
         obj: Model | None = None,
         **kwargs: Any,  # noqa: ANN401 - Django's own
     ) -> "type[BaseInlineFormSet[Membership, Model, ModelForm[Membership]]]":
-        """Return the table, in which a manager chooses among those who, or what, belong to the VO already."""
+        """Return the table, in which a manager chooses among users and groups already in the VO."""
         formset = super().get_formset(request, obj, **kwargs)
         if not self.sees_all(request):
             self.narrow(formset.form.base_fields, obj)
         return formset
 
     def narrow(self, fields: "dict[str, forms.Field]", page: Model | None) -> None:
-        """Leave the groups of the VOs that the user of the page is in."""
+        """Keep the groups of the VOs that the user of the page is in."""
         groups = fields["group"]
         if isinstance(groups, forms.ModelChoiceField) and groups.queryset is not None:
             vos = Membership.objects.filter(user=page.pk if page else None).values("group__vo")
@@ -91,10 +91,10 @@ class MembershipInline(VOLevelInline[Membership]):
 
 
 class UserForm(UserChangeForm):
-    """A user, whose default group is one of its groups."""
+    """A user; the default group is one of the user's groups."""
 
     def clean_default_group(self) -> Group | None:
-        """Refuse a group that the user is not in; one that the user has left since it was chosen may stay."""
+        """Refuse a group that the user is not in; an unchanged one that the user has left is kept."""
         group: Group | None = self.cleaned_data["default_group"]
         if group is None or "default_group" not in self.changed_data or is_member(self.instance, group):
             return group
@@ -109,7 +109,7 @@ class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it 
         fields = ("username",)
 
     def save(self, commit: bool = True) -> User:  # noqa: FBT001, FBT002 - Django's own
-        """Make the account, with a password that nobody knows."""
+        """Make the account, without a usable password."""
         self.instance.set_unusable_password()
         user: User = super().save(commit=commit)
         return user
@@ -117,10 +117,10 @@ class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it 
 
 @admin.register(User)
 class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
-    """Operators manage all users; a manager sees the members of the own VO, and changes those who are in no other one.
+    """Operators manage all users; a manager sees the members of their VOs, and changes those in no other VO.
 
-    What gives power (staff, operator, superuser, passwords, certificates) only operators give; who is a superuser
-    only superusers change. Accounts are added by operators, for whoever adds one learns which names there are.
+    Only operators grant privileges (staff, operator, superuser, passwords, certificates); only superusers change
+    superusers. Only operators add accounts, as adding one shows which names exist.
     """
 
     managers_may = frozenset({"view", "change"})
@@ -165,7 +165,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     add_fieldsets = ((None, {"fields": ("username",), "description": NewUserForm.__doc__}),)
 
     def kind_of(self, field: str, value: object) -> SecurityEventKind:
-        """Return which kind of event it is; whether a user is active is two kinds."""
+        """Return the kind of event; the field ``is_active`` has two, one for each value."""
         if field == "is_active":
             return SecurityEventKind.USER_RESTORED if value else SecurityEventKind.USER_SUSPENDED
         return super().kind_of(field, value)
@@ -175,24 +175,24 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         return Q(Exists(Membership.objects.filter(user=OuterRef("pk"), group__vo__in=vos)))
 
     def managed(self, vos: frozenset[int]) -> Q:
-        """Return the members who are in no other VO and have no power of their own."""
+        """Return the members in no other VO and without privileges."""
         elsewhere = Membership.objects.filter(user=OuterRef("pk")).exclude(group__vo__in=vos)
         powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos__isnull=True)
         return self.seen(vos) & Q(~Exists(elsewhere)) & powerless
 
     def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
-        """Return whether the user may do it; a superuser is changed by superusers only."""
+        """Return whether the user may do it; only superusers change superusers."""
         if isinstance(row, User) and row.is_superuser and what in {"change", "delete"} and not _is_superuser(request):
             return False
         return super().may(what, request, row)
 
     def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
-        """Keep the users that the user may change."""
+        """Return the users that the user may change."""
         rows = super().changeable(request, rows)
         return rows if _is_superuser(request) else rows.filter(is_superuser=False)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> "_FieldsetSpec":
-        """Return the fields: of a new user its name, for operators also what gives power."""
+        """Return the fields: the name for a new user, and the privileges for operators."""
         if obj is None:
             return super().get_fieldsets(request, obj)
         if self.sees_all(request):
@@ -203,7 +203,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         return ((None, {"fields": (*self.of_managers, *default_group)}),)
 
     def get_list_display(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
-        """Return the columns; what is not among them, nobody orders by."""
+        """Return the columns, which are also the only ones to order by."""
         return super().get_list_display(request) if self.sees_all(request) else self.of_managers
 
     def get_list_filter(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
@@ -211,7 +211,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         return super().get_list_filter(request) if self.sees_all(request) else ("is_active",)
 
     def get_search_fields(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
-        """Return what is searched: for managers what they see."""
+        """Return the searched fields: for managers those that they see."""
         names = super().get_search_fields(request)
         return names if self.sees_all(request) else [name for name in names if name in self.of_managers]
 
@@ -221,34 +221,34 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         object_id: str,
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show who changed what, to operators: it names certificates and groups of all VOs."""
+        """Show the history to operators only: it names certificates and groups of all VOs."""
         if not self.sees_all(request):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
-        """Return the fields that are shown only."""
+        """Return the read-only fields."""
         names = super().get_readonly_fields(request, obj)
         return names if _is_superuser(request) else [*names, "is_superuser"]
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
-        """Return the tables; of a new user only the groups."""
+        """Return the tables; for a new user only the groups."""
         return [MembershipInline, DNInline] if obj is not None and self.sees_all(request) else [MembershipInline]
 
     @admin.action(description="Reset the second factors of selected users", permissions=["reset_second_factor"])
     def reset_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Have the users log in by password alone until they set up a new second factor."""
+        """Remove the users' second factors: they log in by password alone until they set up new ones."""
         users = list(self.changeable(request, queryset).order_by("pk"))
         reset = reset_second_factors(users)
         self.message_user(request, f"{reset} second factors reset.", messages.SUCCESS)
 
     def has_reset_second_factor_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may reset others' second factors; only operators may."""
+        """Return whether the user may reset second factors of others; only operators may."""
         return self.sees_all(request)
 
     @admin.display(description="password")
     def password_state(self, user: User) -> SafeString:
-        """Return whether the user has a password, and the way to a new one."""
+        """Return whether the user has a password, with a link to issue a new one."""
         state = "Set." if user.has_usable_password() else "Not set: no log-in by password."
         address = reverse("admin:auth_user_password_change", args=[user.pk])
         return format_html('{} <a href="{}">Issue a one-time link</a>', state, address)
@@ -258,7 +258,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         return self._show_new_link(request, obj)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002, ARG002 - Django's
-        """Issue a one-time link, which only operators do: whoever has it can act as that user."""
+        """Issue a one-time link; only operators may, as its holder can act as that user."""
         user = self.get_object(request, unquote(id))
         if not self.sees_all(request) or user is None or not self.has_change_permission(request, user):
             raise PermissionDenied

@@ -1,4 +1,4 @@
-"""Who asks on a page of the admin, and which VOs that person manages."""
+"""Rights on admin pages: operators, and managers of VOs."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,30 +16,30 @@ from wms.kernel.admin import ReadOnlyAdmin, Recorded, RowLevelAdmin, RowLevelInl
 
 M = TypeVar("M", bound=Model)
 
-#: A page asks dozens of times.
+#: Managed VOs by request: a page needs them dozens of times.
 _managed_vos: "WeakKeyDictionary[HttpRequest, frozenset[int]]" = WeakKeyDictionary()
 
 
 class VORights(RowRights):
-    """Rights of operators, and of managers of VOs, who have to be staff as well to come here.
+    """Rights of operators, and of managers of VOs, who must be staff as well.
 
-    What they do is written to the security log.
+    Their changes are written to the security log.
     """
 
-    #: Which kind of security event it is if a row is changed …
+    #: Kind of security event of a change to a row …
     kind: ClassVar[SecurityEventKind] = SecurityEventKind.CONFIGURATION_CHANGED
-    #: … added or deleted, where that is another one …
+    #: … of adding or deleting it, where that differs …
     kinds_of_rows: ClassVar[Mapping[Recorded, SecurityEventKind]] = MappingProxyType({})
-    #: … or one of these fields is changed. Rows of a table on the page are a field of the table's name.
+    #: … and of a change to one of these fields. Rows of a table on the page count as a field of the table's name.
     kinds_of_fields: ClassVar[Mapping[str, SecurityEventKind]] = MappingProxyType({})
 
     def sees_all(self, request: HttpRequest) -> bool:
-        """Return whether an operator asks."""
+        """Return whether the caller is an operator."""
         user = request.user
         return isinstance(user, User) and user.is_active and user.is_staff and user.is_operator
 
     def managed_vos(self, request: HttpRequest) -> frozenset[int]:
-        """Return the VOs that the user manages; asked once for each request."""
+        """Return the primary keys of the VOs that the user manages; read once for each request."""
         user = request.user
         if not (isinstance(user, User) and user.is_active and user.is_staff):
             return frozenset()
@@ -48,15 +48,15 @@ class VORights(RowRights):
         return _managed_vos[request]
 
     def full_name(self, row: Model) -> str:
-        """Return what the security log calls the row, such as "user bob"."""
+        """Return the name of the row in the security log, such as "user bob"."""
         return f"{row._meta.verbose_name} {row}"  # noqa: SLF001 - Django's API
 
     def short_name(self, row: Model) -> str:
-        """Return what the security log calls a row of a table on the page."""
+        """Return the name of a row of a table on the page, for the security log."""
         return f"{row.user} in {row.group}" if isinstance(row, Membership) else str(row)
 
     def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
-        """Write what the user did to the security log: one event for each kind, with the changes of that kind."""
+        """Write the user's action to the security log: one event for each kind, with the changes of that kind."""
         target = self.full_name(row)
         if what != "changed":
             record(self.kinds_of_rows.get(what, self.kind), request=request, target=target, what=what, changes=changes)
@@ -67,16 +67,16 @@ class VORights(RowRights):
             record(kind, request=request, target=target, what=what, changes=of_kind)
 
     def kind_of(self, field: str, value: object) -> SecurityEventKind:  # noqa: ARG002 - for subclasses
-        """Return which kind of event the change of a field is."""
+        """Return the kind of event of a change of a field."""
         return self.kinds_of_fields.get(field, self.kind)
 
 
 class VOLevelAdmin(VORights, RowLevelAdmin[M]):
-    """Base of the pages of what can be configured."""
+    """Base of the pages of the configuration."""
 
 
 class VOLevelLedger(VORights, ReadOnlyAdmin[M]):
-    """Base of the pages of what the system writes."""
+    """Base of the pages of records written by the system."""
 
 
 class VOLevelInline(VORights, RowLevelInline[M]):
@@ -84,7 +84,7 @@ class VOLevelInline(VORights, RowLevelInline[M]):
 
 
 class UserByNameField(forms.ModelChoiceField):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A user, named exactly: nobody looks through the users here."""
+    """A user, by exact name: the list of users is not shown."""
 
     def __init__(self, users: QuerySet[User], *, invalid: str) -> None:
         super().__init__(
@@ -97,31 +97,31 @@ class UserByNameField(forms.ModelChoiceField):  # type: ignore[type-arg]  # at r
 
 
 class ServingVOsAdmin(VOLevelAdmin[M]):
-    """Base of the pages of what serves some VOs, or all when none is chosen, by a relation ``vos``.
+    """Base of the pages of rows that serve some VOs by a relation ``vos``, or all VOs when it is empty.
 
-    A manager sees what serves a VO of theirs, and changes what serves no VO but theirs. Which VOs a row serves, a
-    manager chooses when adding it; later only an operator changes that.
+    A manager sees the rows that serve a VO of theirs, and changes those that serve no other VO. A manager chooses the
+    VOs of a row when adding it; later only an operator changes them.
     """
 
     choose_managed = frozenset({"vos"})
 
     def seen(self, vos: frozenset[int]) -> Q:
-        """Return what serves one of *vos*, or all."""
+        """Return the condition of the rows that serve one of *vos*, or all."""
         served = self._served()
         return Q(Exists(served.filter(vo__in=vos)) | ~Exists(served))
 
     def managed(self, vos: frozenset[int]) -> Q:
-        """Return what serves some of *vos* and no other."""
+        """Return the condition of the rows that serve some of *vos* and no other."""
         served = self._served()
         return Q(Exists(served.filter(vo__in=vos)) & ~Exists(served.exclude(vo__in=vos)))
 
     def get_readonly_fields(self, request: HttpRequest, obj: M | None = None) -> list[str]:
-        """Return the fields that are shown only; among them the VOs once a manager has chosen them."""
+        """Return the read-only fields; for managers the VOs are among them after creation."""
         names = super().get_readonly_fields(request, obj)
         return names if obj is None or self.sees_all(request) else [*names, "vos"]
 
     def formfield_for_manytomany(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Require a manager to choose: none chosen would mean every VO."""
+        """Require a manager to choose VOs: an empty relation would mean every VO."""
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None and db_field.name == "vos" and not self.sees_all(request):
             field.required = True

@@ -1,4 +1,4 @@
-"""allauth's tables have no pages of their own: what they hold is a user's, and is reset on the page of users."""
+"""Remove the pages of allauth's tables: second factors are reset on the page of users."""
 
 from allauth.account.models import EmailAddress, EmailConfirmation
 from allauth.mfa.models import Authenticator

@@ -1,4 +1,4 @@
-"""The page of the security log, which nobody changes."""
+"""The admin page of the security log; read-only."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,12 +12,12 @@ from wms.accounts.admin.rights import VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import SecurityEvent
 
-#: What the filter by time offers: {days: words}.
+#: Choices of the filter by time: {days: label}.
 _PERIODS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days", "365": "Past year"}
 
 
 class KindFilter(admin.SimpleListFilter):
-    """By kind, of which the column knows no choices."""
+    """Filter by kind; the column itself has no choices."""
 
     title = "kind"
     parameter_name = "kind"
@@ -27,12 +27,12 @@ class KindFilter(admin.SimpleListFilter):
         return sorted((kind.value, kind.value) for kind in SecurityEventKind)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
-        """Keep the events of the kind."""
+        """Return the events of the kind."""
         return queryset if self.value() is None else queryset.filter(kind=self.value())
 
 
 class PeriodFilter(admin.SimpleListFilter):
-    """By how long ago it was."""
+    """Filter by age."""
 
     title = "time"
     parameter_name = "days"
@@ -42,14 +42,14 @@ class PeriodFilter(admin.SimpleListFilter):
         return list(_PERIODS.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
-        """Keep the events of the period."""
+        """Return the events of the period."""
         days = self.value()
         return queryset.filter(at__gt=timezone.now() - timedelta(days=int(days))) if days in _PERIODS else queryset
 
 
 @admin.register(SecurityEvent)
 class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
-    """Operators read it; `manage.py security_log` exports it."""
+    """For operators; `manage.py security_log` exports the log."""
 
     operators_may = frozenset({"view"})
     managers_may = frozenset()

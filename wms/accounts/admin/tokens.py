@@ -1,4 +1,4 @@
-"""The page of users' tokens: a list to look at, and to revoke from."""
+"""The admin page of users' tokens: to list and to revoke them."""
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -12,9 +12,9 @@ from wms.accounts.services import revoke_token
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(VOLevelLedger[ApiToken]):
-    """Operators see which tokens there are, never what they are, and revoke those that got into wrong hands."""
+    """For operators, who see the list, never the tokens themselves, and revoke leaked ones."""
 
-    operators_may = frozenset({"view", "delete"})  # to be deleted with their user
+    operators_may = frozenset({"view", "delete"})  # deleted with their user
     managers_may = frozenset()
     list_display = ("id", "user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
     list_select_related = ("user",)
@@ -26,7 +26,7 @@ class ApiTokenAdmin(VOLevelLedger[ApiToken]):
 
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Make the tokens open nothing from now on."""
+        """Revoke the tokens."""
         now = timezone.now()
         tokens = list(queryset.filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:

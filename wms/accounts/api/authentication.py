@@ -1,4 +1,4 @@
-"""How people are recognised: by a bearer token, or by the portal's session."""
+"""Authentication of users: by a bearer token, or by the portal's session."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ from wms.kernel.rest import BearerAuthentication, has_bearer_token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCredential:
-    """The token that a user came with; ``request.auth`` of such a request."""
+    """The token that authenticated a user; ``request.auth`` of the request."""
 
     token_id: int
     scope: TokenScope
 
 
 class InsufficientScopeError(PermissionDenied):
-    """The scope of the token does not include what the request does."""
+    """The request exceeds the scope of the token."""
 
     default_code = "insufficient_scope"
 
@@ -33,8 +33,8 @@ class InsufficientScopeError(PermissionDenied):
 class UserTokenAuthentication(BearerAuthentication):
     """A user's token, looked up by its SHA-256.
 
-    The scope of a token is checked here, and nowhere else, before any view sees the request. Requests that change
-    something need the scope ``manage``, unless their view says otherwise in ``token_scope``; so a new view is closed.
+    The scope of a token is checked only here, before any view runs. Requests that change something need the scope
+    ``manage``, unless their view sets another in ``token_scope``; so a new view is closed by default.
     """
 
     prefix = USER_TOKEN_PREFIX
@@ -46,16 +46,16 @@ class UserTokenAuthentication(BearerAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[User, UserCredential] | None:
-        """Return the user and the credential, or None if the request carries no user's token.
+        """Return the user and the credential, or None if the request carries no token of a user.
 
         Raises:
-            AuthenticationFailed: as ``principal_of``.
-            InsufficientScopeError: the token does not allow this.
+            AuthenticationFailed: see ``principal_of``.
+            InsufficientScopeError: the scope does not allow the request.
         """
-        found: tuple[User, UserCredential] | None = super().authenticate(request)
-        if found is not None:
-            _refuse_narrower_scope(found[1].scope, request)
-        return found
+        authenticated: tuple[User, UserCredential] | None = super().authenticate(request)
+        if authenticated is not None:
+            _refuse_narrower_scope(authenticated[1].scope, request)
+        return authenticated
 
     def principal_of(self, token: str) -> tuple[User, UserCredential]:
         """Return the user and the credential.
@@ -75,32 +75,34 @@ class UserTokenAuthentication(BearerAuthentication):
 
 def _refuse_narrower_scope(scope: TokenScope, request: Request) -> None:
     view = (request.parser_context or {}).get("view")
-    wanted = getattr(view, "token_scope", TokenScope.MANAGE)
-    if request.method not in SAFE_METHODS and not scope.includes(wanted):
-        sentence = f'This token has the scope "{scope}"; this request needs one with the scope "{wanted}".'
+    needed = getattr(view, "token_scope", TokenScope.MANAGE)
+    if request.method not in SAFE_METHODS and not scope.includes(needed):
+        sentence = f'This token has the scope "{scope}"; this request needs one with the scope "{needed}".'
         raise InsufficientScopeError(sentence)
 
 
 class PortalSessionAuthentication(SessionAuthentication):
     """The session of the portal; requests that change something must carry its CSRF token.
 
-    NB: it must be the last of the authentication classes: a bearer token that none of the others knew is refused here,
-    rather than ignored in favour of a session that happens to be open.
+    NB: it must be the last authentication class: it refuses a bearer token that no other class accepted, rather than
+    ignoring it in favour of an open session.
     """
 
     def authenticate(self, request: Request) -> tuple[User, None] | None:
         """Return the user of the session, or None without one."""
         if has_bearer_token(request):
             raise AuthenticationFailed("This is no token of this system; log in again.", code="invalid_token")
-        found = super().authenticate(request)  # type: ignore[no-untyped-call,unused-ignore]
-        return None if found is None or not isinstance(found[0], User) else (found[0], None)
+        authenticated = super().authenticate(request)  # type: ignore[no-untyped-call,unused-ignore]
+        if authenticated is None or not isinstance(authenticated[0], User):
+            return None
+        return authenticated[0], None
 
     def authenticate_header(self, request: Request) -> str | None:  # noqa: ARG002 - the framework's signature
-        """Return what a 401 tells the client to send."""
+        """Return the WWW-Authenticate header of a 401."""
         return 'Bearer realm="wms"'
 
     def enforce_csrf(self, request: Request) -> None:
-        """Refuse a request that another site may have made the browser send.
+        """Refuse a request that another web site may have triggered.
 
         Raises:
             PermissionDenied: the CSRF token is missing or wrong.

@@ -1,4 +1,4 @@
-"""Who may call an endpoint: 401 for nobody, 403 for who is known and may not."""
+"""Permissions of endpoints: 401 without credentials, 403 without the right."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class IsUser(BasePermission):
-    """People, by token or session; valid tokens of pilots, jobs and sites are refused (403)."""
+    """Users, by token or session; valid tokens of pilots, jobs and sites are refused (403)."""
 
     message = "This address is for users; the token of a pilot, a job or a site does not open it."
 
@@ -34,10 +34,10 @@ class IsManager(BasePermission):
 
 
 def user_of(request: Request) -> User:
-    """Return the user who calls, in a view that IsUser or IsManager guards.
+    """Return the calling user, in a view with IsUser or IsManager.
 
     Raises:
-        NotAuthenticated: nobody, or a machine; only in a view that forgot its guard.
+        NotAuthenticated: the caller is no user, which only a view without these permissions allows.
     """
     if not isinstance(request.user, User):
         raise NotAuthenticated

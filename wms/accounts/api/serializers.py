@@ -1,4 +1,4 @@
-"""What the accounts endpoints take and answer."""
+"""Input and output of the accounts endpoints."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ class TokenIn(StrictSerializer):
 
     username = Name(max_length=150, help_text="Name of the user, as configured.")
     password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
-    code = Text(max_length=40, required=False, help_text="Of its second factor, if it has one; or a recovery code.")
+    code = Text(max_length=40, required=False, help_text="Code of its second factor, if any, or a recovery code.")
     scope = serializers.ChoiceField(
         choices=list(TokenScope),
         default=TokenScope.MANAGE,
-        help_text="What the token may be used for. read: whatever the user may see; submit: also to submit jobs and to "
+        help_text="Scope of the token. read: whatever the user may see; submit: also to submit jobs and to "
         "act on the user's own jobs; manage: whatever the user may do.",
     )
-    name = Text(max_length=100, required=False, help_text="What you call the token, such as the name of a computer.")
+    name = Text(max_length=100, required=False, help_text="Name of the token, such as that of a computer.")
     days = WholeNumber(
         min_value=1,
         required=False,
-        help_text="After so many days it opens nothing; at most WMS_USER_TOKEN_S, which is also the default.",
+        help_text="Lifetime in days; at most WMS_USER_TOKEN_S, which is also the default.",
     )
 
 
@@ -32,17 +32,17 @@ class TokenOut(serializers.Serializer[Any]):
     """A new token; it is shown this once."""
 
     token = serializers.CharField(help_text="To be sent as `Authorization: Bearer <token>`.")
-    expires_at = serializers.DateTimeField(help_text="From then on it opens nothing.")
+    expires_at = serializers.DateTimeField(help_text="End of its validity.")
 
 
 class ListedTokenOut(serializers.Serializer[Any]):
-    """One token of the caller; never the token itself, of which only a digest is stored."""
+    """One token of the caller, without the token itself, of which only a digest is stored."""
 
-    id = serializers.IntegerField(help_text="By which it is revoked.")
-    name = serializers.CharField(help_text="What its owner calls it; may be empty.")
-    scope = serializers.ChoiceField(choices=list(TokenScope), help_text="What it may be used for.")
+    id = serializers.IntegerField(help_text="Id, by which it is revoked.")
+    name = serializers.CharField(help_text="Name chosen by its owner; may be empty.")
+    scope = serializers.ChoiceField(choices=list(TokenScope), help_text="Scope of the token.")
     created_at = serializers.DateTimeField(help_text="When it was issued.")
-    expires_at = serializers.DateTimeField(help_text="From then on it opens nothing.")
+    expires_at = serializers.DateTimeField(help_text="End of its validity.")
     last_used_at = serializers.DateTimeField(
         allow_null=True, help_text="Its last use, up to ten minutes earlier than the true one; null: never used."
     )
@@ -61,12 +61,12 @@ class GroupOut(serializers.Serializer[Any]):
 
 
 class ProfileOut(serializers.Serializer[Any]):
-    """Who the caller is."""
+    """The caller's own account."""
 
     username = serializers.CharField(help_text="The identity that jobs belong to.")
     dns = serializers.ListField(child=serializers.CharField(), help_text="Distinguished names of its certificates.")
     groups = GroupOut(many=True, help_text="The groups that the user may act in.")
-    default_group = serializers.CharField(allow_null=True, help_text="Acted in when a request names none.")
+    default_group = serializers.CharField(allow_null=True, help_text="Group of requests that name none.")
     managed_vos = serializers.ListField(child=serializers.CharField(), help_text="VOs that the user manages.")
     roles = serializers.ListField(
         child=serializers.ChoiceField(choices=["operator", "manager"]), help_text="Beyond those of every user."

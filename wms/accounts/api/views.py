@@ -28,13 +28,13 @@ from wms.kernel.rest import CursorPages, error_responses
 
 
 class NoTokenError(RejectedError):
-    """There is nothing to revoke: the caller came with a session."""
+    """The caller has a session, not a token, so that there is nothing to revoke."""
 
     code = "no_token"
 
 
 class LifetimeTooLongError(RejectedError):
-    """A token was asked for that would live longer than tokens may."""
+    """The requested lifetime of a token is longer than allowed."""
 
     code = "lifetime_too_long"
 
@@ -55,25 +55,25 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         """Return a new token of the user.
 
-        The answer sets a cookie by which the client is known: a client that sends it at its next log-in is not held up
-        by wrong passwords of others at its address.
+        The answer sets a cookie that identifies the client: if the client sends it at its next log-in, wrong passwords
+        of others at its address do not delay it.
         """
-        given, now = TokenIn.checked(request.data), timezone.now()
-        lifetime = _lifetime(given.get("days"))
-        device = services.known_device(request.COOKIES, username=given["username"])
+        values, now = TokenIn.checked(request.data), timezone.now()
+        lifetime = _lifetime(values.get("days"))
+        device = services.known_device(request.COOKIES, username=values["username"])
         user = services.log_in(
-            username=given["username"],
-            password=given["password"],
+            username=values["username"],
+            password=values["password"],
             address=client_address(request),
             now=now,
             device=device,
         )
-        prove_second_factor(user, given.get("code", ""), device=device, now=now)
+        prove_second_factor(user, values.get("code", ""), device=device, now=now)
         issued = services.issue_token(
             user,
             now=now,
-            scope=TokenScope(given["scope"]),
-            name=given.get("name", ""),
+            scope=TokenScope(values["scope"]),
+            name=values.get("name", ""),
             lifetime=lifetime,
         )
         response = Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
@@ -82,7 +82,7 @@ class TokenView(APIView):
 
 
 def _lifetime(days: int | None) -> timedelta | None:
-    """Return how long a token lives that is asked for *days*; None: the default.
+    """Return the lifetime of a token for *days*; None: the default.
 
     Raises:
         RejectedError: longer than WMS_USER_TOKEN_S.
@@ -111,7 +111,7 @@ class TokenListView(ListAPIView[ApiToken]):
     filterset_class = FilterSet
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        """Return the caller's tokens that open something."""
+        """Return the caller's valid tokens."""
         return queries.live_tokens(user_of(self.request), now=timezone.now())
 
     @extend_schema(
@@ -121,7 +121,7 @@ class TokenListView(ListAPIView[ApiToken]):
         responses={200: ListedTokenOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Return one page of tokens, never what they are. A new one comes from POST /api/auth/token/ or the portal."""
+        """Return one page of tokens, without their secrets. POST /api/auth/token/ and the portal issue new ones."""
         return self.list(request)
 
 
@@ -137,19 +137,19 @@ class TokenRevocationView(APIView):
         responses={204: None, **error_responses(401, 403, 404)},
     )
     def delete(self, request: Request, pk: int) -> Response:
-        """Make the token open nothing from now on; 404 if it does so already."""
+        """Revoke the token; 404 if it is no longer valid."""
         services.revoke_visible_token(token_id=pk, by=user_of(request), now=timezone.now())
         return Response(status=HTTPStatus.NO_CONTENT)
 
 
 class ProfileView(APIView):
-    """Who the caller is."""
+    """The caller's own account."""
 
     permission_classes = (IsUser,)
 
     @extend_schema(
         operation_id="auth_me",
-        summary="Tell who the caller is: groups, roles, certificates",
+        summary="Show the caller's account: groups, roles, certificates",
         tags=["auth"],
         responses={200: ProfileOut, **error_responses(401, 403)},
     )

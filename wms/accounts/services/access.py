@@ -1,4 +1,4 @@
-"""Who gets in: log-in with its brake, and the group that one acts in."""
+"""Access: log-in with its brake, and the group in which a user acts."""
 
 import threading
 from collections.abc import Iterator
@@ -17,64 +17,64 @@ from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel.errors import RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
-#: Log-ins whose password a process looks at, or that wait for it: half of the threads that it answers with by default.
+#: Log-ins per process whose password is checked or waits for it: half of the default number of threads.
 MAX_LOG_INS: Final = 4
 _places = threading.BoundedSemaphore(MAX_LOG_INS)
 _password_lock = threading.Lock()
 
 
 class WrongCredentialsError(UnauthenticatedError):
-    """User name and password do not belong together, or the user is suspended; which of them is not told."""
+    """User name and password do not match, or the user is suspended; the answer does not say which."""
 
     code = "wrong_credentials"
 
 
 class TooManyLogInsError(TooManyError):
-    """So many others log in at this moment that the password is not looked at."""
+    """Too many concurrent log-ins; the password was not checked."""
 
     code = "too_many_log_ins"
 
 
 class NotAMemberError(RejectedError):
-    """The user is not a member of the group it wants to act in."""
+    """The user is not a member of the requested group."""
 
     code = "not_a_member"
 
 
 class GroupNeededError(RejectedError):
-    """Which group the user acts in does not follow from its memberships."""
+    """The request names no group, and the user's memberships leave several or none."""
 
     code = "group_needed"
 
 
 def log_in(*, username: str, password: str, address: str, now: datetime, device: str = "") -> User:
-    """Return the user whose name and password these are; a second factor is asked for by who calls this.
+    """Return the user with this name and password; the caller checks a second factor.
 
-    Takes as long for a name that does not exist as for a wrong password.
+    An unknown name takes as long as a wrong password.
 
     Args:
-        username: as typed; names differ by letter case.
+        username: as typed; case-sensitive.
         password: as typed.
         address: of the caller, for the brake.
-        now: from which the window of the brake reaches back.
+        now: end of the brake's window.
         device: a browser that this user has logged in with before (``known_device``); empty: none.
 
     Raises:
-        WrongCredentialsError: they do not belong together, or the user is suspended.
-        TooManyFailuresError: the brake is on; the password was not looked at.
-        TooManyLogInsError: so many others log in at this moment that it was not looked at either.
+        WrongCredentialsError: they do not match, or the user is suspended.
+        TooManyFailuresError: the brake is on; the password was not checked.
+        TooManyLogInsError: too many concurrent log-ins; the password was not checked.
     """
     brake.remove_old_failures(now=now)
-    wanted = brake.attempt_of_password(username=username, address=address, device=device)
-    attempt = brake.begin(wanted, now=now)
+    password_attempt = brake.attempt_of_password(username=username, address=address, device=device)
+    attempt = brake.begin(password_attempt, now=now)
     try:
         with _turn():
             user = authenticate(username=username, password=password)
     except TooManyLogInsError:
-        brake.succeeded(attempt)  # the password was not looked at
+        brake.succeeded(attempt)  # the password was not checked
         raise
     if not isinstance(user, User):
-        record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=wanted.target)
+        record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=password_attempt.target)
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
     brake.succeeded(attempt)
     record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address, needs_code=has_second_factor(user))
@@ -83,12 +83,13 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Let one password after another be looked at in this process, while a few more wait.
+    """Check one password at a time in this process, while a few more wait.
 
-    That takes 100 MB and all processors for a while, by design. A flood of log-ins, which needs no password, would take
-    all threads of the web server, so that no pilot is answered, and more memory than a process may have.
+    The hash takes 100 MB and all processors for a moment, by design. A flood of log-ins, even with wrong passwords,
+    would occupy all threads of the web server, so that no pilot is answered, and exceed the memory of the process.
 
     Raises:
+        TooManyLogInsError: too many wait already.
         TooManyLogInsError: enough of them wait already.
     """
     if not _places.acquire(blocking=False):
@@ -102,11 +103,11 @@ def _turn() -> Iterator[None]:
 
 
 def acting_group(user: User, name: str | None) -> Group:
-    """Return the group that *user* acts in: the one named, else the default one, else the only one.
+    """Return the group in which *user* acts: the named one, else the default one, else the only one.
 
     Raises:
-        NotAMemberError: there is no such group, or the user is not its member; which of them is not told.
-        GroupNeededError: none is named and none follows.
+        NotAMemberError: there is no such group, or the user is not its member; the sentence does not say which.
+        GroupNeededError: none is named, and there is no default.
     """
     groups = queries.groups_of(user)
     names = [group.name for group in groups]
@@ -129,12 +130,12 @@ def acting_group(user: User, name: str | None) -> Group:
 
 
 def left_for(group: Group, user: User, *, acted_in: int | None) -> str:
-    """Return that *user*, who named no group, acts in *group* only for having left others; empty: as expected.
+    """Return a warning if *user*, who named no group, acts in *group* only because of having left others; else "".
 
     Args:
-        group: as of ``acting_group``.
+        group: from ``acting_group``.
         user: who acts.
-        acted_in: primary key of the group in which the user acted last; None: in none.
+        acted_in: primary key of the group in which the user acted last; None: none.
     """
     before = {pk for pk in (user.default_group_id, acted_in) if pk is not None} - {group.pk}
     left = Group.objects.filter(pk__in=before).exclude(memberships__user=user).order_by("name") if before else ()

@@ -1,4 +1,4 @@
-"""The brake on failed log-ins: what is counted, and when the next attempt is allowed."""
+"""The brake on failed log-ins: counting them, and the time of the next allowed attempt."""
 
 import math
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class TooManyFailuresError(TooManyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A try to log in, by password or, where ``of_code``, by a code of a second factor.
+    """An attempt to log in, by password or, where ``of_code``, by a code of a second factor.
 
     Args:
-        name_digest: SHA-256 of the name as typed, or of what names the account of a code.
-        address_block: from where; see ``wms.kernel.addresses.address_block``.
-        device: a browser that this account has logged in with before; empty: none that is known.
-        target: whose account, for the security log.
+        name_digest: SHA-256 of the name as typed, or of the account of a code.
+        address_block: of the client; see ``wms.kernel.addresses.address_block``.
+        device: a browser that this account has logged in with before; empty: none known.
+        target: the account, for the security log.
     """
 
     name_digest: bytes
@@ -51,7 +51,7 @@ class Attempt:
 
 def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
     """Return the attempt with *username* from *address*."""
-    # What is no user's name is not recorded: people type passwords there.
+    # An unknown name is not recorded: people type passwords into its field.
     exists = User.objects.filter(username=username).exists()
     return Attempt(
         name_digest=digest_of(username),
@@ -62,7 +62,7 @@ def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
 
 
 def attempt_of_code(user: User, *, device: str) -> Attempt:
-    """Return the attempt with a code of the account of *user*; from where does not count."""
+    """Return the attempt with a code of the account of *user*; its address does not count."""
     return Attempt(
         name_digest=digest_of(f"user {user.pk}"),
         address_block="",
@@ -73,11 +73,10 @@ def attempt_of_code(user: User, *, device: str) -> Attempt:
 
 
 def begin(attempt: Attempt, *, now: datetime) -> int:
-    """Count *attempt* as failed and return the row that says so, which ``succeeded`` takes back.
+    """Count *attempt* as failed and return its row, which ``succeeded`` removes.
 
-    It counts from its beginning, and attempts are counted one after another, so that many at once do not slip through
-    together. A known device is held up by its own failures only: others who guess at the name, from wherever, do not
-    lock its user out.
+    It counts from its beginning, and attempts are counted one after another, so that concurrent ones cannot pass
+    together. A known device is delayed by its own failures only: guesses from elsewhere do not lock its user out.
 
     Raises:
         TooManyFailuresError: the next attempt is not allowed yet; this one is not counted.
@@ -100,12 +99,12 @@ def begin(attempt: Attempt, *, now: datetime) -> int:
 
 
 def succeeded(row: int) -> None:
-    """Take an attempt back that was counted as failed."""
+    """Remove an attempt that was counted as failed."""
     FailedLogIn.objects.filter(pk=row).delete()
 
 
 def remove_old_failures(*, now: datetime) -> None:
-    """Remove what counts no longer."""
+    """Remove the failures that no longer count."""
     of_passwords = Q(of_code=False, failed_at__lte=now - BRAKE_WINDOW)
     FailedLogIn.objects.filter(of_passwords | Q(failed_at__lte=now - CODE_BRAKE_WINDOW)).delete()
 

@@ -1,4 +1,4 @@
-"""Browsers and clients that a user has logged in with before, known again by a signed cookie."""
+"""Known devices: browsers and clients that a user has logged in with before, recognised by a signed cookie."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from wms.accounts.domain import digest_of
 from wms.accounts.models import User
 
-#: A browser that has not been logged in with for so long is a stranger again.
+#: Time after a log-in for which a device stays known.
 DEVICE_COOKIE_AGE: Final = timedelta(days=400)
 _SALT: Final = "wms.accounts.devices"
 
@@ -24,16 +24,16 @@ def device_cookie_name(username: str) -> str:
 
 
 def device_cookie(user: User) -> str:
-    """Return a new value of the cookie: it opens nothing, and is void once the password has changed."""
+    """Return a new value of the cookie: it grants no access, and a change of the password makes it invalid."""
     return signing.dumps([user.pk, secrets.token_hex(16), _password_mark(user)], salt=_SALT)
 
 
 def remember_device(response: HttpResponse, user: User, *, path: str) -> None:
-    """Have the client of who is logged in by now say so at its next log-in.
+    """Set the cookie by which this client is known at its next log-in.
 
     Args:
         response: to the log-in.
-        user: who is logged in, with a second factor too where there is one.
+        user: fully logged in, with a second factor if there is one.
         path: below which the client logs in.
     """
     response.set_cookie(
@@ -48,7 +48,7 @@ def remember_device(response: HttpResponse, user: User, *, path: str) -> None:
 
 
 def known_device(cookies: Mapping[str, str], *, username: str) -> str:
-    """Return the id of the device whose cookie is among *cookies*, or "" if *username* never logged in with it."""
+    """Return the id of the device from *cookies*, or "" if *username* never logged in with it."""
     value = cookies.get(device_cookie_name(username))
     if not value:
         return ""
@@ -61,5 +61,5 @@ def known_device(cookies: Mapping[str, str], *, username: str) -> str:
 
 
 def _password_mark(user: User) -> str:
-    # Of the salted hash, so that it tells nothing of the password.
+    # Of the salted hash, so that it reveals nothing about the password.
     return sha256(f"{_SALT} {user.password}".encode()).hexdigest()[:32]

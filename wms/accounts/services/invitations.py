@@ -1,4 +1,4 @@
-"""Membership by consent: a manager invites a name, and whoever has it accepts or declines, or leaves later."""
+"""Membership by consent: a manager invites a user name; its user accepts or declines, and may leave later."""
 
 from datetime import datetime, timedelta
 
@@ -12,16 +12,16 @@ from wms.kernel.errors import NotFoundError
 
 
 class NoInvitationError(NotFoundError):
-    """There is no such invitation, or not for this user, or it is over."""
+    """There is no such invitation, or not for this user, or it is no longer open."""
 
     code = "no_invitation"
 
 
 @transaction.atomic
 def invite(group: Group, username: str, *, by: User, now: datetime) -> None:
-    """Invite whoever is called *username* into *group*, for WMS_INVITATION_S; an invitation that is there stays.
+    """Invite the user name into *group*, for WMS_INVITATION_S; an existing invitation is kept.
 
-    NB: users are not looked up: whether there is one of this name must show in nothing that comes of it.
+    NB: users are not looked up: no effect of an invitation may show whether the name exists.
     """
     values = {"invited_by": by, "created_at": now, "expires_at": now + timedelta(seconds=settings.WMS_INVITATION_S)}
     _, is_new = Invitation.objects.get_or_create(group=group, username=username, defaults=values)
@@ -31,17 +31,17 @@ def invite(group: Group, username: str, *, by: User, now: datetime) -> None:
 
 @transaction.atomic
 def withdraw(invitation: Invitation) -> None:
-    """Take an invitation back."""
+    """Withdraw an invitation."""
     Invitation.objects.filter(pk=invitation.pk).delete()
     record(SecurityEventKind.INVITATION_WITHDRAWN, target=f"user {invitation.username}", group=invitation.group.name)
 
 
 @transaction.atomic
 def accept(invitation_id: int, *, by: User, now: datetime) -> Group:
-    """Make *by* a member of the group that *by* was invited to, and return the group.
+    """Make *by* a member of the group of the invitation, and return the group.
 
     Raises:
-        NoInvitationError: there is none, or it is over: withdrawn, expired, declined, or its sender may no longer
+        NoInvitationError: there is none, or it was withdrawn, declined or has expired, or its sender may no longer
             invite.
     """
     invitation = _locked(invitation_id, by=by, now=now)
@@ -59,10 +59,10 @@ def accept(invitation_id: int, *, by: User, now: datetime) -> Group:
 
 @transaction.atomic
 def decline(invitation_id: int, *, by: User, now: datetime) -> None:
-    """Decline an invitation; who sent it does not see that.
+    """Decline an invitation; its sender does not see that.
 
     Raises:
-        NoInvitationError: as of ``accept``.
+        NoInvitationError: as for ``accept``.
     """
     invitation = _locked(invitation_id, by=by, now=now)
     Invitation.objects.filter(pk=invitation.pk).update(declined_at=now)
@@ -87,14 +87,14 @@ def leave(group_id: int, *, by: User) -> Group:
 
 
 def remove_expired_invitations(*, now: datetime) -> int:
-    """Remove the invitations that nobody can accept any more, and return how many."""
+    """Remove the expired invitations, and return their number."""
     removed, _ = Invitation.objects.filter(expires_at__lte=now).delete()
     return removed
 
 
 def _locked(invitation_id: int, *, by: User, now: datetime) -> Invitation:
-    open_ones = Invitation.objects.open_to(by, now=now).select_related("group__vo", "invited_by")
-    invitation = open_ones.select_for_update(of=("self",)).filter(pk=invitation_id).first()
+    open_invitations = Invitation.objects.open_to(by, now=now).select_related("group__vo", "invited_by")
+    invitation = open_invitations.select_for_update(of=("self",)).filter(pk=invitation_id).first()
     if invitation is None:
         raise NoInvitationError("This invitation is over: it was withdrawn or answered, or has expired.")
     return invitation

@@ -1,4 +1,4 @@
-"""Passwords: a link by which a user sets one, once, so that nobody else needs to know it."""
+"""Passwords: a one-time link by which a user sets one, so that nobody else needs to know it."""
 
 import secrets
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from wms.kernel.errors import NotFoundError
 
 
 class LinkOverError(NotFoundError):
-    """The link was used, has expired, was replaced by a newer one, or never was one; which of them is not told."""
+    """The link is used, expired, replaced by a newer one or unknown; the answer does not say which."""
 
     code = "link_over"
 
@@ -33,7 +33,7 @@ class IssuedLink:
 
 @transaction.atomic
 def issue_password_link(user: User, *, now: datetime) -> IssuedLink:
-    """Return a new link for *user*, valid for WMS_PASSWORD_LINK_S; an older one is over.
+    """Return a new link for *user*, valid for WMS_PASSWORD_LINK_S; it replaces an older one.
 
     Raises:
         SuspendedError: the user is suspended.
@@ -54,7 +54,7 @@ def user_of_link(secret: str, *, now: datetime) -> User:
     """Return the user who may set a password by this link.
 
     Raises:
-        LinkOverError: nobody may.
+        LinkOverError: the link is not valid.
     """
     users = User.objects.filter(
         is_active=True, password_link__digest=digest_of(secret), password_link__expires_at__gt=now
@@ -67,15 +67,15 @@ def user_of_link(secret: str, *, now: datetime) -> User:
 
 @transaction.atomic
 def set_password_by_link(secret: str, *, password: str, now: datetime) -> User:
-    """Set the password of the user of this link, which is over then, and return the user.
+    """Set the password of the user of this link, which expires, and return the user.
 
-    Whether the password is strong enough is the form's to say.
+    The form checks the strength of the password.
 
     Raises:
-        LinkOverError: as of ``user_of_link``.
+        LinkOverError: as for ``user_of_link``.
     """
     User.objects.select_for_update(no_key=True).get(pk=user_of_link(secret, now=now).pk)
-    user = user_of_link(secret, now=now)  # again: somebody else may have used it before the row was locked
+    user = user_of_link(secret, now=now)  # again: it may have been used before the row was locked
     user.set_password(password)
     user.save(update_fields=["password"])
     record(SecurityEventKind.PASSWORD_CHANGED, actor=user, target=f"user {user.username}", by="one-time link")

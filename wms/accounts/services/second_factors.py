@@ -1,4 +1,4 @@
-"""Second factors: who has one, who must have one, and whether a code is one."""
+"""Second factors: which users have or need one, and the check of codes."""
 
 import logging
 import re
@@ -30,43 +30,42 @@ from wms.kernel.secrets import StoredSecret, UndecipherableError
 
 logger = logging.getLogger(__name__)
 
-#: What people type into codes so that they can be read.
+#: Characters that people type into codes to make them readable.
 _SPACING = re.compile(r"[\s-]+")
-#: Of the codes that each of them gives by itself; recovery codes only stand in for it.
+#: Kinds that are second factors by themselves; recovery codes only replace one.
 _PROPER: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
-#: Where each kind has its encrypted secret; what a key stores is public.
+#: Field of the encrypted secret of each kind; WebAuthn stores public keys only.
 _SECRET_OF: Final[Mapping[str, str]] = MappingProxyType(
     {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 )
 
-
-#: What allauth calls a second factor in a session's records of how its user was recognised.
+#: allauth's name of a second factor in a session's authentication records.
 _METHOD: Final = "mfa"
 
 
 class Requirement(StrEnum):
-    """Who must have a second factor (WMS_REQUIRE_SECOND_FACTOR)."""
+    """The users who need a second factor (WMS_REQUIRE_SECOND_FACTOR)."""
 
     NONE = "none"
     OPERATORS = "operators"
-    #: Who comes to the administration, operators included.
+    #: Users with access to the administration, operators included.
     STAFF = "staff"
 
 
 class CodeNeededError(UnauthenticatedError):
-    """The password is right, and the account has a second factor, of which no code was given."""
+    """The password is right, but the account has a second factor and no code was given."""
 
     code = "code_needed"
 
 
 class WrongCodeError(UnauthenticatedError):
-    """The code is none of this account, or was used before."""
+    """The code does not belong to this account, or was used before."""
 
     code = "wrong_code"
 
 
 class SecondFactorRequiredError(ForbiddenError):
-    """The account must have a second factor and has none."""
+    """The account needs a second factor and has none."""
 
     code = "second_factor_required"
 
@@ -77,18 +76,20 @@ def has_second_factor(user: User) -> bool:
 
 
 def needs_second_factor(user: User) -> bool:
-    """Return whether *user* must have a second factor."""
-    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
-    return (wanted != Requirement.NONE and user.is_operator) or (wanted == Requirement.STAFF and user.is_staff)
+    """Return whether *user* needs a second factor."""
+    required_of = settings.WMS_REQUIRE_SECOND_FACTOR
+    if required_of == Requirement.NONE:
+        return False
+    return user.is_operator or (required_of == Requirement.STAFF and user.is_staff)
 
 
 def lacks_second_factor(user: User) -> bool:
-    """Return whether *user* must have a second factor and has none."""
+    """Return whether *user* needs a second factor and has none."""
     return needs_second_factor(user) and not has_second_factor(user)
 
 
 def has_shown_second_factor(request: HttpRequest, user: User) -> bool:
-    """Return whether *user* has shown a second factor in the session of *request*."""
+    """Return whether *user* has proved a second factor in the session of *request*."""
     return any(record["method"] == _METHOD for record in get_authentication_records(request, user))
 
 
@@ -96,14 +97,14 @@ def prove_second_factor(user: User, code: str, *, device: str, now: datetime) ->
     """Return if *user*, whose password was right, may have a token without the portal.
 
     Args:
-        user: who asks.
+        user: the caller.
         code: as typed; empty: none.
-        device: a client that the user has logged in with before; empty: none that is known.
+        device: a client that the user has logged in with before; empty: none known.
         now: for the brake.
 
     Raises:
         CodeNeededError, WrongCodeError: the account has a second factor.
-        SecondFactorRequiredError: it has none and must.
+        SecondFactorRequiredError: it has none but needs one.
         TooManyFailuresError: too many wrong codes.
     """
     if lacks_second_factor(user):
@@ -117,35 +118,35 @@ def prove_second_factor(user: User, code: str, *, device: str, now: datetime) ->
 
 
 def use_code(user: User, code: str, *, device: str, now: datetime) -> Authenticator:
-    """Return the second factor of *user* that *code* belongs to; the code is used up.
+    """Return the second factor of *user* that *code* belongs to; the code cannot be used again.
 
     Args:
-        user: whose code it is said to be.
+        user: the account.
         code: of an app (TOTP) or a recovery code, as typed.
-        device: a browser that the user has logged in with before; empty: none that is known.
+        device: a browser that the user has logged in with before; empty: none known.
         now: for the brake.
 
     Raises:
         WrongCodeError: it belongs to none, or was used before.
-        TooManyFailuresError: too many wrong codes; this one was not looked at.
+        TooManyFailuresError: too many wrong codes; this one was not checked.
     """
     attempt = brake.begin(brake.attempt_of_code(user, device=device), now=now)
     digits = _SPACING.sub("", code)
-    found = _user_of_code(user, digits, now=now) if digits.isascii() and digits.isdecimal() else None
-    if found is None:
+    authenticator = _authenticator_of(user, digits, now=now) if digits.isascii() and digits.isdecimal() else None
+    if authenticator is None:
         record(SecurityEventKind.SECOND_FACTOR_REFUSED, actor=user)
         raise WrongCodeError("The code is wrong or was used before.")
     brake.succeeded(attempt)
-    return found
+    return authenticator
 
 
 def mark_used(authenticator: Authenticator, code: str, *, now: datetime) -> bool:
-    """Store that *code* of an app was used; False if it had been before.
+    """Store that *code* of an app was used; return False if it was used before.
 
-    Not in a cache as allauth does: each process would have its own, in which the code was never used.
+    Not in a cache, as in allauth: each process would have its own.
     """
     digest = sha256(f"{authenticator.pk} {_SPACING.sub('', code)}".encode()).hexdigest()
-    # A code is accepted for so many steps of time, before and after its own.
+    # A code is accepted for this many seconds: its own time step and the tolerated ones before and after.
     valid_s = app_settings.TOTP_PERIOD * (2 * app_settings.TOTP_TOLERANCE + 1)
     with transaction.atomic():
         locked = Authenticator.objects.select_for_update().get(pk=authenticator.pk)
@@ -158,7 +159,7 @@ def mark_used(authenticator: Authenticator, code: str, *, now: datetime) -> bool
 
 
 def on_added(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
-    """Record that *user* has set up a second factor; the code that showed it opens nothing more."""
+    """Record a new second factor; the code that confirmed it cannot be used again."""
     record(SecurityEventKind.SECOND_FACTOR_ADDED, request=request, target=_target(user), type=authenticator.type)
     if authenticator.type in _PROPER:
         record_authentication(request, user, _METHOD, id=authenticator.pk, type=authenticator.type)
@@ -167,35 +168,35 @@ def on_added(*, request: HttpRequest, user: User, authenticator: Authenticator, 
 
 
 def on_used(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
-    """Record that *user* has shown a second factor in the portal."""
+    """Record the use of a second factor in the portal."""
     kind = SecurityEventKind.SECOND_FACTOR_ACCEPTED
     record(kind, request=request, actor=user, target=_target(user), type=authenticator.type)
 
 
 def on_removed(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
-    """Record that *user* has removed a second factor."""
+    """Record the removal of a second factor."""
     record(SecurityEventKind.SECOND_FACTOR_REMOVED, request=request, target=_target(user), type=authenticator.type)
 
 
 def stored_secrets(*, locked: bool) -> Iterator[StoredSecret]:
-    """Yield the secrets of apps and recovery codes, for a new key."""
+    """Yield the secrets of apps and recovery codes, to re-encrypt them."""
     rows = Authenticator.objects.filter(type__in=_SECRET_OF).select_related("user").order_by("pk")
     for row in rows.select_for_update(of=("self",)) if locked else rows:
-        place = _SECRET_OF[row.type]
+        field = _SECRET_OF[row.type]
         yield StoredSecret(
             name=f"second factor ({row.type}) of user {row.user.username}",
-            encrypted=row.data[place].encode(),
-            replace=partial(_replace_secret, row, place),
+            encrypted=row.data[field].encode(),
+            replace=partial(_replace_secret, row, field),
         )
 
 
-def _replace_secret(row: Authenticator, place: str, encrypted: bytes) -> None:
-    row.data[place] = encrypted.decode("ascii")
+def _replace_secret(row: Authenticator, field: str, encrypted: bytes) -> None:
+    row.data[field] = encrypted.decode("ascii")
     row.save(update_fields=["data"])
 
 
 def reset_second_factors(users: Sequence[User]) -> int:
-    """Remove every second factor of *users*, who log in by password alone from then on; return how many had one."""
+    """Remove all second factors of *users*, who then log in by password alone; return how many users had one."""
     reset = 0
     for user in users:
         with transaction.atomic():
@@ -210,7 +211,7 @@ def _target(user: User) -> str:
     return f"user {user.username}"
 
 
-def _user_of_code(user: User, code: str, *, now: datetime) -> Authenticator | None:
+def _authenticator_of(user: User, code: str, *, now: datetime) -> Authenticator | None:
     for authenticator in Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.WEBAUTHN):
         if _is_code_of(authenticator, code, now=now):
             return authenticator

@@ -1,4 +1,4 @@
-"""Bearer tokens of users: issued, used, revoked."""
+"""Bearer tokens of users: issue, use, revocation."""
 
 import secrets
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ def issue_token(
     name: str = "",
     lifetime: timedelta | None = None,
 ) -> IssuedToken:
-    """Return a new bearer token of *user*; tokens that have expired are removed.
+    """Return a new bearer token of *user*, and remove expired ones.
 
     Args:
         user: as read when the password or the session was checked.
-        now: when the token begins.
-        scope: what it may be used for.
-        name: what the user calls it, at most 100 characters.
+        now: start of the token's validity.
+        scope: rights of the token.
+        name: chosen by the user, at most 100 characters.
         lifetime: None: WMS_USER_TOKEN_S.
 
     Raises:
@@ -85,7 +85,7 @@ def issue_token(
 
 
 def note_use(bearer: Bearer, *, now: datetime) -> None:
-    """Write when the token was used last, at most once in LAST_USE_STEP."""
+    """Store the last use of the token, at most once in LAST_USE_STEP."""
     if bearer.last_used_at is not None and bearer.last_used_at > now - LAST_USE_STEP:
         return
     before = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - LAST_USE_STEP)
@@ -93,7 +93,7 @@ def note_use(bearer: Bearer, *, now: datetime) -> None:
 
 
 def revoke_token(*, token_id: int, now: datetime) -> None:
-    """Make the token open nothing from now on; a token already revoked stays as it is."""
+    """Revoke the token; one already revoked is unchanged."""
     with transaction.atomic():
         token = ApiToken.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
         if token is None or token.revoked_at is not None:
@@ -103,10 +103,10 @@ def revoke_token(*, token_id: int, now: datetime) -> None:
 
 
 def revoke_visible_token(*, token_id: int, by: User, now: datetime) -> None:
-    """Revoke a token that opens something: *by*'s own, for an operator anybody's.
+    """Revoke a valid token: *by*'s own, for an operator any user's.
 
     Raises:
-        NotFoundError: there is no such token, or not for *by*.
+        NotFoundError: there is no such token, or it is not visible to *by*.
     """
     tokens = ApiToken.objects.live(now=now)
     if not (tokens if by.is_operator else tokens.filter(user=by)).filter(pk=token_id).exists():
@@ -115,7 +115,7 @@ def revoke_visible_token(*, token_id: int, by: User, now: datetime) -> None:
 
 
 def revoke_tokens_of(user: User, *, now: datetime) -> int:
-    """Revoke every token of *user* and return how many."""
+    """Revoke every token of *user* and return their number."""
     with transaction.atomic():
         revoked = ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
         record(SecurityEventKind.TOKEN_REVOKED, target=f"user {user.username}", tokens=revoked)

@@ -1,4 +1,4 @@
-"""`manage.py reset_second_factor USER`: let a user who lost app, keys and recovery codes log in by password again."""
+"""`manage.py reset_second_factor USER`: remove the second factors of a user who lost them."""
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 

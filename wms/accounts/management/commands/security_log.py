@@ -45,10 +45,10 @@ class Command(BaseCommand):
 
 
 def _moment(since: str) -> datetime:
-    """Return the moment that *since* names.
+    """Return the time that *since* stands for.
 
     Raises:
-        CommandError: it names none.
+        CommandError: it is not a time.
     """
     number, unit = since[:-1], since[-1:]
     hours = {"h": 1, "d": 24}.get(unit)
@@ -79,5 +79,5 @@ def _as_csv(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _cell(text: str) -> str:
-    """Return *text* such that no spreadsheet takes it for a formula."""
+    """Return *text*, escaped so that spreadsheets do not read it as a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -24,8 +24,8 @@ class Command(BaseCommand):
             help="read: whatever the user may see; submit: also to submit jobs and act on the user's own; "
             "manage: whatever the user may do (default)",
         )
-        parser.add_argument("--name", default="", help="what the list of tokens calls it")
-        parser.add_argument("--days", type=int, help="it opens nothing after so many days; default: WMS_USER_TOKEN_S")
+        parser.add_argument("--name", default="", help="name in the list of tokens")
+        parser.add_argument("--days", type=int, help="lifetime in days; default: WMS_USER_TOKEN_S")
 
     def handle(self, *, user: str, scope: str, name: str, days: int | None, **options: object) -> None:  # noqa: ARG002 - Django's signature
         row = User.objects.filter(username=user).first()
