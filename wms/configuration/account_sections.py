@@ -1,4 +1,4 @@
-"""VOs, groups and users between file and database."""
+"""Sections of the configuration file: VOs, groups and users."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -22,7 +22,7 @@ class VOSection(Section[VOEntry, VO]):
             yield (vo.name,), vo
 
     def entry_of(self, row: VO) -> VOEntry:
-        """Return the VO as the file has it."""
+        """Return the entry of the VO."""
         return VOEntry(
             name=row.name,
             setup=row.setup,
@@ -66,7 +66,7 @@ class GroupSection(Section[GroupEntry, Group]):
             yield (group.name,), group
 
     def entry_of(self, row: Group) -> GroupEntry:
-        """Return the group as the file has it."""
+        """Return the entry of the group."""
         return GroupEntry(name=row.name, vo=row.vo.name, priority=row.priority, properties=sorted_names(row.properties))
 
     def write(self, change: SectionChange[GroupEntry]) -> None:
@@ -96,7 +96,7 @@ class UserSection(Section[UserEntry, User]):
             yield (user.username,), user
 
     def entry_of(self, row: User) -> UserEntry:
-        """Return the user as the file has it."""
+        """Return the entry of the user."""
         return UserEntry(
             username=row.username,
             dns=sorted_names(dn.dn for dn in row.dns.all()),
@@ -109,22 +109,22 @@ class UserSection(Section[UserEntry, User]):
         )
 
     def changed_secrets(self, identity: Identity, entry: UserEntry) -> Iterable[str]:
-        """Return the password's key if it is another one."""
+        """Return the password's key if the password differs."""
         if entry.password is None:
             return ()
         row = self.rows.get(identity)
-        # NB: not User.check_password, which would store the password anew when the hasher has changed.
+        # NB: not User.check_password, which would store a new hash when the hasher has changed.
         same = row is not None and check_password(entry.password, row.password)
         return () if same else ("password",)
 
     def write(self, change: SectionChange[UserEntry]) -> None:
-        """Write the user's own columns and memberships; DNs that it no longer has are taken from it."""
+        """Write the user's own columns and memberships, and remove DNs that the entry does not name."""
         row = self.rows.get(change.identity)
         if row is None:
             row = self.rows[change.identity] = User(username=change.entry.username, date_joined=change.now)
             row.set_unusable_password()
         if change.entry.password is not None and "password" in change.changed:
-            # Strength rules are for people who choose; whoever writes this file is trusted to.
+            # Without the rules for strong passwords: an operator writes this file.
             row.set_password(change.entry.password)
         row.is_staff, row.is_superuser, row.operator = change.entry.staff, change.entry.superuser, change.entry.operator
         row.is_active = not change.entry.suspended
@@ -141,7 +141,7 @@ class UserSection(Section[UserEntry, User]):
             )
 
     def link(self, change: SectionChange[UserEntry]) -> None:
-        """Write the DNs, which another user may have had until a moment ago."""
+        """Write the DNs; last, as another user may have had them before."""
         if "dns" in change.changed:
             row = self.rows[change.identity]
             has = set(UserDN.objects.filter(user=row).values_list("dn", flat=True))

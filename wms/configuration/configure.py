@@ -1,4 +1,4 @@
-"""`manage.py configure`: a file is read wholly, then compared, then written in one transaction."""
+"""`manage.py configure`: read the whole file, compare it with the database, write the changes in one transaction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from wms.configuration.records import RecordOf
 from wms.configuration.schema import Configuration
 from wms.kernel.db import LockKey, lock, transaction_required
 
-#: What decides where a job is eligible.
+#: Keys on which the eligible queues of a job depend.
 _OF_ELIGIBILITY = frozenset({"parameters", "vo_parameters", "vos", "kind"})
-#: What decides the priorities of a group's task queues.
+#: Keys on which the priorities of a group's task queues depend.
 _OF_PRIORITIES = frozenset({"priority", "properties"})
-#: What decides the priorities of all task queues of a VO.
+#: Keys on which the priorities of all task queues of a VO depend.
 _OF_CORRECTIONS = frozenset({"history_fair_share"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationResult:
-    """What a file changed, or would change."""
+    """The changes by a file, made or, in a dry run, only tried."""
 
-    #: One line each: + made, ~ changed, - removed.
+    #: One line each: + added, ~ changed, - removed.
     differences: tuple[str, ...]
     warnings: tuple[Remark, ...]
 
@@ -37,29 +37,29 @@ class ConfigurationResult:
 def configure(
     source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False
 ) -> ConfigurationResult:
-    """Make the database say what the configuration file says; repeating it changes nothing.
+    """Apply the configuration file to the database; repeating it changes nothing.
 
     Args:
         source: the file, YAML in UTF-8.
-        environ: where ``${NAME}`` is looked up.
-        now: the edge's clock.
-        dry_run: write everything, then roll it back: what a dry run promises, the database has accepted.
+        environ: values of ``${NAME}``.
+        now: time of the call.
+        dry_run: write everything, then roll it back, so that the database has accepted the changes.
 
     Raises:
-        ConfigurationError: everything that is wrong with the file; nothing was written.
+        ConfigurationError: with all errors of the file; nothing was written.
     """
     node = parse(source)
     with transaction.atomic(durable=True):
         lock(LockKey.CONFIGURE)
         reading, world = Reading(environ), World()
-        made = _planned(node, reading=reading, world=world, now=now)
-        _write(made, world=world, now=now)
-        record_changes(made, world=world)
+        planned = _planned(node, reading=reading, world=world, now=now)
+        _write(planned, world=world, now=now)
+        record_changes(planned, world=world)
         if dry_run:
             transaction.set_rollback(True)
-    # Beat would do it in seconds; who configures may submit at once.
+    # Beat would do it within seconds; jobs may be submitted at once.
     submit_pools.refresh_stale(now=now)
-    return ConfigurationResult(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
+    return ConfigurationResult(differences=tuple(planned.differences), warnings=tuple(sorted(set(reading.warnings))))
 
 
 def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Plan:
@@ -67,32 +67,32 @@ def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Pl
         file = RecordOf(Configuration).read(node, Location(reading, ""))
     except Unreadable as error:
         raise ConfigurationError(reading.problems) from error
-    made = plan(file, world=world, reading=reading, now=now)
-    note_misfits(file, made, world=world, reading=reading)
-    problems = [*reading.problems, *made.problems]
+    planned = plan(file, world=world, reading=reading, now=now)
+    note_misfits(file, planned, world=world, reading=reading)
+    problems = [*reading.problems, *planned.problems]
     if problems:
         raise ConfigurationError(problems)
-    return made
+    return planned
 
 
 @transaction_required
-def _write(made: Plan, *, world: World, now: datetime) -> None:
-    for identity in made.removed_limits:
+def _write(planned: Plan, *, world: World, now: datetime) -> None:
+    for identity in planned.removed_limits:
         world.limits.remove(identity)
-    for section, change in made.changes:
+    for section, change in planned.changes:
         section.write(change)
-    for section, change in made.changes:
+    for section, change in planned.changes:
         section.link(change)
-    for section, change in made.changes:
+    for section, change in planned.changes:
         if section is world.groups and not change.is_new and change.changed & _OF_PRIORITIES:
             priorities.mark_changed(group_id=world.groups.rows[change.identity].pk, now=now)
         if section is world.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
             priorities.mark_groups_of(vo_id=world.vos.rows[change.identity].pk, now=now)
-    _mark_stale_pools(made, world=world, now=now)
+    _mark_stale_pools(planned, world=world, now=now)
 
 
-def _mark_stale_pools(made: Plan, *, world: World, now: datetime) -> None:
-    """Mark the submit pools whose queues may be others now: of all VOs, for a file says much at once."""
-    of_resources = [change for section, change in made.changes if section in world.of_resources()]
+def _mark_stale_pools(planned: Plan, *, world: World, now: datetime) -> None:
+    """Mark the submit pools of all VOs stale if their queues may have changed."""
+    of_resources = [change for section, change in planned.changes if section in world.of_resources()]
     if any(change.changed & _OF_ELIGIBILITY for change in of_resources):
         submit_pools.mark_stale(None, now=now)

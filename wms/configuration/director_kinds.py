@@ -1,10 +1,10 @@
-"""The kinds of directors that a configuration file may name."""
+"""Kinds of directors in a configuration file."""
 
 from enum import StrEnum
 
 
 class DirectorKind(StrEnum):
-    """What a director goes through (PIL §2.3)."""
+    """The objects over which a director iterates (PIL §2.3)."""
 
     SITE = "site"
     TASK_QUEUE = "taskqueue"

@@ -1,4 +1,4 @@
-"""Directors and limits between file and database."""
+"""Sections of the configuration file: directors and limits."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ class DirectorSection(Section[DirectorEntry, Director]):
             yield (director.name,), director
 
     def entry_of(self, row: Director) -> DirectorEntry:
-        """Return the director as the file has it."""
+        """Return the entry of the director."""
         return DirectorEntry(
             name=row.name,
             kind=DirectorKind(row.kind),
@@ -51,7 +51,7 @@ class DirectorSection(Section[DirectorEntry, Director]):
 
 
 class LimitSection(Section[LimitEntry, Limit]):
-    """``limits``; they have no names, so each is as it says, and the file states all of them or none."""
+    """``limits``; they have no names: the content identifies each, and the file states all of them or none."""
 
     record: ClassVar[type[SectionEntry]] = LimitEntry
 
@@ -64,10 +64,10 @@ class LimitSection(Section[LimitEntry, Limit]):
     def load(self) -> Iterator[tuple[Identity, Limit]]:
         """Yield every limit."""
         limits = list(Limit.objects.select_related("vo", "site", "ce__site", "group", "user").order_by("pk"))
-        yield from zip(told_apart(map(self.entry_of, limits)), limits, strict=True)
+        yield from zip(identities_of(map(self.entry_of, limits)), limits, strict=True)
 
     def entry_of(self, row: Limit) -> LimitEntry:
-        """Return the limit as the file has it."""
+        """Return the entry of the limit."""
         site = row.ce.site if row.ce is not None else row.site
         return LimitEntry(
             scope=ScopeEntry(
@@ -86,7 +86,7 @@ class LimitSection(Section[LimitEntry, Limit]):
         )
 
     def write(self, change: SectionChange[LimitEntry]) -> None:
-        """Write the limit; that of an old identity is changed, and keeps what is counted for it."""
+        """Write the limit; one with an old identity is changed, and keeps its counters."""
         entry, scope = change.entry, change.entry.scope
         row = self.rows.setdefault(change.identity, Limit())
         row.vo, row.site = _row(self._vos, scope.vo), _row(self._sites, scope.site)
@@ -98,7 +98,7 @@ class LimitSection(Section[LimitEntry, Limit]):
         row.save()
 
     def remove(self, identity: Identity) -> None:
-        """Remove a limit that the file does not state any more."""
+        """Remove a limit that the file no longer states."""
         self.rows.pop(identity).delete()
 
 
@@ -106,10 +106,10 @@ def _row(section: Section[EntryT, RowT], name: str | None) -> RowT | None:
     return None if name is None else section.rows[name,]
 
 
-def told_apart(entries: Iterable[LimitEntry]) -> Iterator[Identity]:
-    """Yield what tells each limit from the others: everything that it says, and which it is of those that say it."""
+def identities_of(entries: Iterable[LimitEntry]) -> Iterator[Identity]:
+    """Yield the identity of each limit: its whole content, and its number among equal ones."""
     seen: Counter[str] = Counter()
     for entry in entries:
-        said = repr(entry)
-        yield said, str(seen[said])
-        seen[said] += 1
+        content = repr(entry)
+        yield content, str(seen[content])
+        seen[content] += 1

@@ -1,7 +1,7 @@
-"""The file as a tree that remembers its lines: YAML without anything that could surprise or exhaust its reader.
+"""The YAML file as a tree with line numbers, without YAML's ambiguous and unbounded features.
 
-Built from PyYAML's events, not by its composer: that one recurses, so a file of a million brackets would end the
-process, and it follows aliases, so a short file could stand for a huge one.
+Built from PyYAML's events, not by its composer, which recurses, so that a file of a million brackets would end the
+process, and follows aliases, so that a short file could expand to a huge one.
 """
 
 import re
@@ -13,10 +13,10 @@ import yaml
 from wms.configuration.problems import ConfigurationError, Remark
 
 MAX_BYTES = 4 * 1024 * 1024
-#: The deepest value of docs/configuration.example.yaml is at 9.
+#: Levels; the deepest value of docs/configuration.example.yaml is at 9.
 MAX_DEPTH = 20
 
-#: libyaml reads 4 MB in 3 s, the reader in Python in a minute.
+#: libyaml reads 4 MB in 3 s, the Python reader in a minute.
 _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 
@@ -30,12 +30,12 @@ Atom = str | int | float | bool | None
 
 
 class Ambiguous(ValueError):  # noqa: N818 - the text is the sentence
-    """An unquoted word that YAML's versions read differently, or a number that is none."""
+    """An unquoted word that YAML's versions read differently, or a number that is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A scalar as it stands in the file."""
+    """A scalar as written in the file."""
 
     line: int
     text: str
@@ -43,14 +43,14 @@ class Word:
 
     @property
     def is_null(self) -> bool:
-        """Whether the word stands for null."""
+        """Whether the word means null."""
         return not self.quoted and self.text in _NULL
 
     def value(self) -> Atom:
-        """Return what the word stands for by YAML 1.2's core schema.
+        """Return the value by YAML 1.2's core schema.
 
         Raises:
-            Ambiguous: YAML 1.1, which most people know, would read something else; or it is no finite number.
+            Ambiguous: YAML 1.1, which most people know, would read something else; or the number is not finite.
         """
         return self.text if self.quoted else value_of(self.text)
 
@@ -65,7 +65,7 @@ class ListNode:
 
 @dataclass(slots=True)
 class Pairs:
-    """A mapping; a key that comes twice is still here twice."""
+    """A mapping; duplicate keys are kept."""
 
     line: int
     nodes: "list[tuple[Word, Node]]" = field(default_factory=list)
@@ -75,7 +75,7 @@ Node = Word | ListNode | Pairs
 
 
 def value_of(text: str) -> Atom:
-    """Return what the unquoted *text* stands for; see Word.value."""
+    """Return the value of the unquoted *text*; see Word.value."""
     if text in _NULL:
         return None
     if text in _BOOLEAN:
@@ -97,7 +97,7 @@ def parse(source: bytes) -> Node:
 
     Raises:
         ConfigurationError: too large, not UTF-8, not YAML (with the line), nested deeper than MAX_DEPTH, more than one
-            document, or with tags, anchors, aliases or keys that are no words.
+            document, or with tags, anchors, aliases or keys that are not words.
     """
     if len(source) > MAX_BYTES:
         raise _refused(1, f"the file is larger than {MAX_BYTES // 1024**2} MB")
@@ -135,7 +135,7 @@ class _Builder:
     def __init__(self, events: Iterator[yaml.Event]) -> None:
         self._events = events
         self._open: list[ListNode | Pairs] = []
-        #: Of each open mapping, the key whose value comes next.
+        #: For each open mapping, the key whose value comes next.
         self._keys: list[Word | None] = []
         self._root: Node | None = None
 

@@ -1,4 +1,4 @@
-"""`manage.py export_configuration`: the database as the file that would make it so."""
+"""`manage.py export_configuration`: the configuration of the database as a file that reproduces it."""
 
 from dataclasses import replace
 
@@ -13,18 +13,18 @@ HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are n
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes each text that the reader of configuration files would take for something else."""
+    """Quotes each text that the reader of configuration files would not read as a text."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
-        """Return True: the reader takes no aliases."""
+        """Return True: the reader refuses aliases."""
         return True
 
 
 def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _is_taken_for_more(text) else None)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _needs_quotes(text) else None)
 
 
-def _is_taken_for_more(text: str) -> bool:
+def _needs_quotes(text: str) -> bool:
     try:
         return value_of(text) != text
     except Ambiguous:
@@ -35,7 +35,7 @@ _Dumper.add_representer(str, _represent)
 
 
 def export() -> str:
-    """Return the whole configuration; applying it where it comes from changes nothing."""
+    """Return the whole configuration; applied to the same database it changes nothing."""
     plain = RecordOf(Configuration).plain(_stored(World()))
     text: str = yaml.dump(
         plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
@@ -63,6 +63,6 @@ def _stored(world: World) -> Configuration:
         storage_elements=tuple(world.storage_elements.entries.values()),
         sites=tuple(sites),
         directors=tuple(world.directors.entries.values()),
-        # Of those that say the same, one: together they do what it does, and no file states it twice.
+        # Equal limits are exported once: together they have the effect of one, and a file may state it once only.
         limits=tuple(dict.fromkeys(world.limits.entries.values())),
     )

@@ -1,4 +1,4 @@
-"""Values of parameters that their definitions do not allow, wherever the file or the database says them (ADR 31)."""
+"""Checks of parameter values against their definitions, in the file and in the database (ADR 31)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ LevelEntry = SiteEntry | CEEntry | QueueEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Misfit:
-    """One value that does not fit, and where it is said."""
+    """One value that its definition forbids, and its place."""
 
     #: Such as "queue LCG.CERN.ch/ce01/grid".
     place: str
-    #: As the file states the level; None: the file does not.
+    #: The level in the file; None: the file does not state it.
     stated: LevelEntry | None
     site: SiteEntry | None
     value: MisfitValue
 
 
 def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
-    """Refuse what this file makes unfit, by a value or by a definition; warn of values that were unfit before it.
+    """Refuse misfits that this file causes, by a value or by a definition; warn of earlier ones.
 
     Args:
-        file: as it was read.
-        made: what it changes; its problems grow.
-        world: what is stored.
-        reading: its warnings grow.
+        file: as read.
+        made: the planned changes; problems are added to it.
+        world: the stored configuration.
+        reading: warnings are added to it.
     """
     definitions = entries_after(made, world.definitions)
     changed = {
@@ -79,8 +79,8 @@ def _misfits(
             site = sites[identity[:1]]
             if not isinstance(entry, LevelEntry) or not isinstance(site, SiteEntry):
                 continue
-            found = misfit_values(entry.parameters, entry.vo_parameters, serves=site.vos, definitions=by_name)
-            for value in found:
+            misfits = misfit_values(entry.parameters, entry.vo_parameters, serves=site.vos, definitions=by_name)
+            for value in misfits:
                 of_site = stated.get(identity[:1])
                 yield _Misfit(
                     place=f"{section.record.noun} {'/'.join(identity)}",
@@ -91,17 +91,17 @@ def _misfits(
 
 
 def _stated(file: Configuration) -> Mapping[Identity, LevelEntry]:
-    found: dict[Identity, LevelEntry] = {}
+    levels: dict[Identity, LevelEntry] = {}
     for site in file.sites:
-        found[site.name,] = site
+        levels[site.name,] = site
         for ce in site.ces:
-            found[site.name, ce.name] = ce
-            found |= {(site.name, ce.name, queue.name): queue for queue in ce.queues}
-    return found
+            levels[site.name, ce.name] = ce
+            levels |= {(site.name, ce.name, queue.name): queue for queue in ce.queues}
+    return levels
 
 
 def _line(stated: LevelEntry, value: MisfitValue, reading: Reading) -> Remark | None:
-    """Return the problem at the parameter's own line; None: the file does not state it."""
+    """Return the problem at the line of the parameter; None: the file does not state it."""
     key = "parameters" if value.vo is None else "vo_parameters"
     if key not in stated.source.lines:
         return None
@@ -111,7 +111,7 @@ def _line(stated: LevelEntry, value: MisfitValue, reading: Reading) -> Remark | 
 
 
 def _serves_others(misfit: _Misfit, made: Plan, world: World) -> bool:
-    """Return whether the file changes which VOs the site serves."""
+    """Return whether the file changes the VOs of the site."""
     return any(
         section is world.sites
         and "vos" in change.changed

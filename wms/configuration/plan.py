@@ -1,4 +1,4 @@
-"""What a file would change, worked out wholly before anything is written."""
+"""The plan: all changes that a file makes, computed before anything is written."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from resources.domain.enums import SiteTokenPurpose
 from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
-from wms.configuration.director_sections import DirectorSection, LimitSection, told_apart
+from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading, Use
 from wms.configuration.records import EntryT, Key, SectionEntry, keys_of
@@ -32,12 +32,12 @@ from wms.configuration.schema import CEEntry, Configuration, LimitEntry, SiteEnt
 from wms.configuration.sections import Identity, Section, SectionChange
 from wms.kernel.names import did_you_mean, listed
 
-#: NB: Any: the sections differ in type, and each change goes back to the section that it came from.
+#: NB: Any: the sections differ in type, and each change is written by its own section.
 AnySection = Section[Any, Any]
 
 
 class World:
-    """All that is stored, section by section, in the order in which they refer to one another."""
+    """The stored configuration by section, in the order of references."""
 
     def __init__(self) -> None:
         self.vos = VOSection()
@@ -53,18 +53,18 @@ class World:
         self.limits = LimitSection(vos=self.vos, groups=self.groups, users=self.users, sites=self.sites, ces=self.ces)
 
     def of_resources(self) -> tuple[AnySection, ...]:
-        """Return the sections on which it depends where a job is eligible."""
+        """Return the sections on which the eligible queues of a job depend."""
         return (self.definitions, self.sites, self.ces, self.queues)
 
     def named(self) -> Mapping[str, AnySection]:
-        """Return the sections whose objects others refer to, by noun."""
+        """Return the sections whose objects other sections refer to, by noun."""
         sections = (self.vos, self.groups, self.users, self.storage_elements, self.sites, self.ces)
         return {section.record.noun: section for section in sections}
 
 
 @dataclass(slots=True)
 class Plan:
-    """Every change, in an order in which it can be written."""
+    """All changes, in the order of writing."""
 
     changes: list[tuple[AnySection, SectionChange[Any]]] = field(default_factory=list)
     removed_limits: list[Identity] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Plan:
 
 
 def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
-    """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
+    """Return the changes that *file* makes to *world*; errors of references are added to the reading."""
     _check_uses(reading, world=world)
     made = Plan()
     _check_options(file, made, world=world, reading=reading)
@@ -87,7 +87,7 @@ def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) 
 
 
 def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, SectionEntry]]:
-    """Yield every named entry of the file with its section, what others refer to first."""
+    """Yield every named entry of the file with its section; entries come after those that they refer to."""
     for vo in file.vos:
         yield world.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, world=world))
     simple: tuple[tuple[AnySection, tuple[SectionEntry, ...]], ...] = (
@@ -140,7 +140,7 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
 def _check_options(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
     """Refuse CEs that this server would not serve, and warn of options that their backends would refuse.
 
-    They are checked as they will be stored: an entry that leaves out the type of a CE leaves it as it is.
+    CEs are checked as they will be stored: an entry without a type keeps the stored one.
     """
     for site in file.sites:
         for stated in site.ces:
@@ -180,17 +180,17 @@ def _compare(made: Plan, section: AnySection, identity: Identity, entry: Section
 
 
 def _merged(stored: EntryT | None, entry: EntryT, record: type[SectionEntry]) -> EntryT:
-    """Return the stored entry with what the file states; what it leaves out stays as it is."""
+    """Return the stored entry with the keys of the file; other keys keep their values."""
     if stored is None:
         return entry
-    # NB: Any: each value has been read by the kind that stands beside its annotation.
+    # NB: Any: each value was read by the kind in its annotation.
     stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != record.children}
     return replace(stored, source=entry.source, **stated)
 
 
 def _differ(stored: SectionEntry, merged: SectionEntry, key: Key) -> bool:
     before, after = getattr(stored, key.name), getattr(merged, key.name)
-    if isinstance(before, Mapping):  # NB: for Python True equals 1, for a resource it does not
+    if isinstance(before, Mapping):  # NB: in Python True equals 1, as a parameter it does not
         return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
     return bool(before != after)
 
@@ -233,16 +233,17 @@ def _shown(key: Key, entry: SectionEntry) -> str:
 
 
 def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: Reading, now: datetime) -> None:
-    # Stated twice, it is one.
+    # Duplicates count once.
     stated = dict.fromkeys(_placed(entry, file, world=world, reading=reading) for entry in file.limits)
-    wanted = dict(zip(told_apart(stated), stated, strict=True))
+    planned = dict(zip(identities_of(stated), stated, strict=True))
     names = frozenset(key.name for key in keys_of(LimitEntry))
-    gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in wanted}
-    made.differences += [f"+ limit {_limit_shown(new)}" for one, new in wanted.items() if one not in world.limits.rows]
+    gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in planned}
+    added = [entry for identity, entry in planned.items() if identity not in world.limits.rows]
+    made.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
     made.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
-    for identity, entry in wanted.items():
+    for identity, entry in planned.items():
         if identity not in world.limits.rows:
-            # One that says something else of the same jobs is changed: what they have used counts still.
+            # A new limit of the same scope replaces the old one and keeps its counters.
             old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
             change = SectionChange(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
             made.changes.append((world.limits, change))
@@ -251,7 +252,7 @@ def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: R
 
 
 def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Reading) -> LimitEntry:
-    """Return the limit with the site of the CE that it names."""
+    """Return the limit with the site of its CE filled in."""
     ce, site = entry.scope.ce, entry.scope.site
     if ce is None:
         return entry
@@ -274,7 +275,7 @@ def _limit_shown(entry: LimitEntry) -> str:
     )
 
 
-# ---- What may exist once only ----------------------------------------------------------------------------------------
+# ---- Unique values ---------------------------------------------------------------------------------------------------
 
 
 def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
@@ -290,7 +291,7 @@ def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
 
 
 def _check_attached_elements(made: Plan, file: Configuration, *, world: World, reading: Reading) -> None:
-    """Refuse storage elements that a site has and that serve none of its VOs; warn of those that serve nobody yet."""
+    """Refuse storage elements of a site that serve none of its VOs; warn of those that serve no VO."""
     elements: Mapping[Identity, StorageElementEntry] = entries_after(made, world.storage_elements)
     sites: Mapping[Identity, SiteEntry] = entries_after(made, world.sites)
     for entry in file.storage_elements:
@@ -309,7 +310,7 @@ def _check_attached_elements(made: Plan, file: Configuration, *, world: World, r
 
 
 def entries_after(made: Plan, section: AnySection) -> Mapping[Identity, Any]:
-    """Return the entries of a section as they are to be."""
+    """Return the entries of a section after the changes."""
     return {**section.entries, **{change.identity: change.entry for of, change in made.changes if of is section}}
 
 

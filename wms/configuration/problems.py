@@ -1,4 +1,4 @@
-"""What is wrong with a configuration file, line by line."""
+"""Errors and warnings about a configuration file, by line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from wms.kernel.errors import RejectedError
 class Remark:
     """One sentence about one place of the file."""
 
-    #: From 1.
+    #: Counted from 1.
     line: int
     #: Path of the key, such as ``sites[0].ces[1].name``; empty: the file as a whole.
     path: str
@@ -22,10 +22,10 @@ class Remark:
 
 
 class ConfigurationError(RejectedError):
-    """The configuration file is not accepted; nothing of it was stored.
+    """The configuration file is refused; nothing of it was stored.
 
     Args:
-        problems: everything that is wrong, not only the first; kept in the order of the lines.
+        problems: all of them; sorted by line.
     """
 
     code = "configuration"
@@ -36,4 +36,4 @@ class ConfigurationError(RejectedError):
 
 
 class Unreadable(Exception):  # noqa: N818 - control flow: the remark is already made
-    """A value cannot be used; what is wrong with it has been noted."""
+    """A value cannot be used; its problem has been noted."""

@@ -1,4 +1,4 @@
-"""What has been learnt while reading a file, and how its nodes are opened."""
+"""The state of reading a file, and functions that read its nodes."""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,11 +16,11 @@ MAX_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One place that names something which the file or the database must hold."""
+    """A reference to an object that the file or the database must hold."""
 
     line: int
     path: str
-    #: What is named, by the noun of its entries.
+    #: Noun of the referenced entries.
     of: str
     name: str
     may_be_missing: bool = False
@@ -28,15 +28,15 @@ class Use:
 
 @dataclass(slots=True)
 class Reading:
-    """What has been learnt while reading one file."""
+    """The state of reading one file: problems, warnings, references and names."""
 
     environ: Mapping[str, str]
     problems: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
-    #: What the file itself defines, by what it is.
+    #: Names defined in the file, by noun.
     names: dict[str, set[str]] = field(default_factory=dict)
-    #: The line of each free parameter, by its path: entries know only the lines of their own keys.
+    #: The line of each free parameter, by its path: entries hold only the lines of their own keys.
     lines: dict[str, int] = field(default_factory=dict)
 
     def refuse(self, line: int, path: str, sentence: str) -> Unreadable:
@@ -46,7 +46,7 @@ class Reading:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Go on with the next value after one that is unreadable: every problem is to be reported."""
+        """Continue after an unreadable value, so that every problem is reported."""
         try:
             yield
         except Unreadable:
@@ -55,17 +55,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a value stands, and with whom to report."""
+    """The path of a value, and the reading that collects its problems."""
 
     reading: Reading
     path: str
 
     def key(self, name: str) -> "Location":
-        """Return the place of a key below this one."""
+        """Return the location of a key below this one."""
         return Location(self.reading, f"{self.path}.{name}" if self.path else name)
 
     def item(self, position: int) -> "Location":
-        """Return the place of an item of this list."""
+        """Return the location of an item of this list."""
         return Location(self.reading, f"{self.path}[{position}]")
 
     def refuse(self, node: Node, sentence: str) -> Unreadable:
@@ -78,21 +78,21 @@ class ValueType(ABC):
 
     @abstractmethod
     def read(self, node: Node, at: Location) -> object:
-        """Return the value; note what is wrong and raise Unreadable."""
+        """Return the value; note a problem and raise Unreadable if there is none."""
 
     def plain(self, value: object) -> object:
-        """Return *value* as YAML writes it."""
+        """Return *value* as written in YAML."""
         return value
 
 
 def shown(node: Node) -> str:
-    """Return a word as errors repeat it; NB: before ${…} is replaced, for that may be a secret."""
+    """Return a word for error sentences; NB: before ${…} is replaced, as the value may be a secret."""
     text = node.text if isinstance(node, Word) else ""
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def what(node: Node) -> str:
-    """Return what stands there, for "use a number, not …"."""
+    """Return a description of the node, for "use a number, not …"."""
     if isinstance(node, Word):
         return f'"{shown(node)}"' if node.text else "nothing"
     return "a list" if isinstance(node, ListNode) else "a mapping"
@@ -134,12 +134,12 @@ def _variable(match: re.Match[str], word: Word, at: Location) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return *text* so that reading it gives it back."""
+    """Return *text* in the form whose reading returns it."""
     return text.replace("${", "$${")
 
 
 def number(node: Node, at: Location) -> Atom:
-    """Return the value; what comes from the environment is read as if it stood in the file without quotes."""
+    """Return the value; a value from the environment is read like an unquoted word."""
     value = atom(node, at)
     if isinstance(value, str) and isinstance(node, Word) and "${" in node.text:
         try:
@@ -157,14 +157,14 @@ def items(node: Node, at: Location) -> list[Node]:
 
 
 def pairs(node: Node, at: Location, *, same: Callable[[str], str] = str) -> list[tuple[str, Word, Node]]:
-    """Return the (name, key, value) of a mapping, each name once; *same* tells what equal names have in common."""
+    """Return the (name, key, value) of a mapping without duplicates; *same* maps equal names to the same text."""
     if not isinstance(node, Pairs):
         raise at.refuse(node, f"use a mapping of names to values, not {what(node)}")
-    found: dict[str, tuple[str, Word, Node]] = {}
+    by_identity: dict[str, tuple[str, Word, Node]] = {}
     for key, value in node.nodes:
         identity = same(key.text)
-        if identity in found:
-            at.key(shown(key)).refuse(key, f"given twice; first in line {found[identity][1].line}")
+        if identity in by_identity:
+            at.key(shown(key)).refuse(key, f"given twice; first in line {by_identity[identity][1].line}")
             continue
-        found[identity] = (key.text, key, value)
-    return list(found.values())
+        by_identity[identity] = (key.text, key, value)
+    return list(by_identity.values())

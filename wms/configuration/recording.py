@@ -1,4 +1,4 @@
-"""What a configuration file changed, for the security log: by names of keys, never by values that may be secrets."""
+"""Events of a configuration file for the security log: names of keys, never values that may be secrets."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from wms.configuration.plan import AnySection, Plan, World
 from wms.configuration.sections import SectionChange
 from wms.kernel.log_lines import changed_names
 
-#: Which kind of event the change of a key is, by the noun of its section; others are only counted.
+#: Kind of event of a changed key, by the noun of its section; other changes are only counted.
 _KINDS: Final[Mapping[str, Mapping[str, SecurityEventKind]]] = MappingProxyType(
     {
         "user": {

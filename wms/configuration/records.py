@@ -1,4 +1,4 @@
-"""Records: classes whose annotations say which keys a mapping of the file has, and how they are read and written."""
+"""Records: classes whose annotations define the keys of a mapping, and how they are read and written."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -13,13 +13,13 @@ from wms.kernel.names import did_you_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where an entry stands in the file; an entry made from the database stands nowhere."""
+    """The place of an entry in the file; empty for an entry made from the database."""
 
     line: int = 0
     path: str = ""
-    #: Of each key that is stated.
+    #: Line of each stated key.
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    #: Some key could not be read, so that the entry is not all that was meant.
+    #: Some key could not be read, so that the entry is incomplete.
     broken: bool = False
 
 
@@ -28,16 +28,16 @@ NOWHERE = Source()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionEntry:
-    """Base of all records; equal when they say the same, wherever they stand."""
+    """Base of all records; equal if their content is, wherever they stand."""
 
-    #: What a named entry is, such as "site"; empty: a part of another entry, which counts as one value.
+    #: Kind of a named entry, such as "site"; empty: a part of another entry, compared as one value.
     noun: ClassVar[str] = ""
-    #: The key by which a named entry is found again; empty: it is as it says.
+    #: The key that identifies a named entry; empty: its whole content.
     named_by: ClassVar[str] = "name"
     ignores_case: ClassVar[bool] = False
-    #: The key of the named entries below it.
+    #: The key of the named entries below this one.
     children: ClassVar[str] = ""
-    #: Keys that are written and never read again.
+    #: Keys that are written but never exported.
     secrets: ClassVar[frozenset[str]] = frozenset()
     #: Keys at their default are not exported.
     terse: ClassVar[bool] = False
@@ -45,17 +45,17 @@ class SectionEntry:
     source: Source = field(default=NOWHERE, compare=False, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together; '' is the entry itself."""
+        """Yield (key, sentence) for keys that contradict one another; '' is the entry itself."""
         return iter(())
 
     def settled(self) -> Self:
-        """Return the entry with what follows from it filled in."""
+        """Return the entry with derived values filled in."""
         return self
 
     def name_of(self) -> str:
-        """Return the name by which it is found again."""
-        found = str(getattr(self, self.named_by))
-        return found.casefold() if self.ignores_case else found
+        """Return the name that identifies it."""
+        name = str(getattr(self, self.named_by))
+        return name.casefold() if self.ignores_case else name
 
     def remark(self, key: str, sentence: str) -> Remark:
         """Return a problem with one key of the entry."""
@@ -81,7 +81,7 @@ _KEYS: dict[type[SectionEntry], tuple[Key, ...]] = {}
 
 
 def keys_of(record: type[SectionEntry]) -> tuple[Key, ...]:
-    """Return the keys that *record* declares, in their order."""
+    """Return the keys that *record* declares, in order."""
     if record not in _KEYS:
         hints = get_type_hints(record, include_extras=True)
         _KEYS[record] = tuple(_key(part, hints[part.name]) for part in fields(record) if part.name != "source")
@@ -111,9 +111,9 @@ class RecordOf(ValueType, Generic[EntryT]):
     record: type[EntryT]
 
     def read(self, node: Node, at: Location) -> EntryT:
-        """Return the entry; raise Unreadable only if what makes it an entry is missing."""
+        """Return the entry; raise Unreadable only if a required key has no value."""
         known = {key.name: key for key in keys_of(self.record)}
-        # NB: Any: each value has been read by the kind that stands beside its annotation.
+        # NB: Any: each value was read by the kind in its annotation.
         values: dict[str, Any] = {}
         lines: dict[str, int] = {}
         before = len(at.reading.problems)
@@ -135,7 +135,7 @@ class RecordOf(ValueType, Generic[EntryT]):
         source = Source(line=node.line, path=at.path, lines=MappingProxyType(lines), broken=broken)
         entry = self.record(**values, source=source)
         if not broken and (not entry.noun or not entry.named_by):
-            # What counts as one value is checked here; named entries when they are joined with what is stored.
+            # Parts of an entry are checked here; named entries after they are merged with the stored ones.
             at.reading.problems += [entry.remark(key, sentence) for key, sentence in entry.mistakes()]
         return entry
 
@@ -144,7 +144,7 @@ class RecordOf(ValueType, Generic[EntryT]):
             at.reading.names.setdefault(self.record.noun, set()).add(str(values[self.record.named_by]))
 
     def plain(self, value: object) -> object:
-        """Return the keys with their values, secrets left out."""
+        """Return the keys with their values, without secrets."""
         return {
             key.name: key.kind.plain(getattr(value, key.name))
             for key in keys_of(self.record)
@@ -155,22 +155,22 @@ class RecordOf(ValueType, Generic[EntryT]):
 
 @dataclass(frozen=True, slots=True)
 class ListOf(ValueType, Generic[EntryT]):
-    """A list of records, none of them twice."""
+    """A list of records without duplicates."""
 
     record: type[EntryT]
 
     def read(self, node: Node, at: Location) -> tuple[EntryT, ...]:
-        """Return the entries that can be used."""
-        found: dict[object, EntryT] = {}
+        """Return the readable entries."""
+        by_name: dict[object, EntryT] = {}
         for position, item in enumerate(items(node, at)):
             with at.reading.going_on():
                 entry = RecordOf(self.record).read(item, at.item(position))
-                same = found.setdefault(entry.name_of() if entry.named_by else repr(entry), entry)
+                same = by_name.setdefault(entry.name_of() if entry.named_by else repr(entry), entry)
                 if same is not entry:
                     at.reading.problems.append(
                         entry.remark(entry.named_by, f"given twice; first in line {same.source.line}")
                     )
-        return tuple(found.values())
+        return tuple(by_name.values())
 
     def plain(self, value: object) -> object:
         """Return a list of mappings."""
@@ -179,14 +179,14 @@ class ListOf(ValueType, Generic[EntryT]):
 
 @dataclass(frozen=True, slots=True)
 class NamedLists(ValueType, Generic[EntryT]):
-    """A mapping of names to lists, each of which makes one record with two keys: the name, and the list."""
+    """A mapping of names to lists; each item becomes a record with two keys, the name and the list."""
 
     record: type[EntryT]
 
     def read(self, node: Node, at: Location) -> tuple[EntryT, ...]:
-        """Return the entries that can be used."""
+        """Return the readable entries."""
         name, content = keys_of(self.record)
-        found = []
+        entries = []
         for spelt, word, value in pairs(node, at):
             inner = at.key(shown(word))
             with at.reading.going_on():
@@ -195,8 +195,8 @@ class NamedLists(ValueType, Generic[EntryT]):
                     content.name: content.kind.read(value, inner),
                 }
                 lines = MappingProxyType({name.name: word.line, content.name: word.line})
-                found.append(self.record(**values, source=Source(line=word.line, path=inner.path, lines=lines)))
-        return tuple(found)
+                entries.append(self.record(**values, source=Source(line=word.line, path=inner.path, lines=lines)))
+        return tuple(entries)
 
     def plain(self, value: object) -> object:
         """Return a mapping."""

@@ -1,4 +1,4 @@
-"""Platforms, requirement definitions, storage, sites, computing elements and queues between file and database."""
+"""Sections of the configuration file: platforms, requirement definitions, storage, sites, CEs and batch queues."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -47,7 +47,7 @@ from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 
 
 class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
-    """``requirement_definitions``; the case of their names means nothing."""
+    """``requirement_definitions``; their names are case-insensitive."""
 
     record: ClassVar[type[SectionEntry]] = DefinitionEntry
 
@@ -61,7 +61,7 @@ class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
             yield (definition.name.casefold(),), definition
 
     def entry_of(self, row: RequirementDefinition) -> DefinitionEntry:
-        """Return the definition as the file has it."""
+        """Return the entry of the definition."""
         vos = sorted_names(vo.name for vo in row.vos.all())
         return DefinitionEntry(name=row.name, kind=RequirementKind(row.kind), unit=row.unit, vos=vos)
 
@@ -85,7 +85,7 @@ class PlatformSection(Section[PlatformEntry, Platform]):
             yield (platform.name,), platform
 
     def entry_of(self, row: Platform) -> PlatformEntry:
-        """Return the platform as the file has it."""
+        """Return the entry of the platform."""
         return PlatformEntry(name=row.name, runs=sorted_names([row.name, *row.runs]))
 
     def write(self, change: SectionChange[PlatformEntry]) -> None:
@@ -110,7 +110,7 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
             yield (element.name,), element
 
     def entry_of(self, row: StorageElement) -> StorageElementEntry:
-        """Return the storage element as the file has it."""
+        """Return the entry of the storage element."""
         return StorageElementEntry(
             name=row.name,
             vos=sorted_names(vo.name for vo in row.vos.all()),
@@ -119,7 +119,7 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
         )
 
     def changed_secrets(self, identity: Identity, entry: StorageElementEntry) -> Iterable[str]:
-        """Return the credential's key if it is another one, or was encrypted under a key that is lost."""
+        """Return the credential's key if the credential differs, or cannot be decrypted."""
         if entry.credential is None:
             return ()
         row = self.rows.get(identity)
@@ -142,7 +142,7 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
 
 
 class SiteSection(Section[SiteEntry, Site]):
-    """``sites``, without what is below them."""
+    """``sites``, without their CEs."""
 
     record: ClassVar[type[SectionEntry]] = SiteEntry
 
@@ -156,7 +156,7 @@ class SiteSection(Section[SiteEntry, Site]):
             yield (site.name,), site
 
     def entry_of(self, row: Site) -> SiteEntry:
-        """Return the site as the file has it."""
+        """Return the entry of the site."""
         return SiteEntry(
             name=row.name,
             vos=sorted_names(vo.name for vo in row.vos.all()),
@@ -169,7 +169,7 @@ class SiteSection(Section[SiteEntry, Site]):
         )
 
     def changed_secrets(self, identity: Identity, entry: SiteEntry) -> Iterable[str]:
-        """Return the key of the tokens if one of those stated is not the site's."""
+        """Return the key of the tokens if one of the stated tokens is not the site's."""
         row = self.rows.get(identity)
         has: set[tuple[str, bytes]] = set()
         if row is not None:
@@ -246,7 +246,7 @@ class CESection(Section[CEEntry, ComputingElement]):
             yield (ce.site.name, ce.name), ce
 
     def entry_of(self, row: ComputingElement) -> CEEntry:
-        """Return the computing element as the file has it."""
+        """Return the entry of the computing element."""
         return CEEntry(
             name=row.name,
             type=row.type,
@@ -285,7 +285,7 @@ class QueueSection(Section[QueueEntry, Queue]):
             yield (queue.ce.site.name, queue.ce.name, queue.name), queue
 
     def entry_of(self, row: Queue) -> QueueEntry:
-        """Return the queue as the file has it."""
+        """Return the entry of the queue."""
         return QueueEntry(
             name=row.name,
             cpu_time_s=row.cpu_time_s,

@@ -1,7 +1,7 @@
-"""The configuration file, declared once: every key with its kind and its default (docs/configuration.example.yaml).
+"""The schema of the configuration file: every key with its type and default (docs/configuration.example.yaml).
 
-Reading, comparing with the database and exporting all follow these classes. A key that the file leaves out has its
-default where the object is new, and stays as it is where it is not.
+Reading, comparing with the database and exporting follow these classes. A key that the file leaves out has its
+default for a new object, and keeps its value for an existing one.
 """
 
 import re
@@ -78,12 +78,12 @@ class VOEntry(SectionEntry):
     max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         if self.setups and self.setup not in self.setups:
             yield "setup", f'"{self.setup}" must be one of setups ({", ".join(self.setups)})'
 
     def settled(self) -> Self:
-        """Return the entry with the default setup as the only one, if none are named."""
+        """Return the entry with its default setup as the only one, if it names none."""
         return replace(self, setups=self.setups or (self.setup,))
 
 
@@ -118,7 +118,7 @@ class UserEntry(SectionEntry):
     suspended: Annotated[bool, FlagType()] = False
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         if self.default_group is not None and self.default_group not in self.groups:
             yield "default_group", f'"{self.default_group}" must be one of the user\'s groups'
 
@@ -138,7 +138,7 @@ class DefinitionEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformEntry(SectionEntry):
-    """One of ``platforms``: in the file the name is the key, and the list is the value."""
+    """One of ``platforms``: the file has the name as key, and the list as value."""
 
     noun: ClassVar[str] = "platform"
 
@@ -146,7 +146,7 @@ class PlatformEntry(SectionEntry):
     runs: Annotated[tuple[str, ...], SetOf(name())] = ()
 
     def settled(self) -> Self:
-        """Return the entry with its own platform among those it runs."""
+        """Return the entry with its own platform among those that it runs."""
         return replace(self, runs=tuple(sorted({self.name, *self.runs})))
 
 
@@ -173,7 +173,7 @@ class StatusEntry(SectionEntry):
     until: Annotated[datetime | None, Nothing(Instant())] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         if self.state != ResourceState.ACTIVE and not self.reason.strip():
             yield "reason", f"say why it is {self.state}; physicists see it"
         if self.state == ResourceState.ACTIVE and self.until is not None:
@@ -199,7 +199,7 @@ class ThrottleEntry(SectionEntry):
     when_expired: Annotated[str, ChoiceType(WhenExpired)] = WhenExpired.COUNT
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         for needed in needed_by(ThrottlePolicy(self.policy), expression="requirements"):
             if getattr(self, needed) in {None, ""}:
                 yield "policy", f"{self.policy} needs {needed}"
@@ -247,7 +247,7 @@ class QueueEntry(SectionEntry):
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         missing = sorted({*self.required_tags} - {*self.tags})
         if missing:
             yield "required_tags", f"must be among the queue's tags, where {', '.join(missing)} is missing"
@@ -262,7 +262,7 @@ class CEEntry(SectionEntry):
     children: ClassVar[str] = "queues"
 
     name: Annotated[str, name()]
-    #: Empty: left out, which is refused of one that is new; a simulation does not look at it.
+    #: Empty: left out, which is refused for a new CE; a simulation ignores it.
     type: Annotated[str, ChoiceType(settings.WMS_BACKENDS)] = ""
     middleware: Annotated[str, TextType(128, empty=True)] = ""
     options: Annotated[Free, OptionsType()] = field(default_factory=dict)
@@ -338,7 +338,7 @@ class LimitEntry(SectionEntry):
     burst: Annotated[int | None, Nothing(WholeNumberType(least=1, most=LARGEST_BURST))] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         if self.scope == ScopeEntry():
             yield "scope", "name at least one of vo, site, ce, group, user and job_type"
         if {self.running, self.waiting, self.cpu_s_per_day, self.delay_s} == {None}:

@@ -1,4 +1,4 @@
-"""How entries of the file and rows of the database become one another: what all sections share."""
+"""Base of the sections, which convert between entries of the file and rows of the database."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,25 +17,25 @@ from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
 EntryT = TypeVar("EntryT", bound=SectionEntry)
 RowT = TypeVar("RowT", bound=Model)
 
-#: What tells the rows of a section apart: a name, after the names of the levels above it.
+#: Key of a row within its section: a name, after the names of the levels above it.
 Identity = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionChange(Generic[EntryT]):
-    """One object that is to be made or changed."""
+    """One object to be added or changed."""
 
     identity: Identity
-    #: All that the object is to be, what stays as it is included.
+    #: The whole object after the change.
     entry: EntryT
-    #: Keys that differ from what is stored; of a new object all.
+    #: Keys that differ from the stored ones; for a new object all.
     changed: frozenset[str]
     is_new: bool
     now: datetime
 
 
 class Section(ABC, Generic[EntryT, RowT]):
-    """One kind of configured object: its rows, and the entries that say the same."""
+    """One kind of configured object: its rows, and their entries."""
 
     record: ClassVar[type[SectionEntry]]
 
@@ -45,33 +45,33 @@ class Section(ABC, Generic[EntryT, RowT]):
 
     @abstractmethod
     def load(self) -> Iterator[tuple[Identity, RowT]]:
-        """Yield every row, by identity, with what ``entry_of`` reads at hand."""
+        """Yield every row by identity, with the relations that ``entry_of`` reads."""
 
     @abstractmethod
     def entry_of(self, row: RowT) -> EntryT:
-        """Return what the file would say of *row*; without its secrets and without what is below it."""
+        """Return the entry of *row*, without secrets and without the entries below it."""
 
     @abstractmethod
     def write(self, change: SectionChange[EntryT]) -> None:
-        """Write the entry into its row, which is made if there is none."""
+        """Write the entry into its row; make the row if there is none."""
 
     def link(self, change: SectionChange[EntryT]) -> None:
-        """Write what refers to rows that other sections write after this one."""
+        """Write references to rows that other sections write after this one."""
 
     def changed_secrets(self, identity: Identity, entry: EntryT) -> Iterable[str]:  # noqa: ARG002 - for sections without
-        """Return the keys of secrets that *entry* states and that are not as stored."""
+        """Return the keys of secrets in *entry* that differ from the stored ones."""
         return ()
 
 
 def sorted_names(names: Iterable[object]) -> tuple[str, ...]:
-    """Return the names as an entry has them."""
+    """Return the names in the form of an entry: sorted, without duplicates."""
     return tuple(sorted({str(name) for name in names}))
 
 
 def free(stored: object) -> Mapping[str, object]:
-    """Return stored parameters, options and the like as an entry has them: in canonical form, sorted by name."""
-    found = _free(stored)
-    return found if isinstance(found, dict) else {}
+    """Return stored parameters and the like in the form of an entry: canonical, sorted by name."""
+    canonical = _free(stored)
+    return canonical if isinstance(canonical, dict) else {}
 
 
 def _free(stored: object) -> object:
@@ -85,12 +85,12 @@ def _free(stored: object) -> object:
 
 
 def options_of(stored: object) -> Mapping[str, object]:
-    """Return the stored options of a computing element as an entry has them.
+    """Return the stored options of a computing element in the form of an entry.
 
-    Unlike a parameter, a list of theirs is no set: its order matters, and a list of one value is a list.
+    Unlike that of a parameter, the order of a list matters, and a list of one value stays a list.
     """
-    found = _option(stored)
-    return found if isinstance(found, dict) else {}
+    canonical = _option(stored)
+    return canonical if isinstance(canonical, dict) else {}
 
 
 def _option(stored: object) -> object:
@@ -111,9 +111,9 @@ def status_of(level: ResourceLevel) -> StatusEntry:
 def put_level(
     level: ResourceLevel, change: SectionChange[SiteEntry] | SectionChange[CEEntry] | SectionChange[QueueEntry]
 ) -> None:
-    """Set what site, computing element and queue have in common; the caller saves.
+    """Set the columns shared by site, computing element and queue; the caller saves.
 
-    NB: not by states.set_state, which refuses an end that is past: a file does not become wrong by growing old.
+    NB: not by states.set_state, which refuses an end in the past: a file must stay valid as time passes.
     """
     entry = change.entry
     level.state, level.state_reason, level.state_until = entry.status.state, entry.status.reason, entry.status.until

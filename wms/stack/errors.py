@@ -1,5 +1,5 @@
-"""The one error of this package."""
+"""The base error of this package."""
 
 
 class StackError(Exception):
-    """The system cannot run on this machine as asked; the text is one sentence for whoever started it."""
+    """The system cannot run on this machine as configured; the text is one sentence for the operator."""

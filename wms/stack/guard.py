@@ -1,8 +1,8 @@
-"""The guard: a small process that outlives whoever started it, and then ends all that was started in its name.
+"""The guard: a small process that outlives the supervisor, and then ends all processes that it started.
 
-Everything the supervisor starts carries a mark in its environment, which children of children inherit, whatever session
-or process group they are in and whoever has become their parent. When the guard's standard input ends, because the
-supervisor finished or because it was killed, the guard ends every marked process and what descends from it.
+Every process of the supervisor carries a mark in its environment, which its descendants inherit, in any session or
+process group and with any parent. When the guard's standard input ends, because the supervisor finished or was killed,
+the guard ends every marked process and its descendants.
 
 This file is also a program of its own, run with the standard library alone:
 ``python -I -S guard.py MARK GRACE PATH …``.
@@ -21,17 +21,17 @@ from typing import NamedTuple
 
 _VARIABLE = "WMS_STACK_MARK"
 _POLL_S = 0.05
-#: After SIGKILL only the kernel stands between a process and its end; a process stuck in it is given up.
+#: Seconds for processes to end after SIGKILL; one stuck in the kernel is given up.
 _KILLED_WITHIN_S = 5.0
 
 
 class Guard:
-    """The guard as its owner sees it.
+    """The guard, as used by its owner.
 
     Args:
         paths: files and directories to remove at the end.
-        keep: descriptors, such as that of a lock, to be held until all is done.
-        grace_s: seconds between asking processes to end and killing them.
+        keep: descriptors, such as that of a lock, held until the end.
+        grace_s: seconds between SIGTERM and SIGKILL.
     """
 
     def __init__(self, *, paths: Iterable[Path] = (), keep: Sequence[int] = (), grace_s: float = 3.0) -> None:
@@ -50,23 +50,23 @@ class Guard:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What marks a process as the guard's business."""
+        """The variable that marks a process for the guard."""
         return {_VARIABLE: self._mark}
 
     def finish(self) -> None:
-        """End what is left, remove the paths, and wait until that is done."""
+        """End the remaining processes, remove the paths, and wait for both."""
         self._process.communicate()
 
 
 class _Process(NamedTuple):
-    """One process; the time of its start tells it from a later one of the same number."""
+    """One process; the time of its start distinguishes it from a later one with the same number."""
 
     number: int
     start: int
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Wait for the owner's end, then sweep and remove."""
+    """Wait for the owner's end, then end the processes and remove the paths."""
     mark, grace_s, *paths = arguments
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -80,26 +80,26 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def sweep(mark: str, *, grace_s: float) -> None:
-    """End every process that carries the mark, and all their descendants: first asked, then killed."""
-    known: set[_Process] = set()
+    """End every marked process and all their descendants, by SIGTERM and then SIGKILL."""
+    living: set[_Process] = set()
     begun = time.monotonic()
-    asked: set[_Process] = set()
+    terminated: set[_Process] = set()
     while time.monotonic() - begun < grace_s + _KILLED_WITHIN_S:
         parents = dict(_processes())
-        # What was known stays known: a child loses its way back to the mark when its parent ends first.
-        known = _family(parents, known | {process for process in parents if _is_marked(process, mark)})
-        if not known:
+        # Processes found earlier are kept: the descent of a child is lost when its parent ends first.
+        living = _family(parents, living | {process for process in parents if _is_marked(process, mark)})
+        if not living:
             return
         if time.monotonic() - begun >= grace_s:
-            _send(signal.SIGKILL, known)
+            _send(signal.SIGKILL, living)
         else:
-            _send(signal.SIGTERM, known - asked)
-            asked |= known
+            _send(signal.SIGTERM, living - terminated)
+            terminated |= living
         time.sleep(_POLL_S)
 
 
 def _family(parents: Mapping[_Process, int], roots: set[_Process]) -> set[_Process]:
-    """Return those of *roots* that live, with all their living descendants."""
+    """Return the living processes of *roots*, with all their living descendants."""
     family = roots & parents.keys()
     while True:
         numbers = {process.number for process in family}
@@ -115,7 +115,7 @@ def _processes() -> Iterator[tuple[_Process, int]]:
         if not entry.name.isdigit():
             continue
         try:
-            # The program's name, in parentheses, may contain anything.
+            # The program's name, in parentheses, may contain any character.
             state, parent, *rest = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
         except (OSError, ValueError):
             continue  # it has just ended

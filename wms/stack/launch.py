@@ -1,7 +1,7 @@
-"""Start a program that dies with its parent and, where it must not be root, is not.
+"""Start a program that ends with its parent, as another user than root where necessary.
 
 This file is also a program of its own, run with the standard library alone: ``python -I -S launch.py SIGNAL PARENT
-IDENTITY COMMAND …``. It does in one process what ``unshare`` and ``setpriv`` do, which a machine may lack.
+IDENTITY COMMAND …``. It does the work of ``unshare`` and ``setpriv``, which a machine may lack, in one process.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-#: The user and the group that own nothing; user namespaces show every unmapped identity as this one too.
+#: The user and the group without rights; user namespaces also map every unmapped identity to it.
 NOBODY = 65534
 
 # From <linux/prctl.h>, <linux/sched.h> and <linux/capability.h>.
@@ -28,20 +28,20 @@ _COULD_NOT_START = 127
 
 
 class ProcessUser(StrEnum):
-    """As whom a program runs."""
+    """The user as whom a program runs."""
 
     SAME = "same"
-    #: Oneself outside, nobody inside a user namespace: nothing has to be copied or to change its owner. For root, and
-    #: for an account without a name.
+    #: The own user outside, nobody inside a user namespace: no file has to be copied or to change its owner. For root,
+    #: and for an account without a name.
     MAPPED = "mapped"
-    #: Nobody, allowed to pass root's directories: for root where user namespaces are forbidden (containers).
+    #: Nobody, with the right to pass root's directories: for root where user namespaces are forbidden (containers).
     NOBODY = "nobody"
 
 
 def launched(
     command: Sequence[str], *, identity: ProcessUser = ProcessUser.SAME, death_signal: signal.Signals = signal.SIGTERM
 ) -> list[str]:
-    """Return the command line that runs *command*, sending it *death_signal* when the calling thread is gone.
+    """Return the command line that runs *command*, and sends it *death_signal* when the calling thread ends.
 
     NB: the kernel watches the *thread* that starts the program; start it from the main thread.
     """
@@ -50,7 +50,7 @@ def launched(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become the program; return only when that failed, or when there is none and only the identity was to be tried."""
+    """Become the program; return only if that failed, or without a command, which only tests the identity."""
     death_signal, parent, identity, *command = arguments
     try:
         _become(ProcessUser(identity))
@@ -76,14 +76,14 @@ def _become(identity: ProcessUser) -> None:
 def _enter_user_namespace() -> None:
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _CLONE_NEWUSER)
-    # Bytes: for a text Python would load an encoding, from files that may be closed to the account in here.
+    # Bytes: for a text Python would load an encoding from files that this account may not be able to read.
     Path("/proc/self/setgroups").write_bytes(b"deny")
     Path("/proc/self/uid_map").write_bytes(b"%d %d 1" % (NOBODY, user))
     Path("/proc/self/gid_map").write_bytes(b"%d %d 1" % (NOBODY, group))
 
 
 def _drop_to_nobody() -> None:
-    """Change to nobody, keeping the one capability that lets it read programs below a directory of root's."""
+    """Change to nobody, keeping the one capability that it needs to read programs below a directory of root."""
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     _call("prctl", _PR_SET_KEEPCAPS, 1, 0, 0, 0)
@@ -96,7 +96,7 @@ def _drop_to_nobody() -> None:
 
 
 def _die_with_parent(death_signal: int, *, parent: int) -> None:
-    # NB: after the change of identity, for that clears it.
+    # NB: after the change of identity, which clears it.
     _call("prctl", _PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
     if os.getppid() != parent:  # it died before it was watched
         sys.exit(_COULD_NOT_START)

@@ -1,4 +1,4 @@
-"""Where the web server listens: an address and port, or a Unix socket."""
+"""The address of the web server: an IP address and port, or a Unix socket."""
 
 import http.client
 import socket
@@ -10,21 +10,21 @@ from typing import Self
 from wms.stack.errors import StackError
 
 LOOPBACK = "127.0.0.1"
-#: How a Unix socket is named on the command line, followed by its path.
+#: Prefix of a Unix socket's path on the command line.
 UNIX_PREFIX = "unix:"
-#: Linux has no longer ones.
+#: Bytes; the limit of Linux.
 _MAX_SOCKET_PATH = 107
-#: A proxy under another account is let in by the group of the socket's directory.
+#: The group of the socket's directory gives access to a proxy under another account.
 _SOCKET_MODE = "0o660"
 _ANSWER_WITHIN_S = 5.0
 
 
 class PortTakenError(StackError):
-    """Another program listens where the web server should."""
+    """Another program listens at this address."""
 
 
 class UnreachableAddressError(StackError):
-    """The web server is told to listen where nobody may, or can."""
+    """The web server cannot listen at this address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,12 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """The address for programs of this machine; empty: a Unix socket has none."""
+        """The address for programs of this machine; empty for a Unix socket."""
         return "" if self.path else f"http://{_in_url(self._own_host)}:{self.port}/"
 
     @property
     def is_open(self) -> bool:
-        """Whether other machines reach it."""
+        """Whether other machines can reach it."""
         return self.path is None and not ip_address(self.host).is_loopback
 
     @property
@@ -64,7 +64,7 @@ class Listener:
             return
         family = socket.AF_INET6 if isinstance(ip_address(self.host), IPv6Address) else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just closed is free
             try:
                 trial.bind((self.host, self.port))
             except OSError as error:
@@ -73,7 +73,7 @@ class Listener:
                 ) from error
 
     def answers(self) -> bool:
-        """Whether the web server answers, and not with a mistake of its own."""
+        """Whether the web server answers without an internal error."""
         connection = (
             _UnixConnection(self.path)
             if self.path
@@ -104,7 +104,7 @@ class Listener:
 
     @property
     def _own_host(self) -> str:
-        """Where this machine reaches the listener; one of all addresses is reached at the loopback's."""
+        """The host by which this machine reaches the listener; the loopback address for a listener on all addresses."""
         address = ip_address(self.host)
         if not address.is_unspecified:
             return self.host

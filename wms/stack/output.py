@@ -1,4 +1,4 @@
-"""The lines that the supervisor and its children write, each with the name of who wrote it."""
+"""Output of the supervisor and its children, each line with the name of its part."""
 
 import asyncio
 import os
@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 _WIDTH = 9
-#: A line is cut here; a program that writes more without a line feed is not talking to people.
+#: Longer lines are cut; a program that writes no line feeds does not write for people.
 _LONGEST_LINE_BYTES = 64 * 1024
 
 
 class Output:
-    """Standard output shared by everybody; when nobody reads it any more, the lines are dropped."""
+    """Standard output of all parts; lines are dropped when its reader has gone."""
 
     def __init__(self) -> None:
         self._block: Sequence[str] = ()
 
     @property
     def is_terminal(self) -> bool:
-        """Whether lines can be drawn again in place."""
+        """Whether lines can be redrawn in place."""
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def line(self, name: str, text: str) -> None:
@@ -28,39 +28,39 @@ class Output:
         self.text(f"{name:<{_WIDTH}}| {text}")
 
     def text(self, text: str) -> None:
-        """Write the text as it is, and a line feed."""
+        """Write the text unchanged, and a line feed."""
         self._write(f"{self._erased()}{text}\n{self._drawn()}")
 
     def block(self, lines: Sequence[str]) -> None:
-        """Show *lines*, none of them coloured, below everything else, in place of those of the last call.
+        """Show *lines*, none of them coloured, below all other output, in place of those of the last call.
 
-        Nothing happens where the output is no terminal.
+        Does nothing if the output is no terminal.
         """
         if self.is_terminal:
             erased = self._erased()
             width = max(20, shutil.get_terminal_size().columns)
-            self._block = [line[: width - 1] for line in lines]  # one that is folded could not be erased
+            self._block = [line[: width - 1] for line in lines]  # a wrapped line could not be erased
             self._write(erased + self._drawn())
 
     def _drawn(self) -> str:
         return "".join(f"{line}\n" for line in self._block)
 
     def _erased(self) -> str:
-        """Return what moves the cursor to the block's first line and clears from there on."""
+        """Return the escape sequence that moves the cursor to the block's first line and clears from there on."""
         return f"\x1b[{len(self._block)}F\x1b[J" if self._block else ""
 
     def _write(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "utf-8"  # some have no letter π
+        encoding = sys.stdout.encoding or "utf-8"  # some encodings lack the letter π
         try:
             sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python would report the lines that are still in its buffer when it ends.
+            # Otherwise Python would report the buffered lines when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def copy_lines(descriptor: int, *, write: Callable[[str], None], last: deque[str]) -> None:
-    """Hand each line that is not empty to *write* until the pipe ends, keeping the last ones in *last*.
+    """Pass each non-empty line to *write* until the pipe ends, keeping the last ones in *last*.
 
     The descriptor is closed at the end.
     """

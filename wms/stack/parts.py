@@ -1,4 +1,4 @@
-"""What the supervisor runs: services that stay, commands that end, and calls and activities of our own."""
+"""Parts run by the supervisor: long-running services, commands that end, function calls and activities."""
 
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ class ServicePart:
     """A program that runs as long as the system does.
 
     Args:
-        name: stands before each line of its output.
-        command: its command line; that of ``launch.launched``, so that it ends with the supervisor.
+        name: prefix of each line of its output.
+        command: its command line; from ``launch.launched``, so that it ends with the supervisor.
         environment: all its variables.
-        quiet: keep its output for an error's sentence instead of showing it.
-        is_ready: asked until it is true, in a thread; without one, a service is ready when it has been started.
-        ready_within_s: after this long it is taken for failed.
-        stop_signal: what asks it to end.
-        stop_within_s: after this long it is killed with all it started.
+        quiet: keep its output for an error sentence instead of showing it.
+        is_ready: called in a thread until it returns True; by default a service is ready when started.
+        ready_within_s: time after which it counts as failed.
+        stop_signal: signal to end it.
+        stop_within_s: time after which it is killed with its children.
     """
 
     name: str
@@ -38,10 +38,10 @@ class ServicePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPart:
-    """A program that has to end well before anything after it is started; arguments as for a service.
+    """A program that must succeed before later stages start; arguments as for a service.
 
     Args:
-        failure: the sentence to say when it does not; by default its name and the last line that it wrote.
+        failure: error sentence; by default its name and the last line of its output.
     """
 
     name: str
@@ -53,9 +53,9 @@ class CommandPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPart:
-    """A function of ours that has to return before anything after it is started; it runs in a thread.
+    """A function that must return before later stages start; it runs in a thread.
 
-    Only a StackError that it raises is expected; anything else is a mistake in the program.
+    It may raise a StackError; any other exception is a programming error.
     """
 
     function: Callable[[], None]
@@ -63,9 +63,9 @@ class CallPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityPart:
-    """A coroutine of ours that has to return before anything after it is started; cancelled when all is to stop.
+    """A coroutine that must return before later stages start; cancelled when the system stops.
 
-    Only a StackError that it raises is expected; anything else is a mistake in the program.
+    It may raise a StackError; any other exception is a programming error.
     """
 
     function: Callable[[Output], Awaitable[None]]

@@ -1,7 +1,7 @@
-"""The program that asks the pilots of this machine to leave when the system stops.
+"""The program that ends the pilots of this machine when the system stops.
 
-``python -m wms.stack.pilot_drain DIRECTORY`` is started after the web server and so stopped before it: pilots of this
-machine outlive the workers that start them, and hand their jobs back while the server is still there.
+``python -m wms.stack.pilot_drain DIRECTORY`` starts after the web server and so stops before it: pilots of this machine
+outlive the workers that start them, and give their jobs back while the web server still runs.
 """
 
 import signal
@@ -16,7 +16,7 @@ _STOP = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 def main() -> None:
     """Wait for a signal to stop, then end the pilots of the local CEs below the directory."""
     (directory,) = sys.argv[1:]
-    # Blocked and waited for: none can come at a moment when it would be overlooked.
+    # Blocked and waited for: a signal that arrives earlier is not lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     signal.sigwait(_STOP)
     dismiss(Path(directory))

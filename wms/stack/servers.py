@@ -1,7 +1,7 @@
-"""Embedded PostgreSQL and Valkey: how each is made, run, asked whether it is ready, and addressed.
+"""Embedded PostgreSQL and Valkey: creation, command lines, readiness and addresses.
 
-Both listen on Unix sockets in a directory that only their owner can enter, and on nothing else; that is what makes it
-right that PostgreSQL trusts whoever connects. Nothing here knows Django: the tests start servers before it is set up.
+Both listen only on Unix sockets in a directory that only their owner can enter, so PostgreSQL may trust every client.
+This module does not need Django: the tests start servers before its set-up.
 """
 
 import os
@@ -22,12 +22,12 @@ from wms.stack.binaries import PostgresPrograms
 from wms.stack.errors import StackError
 from wms.stack.launch import NOBODY, ProcessUser, launched
 
-#: PostgreSQL takes a fast stop for SIGINT; for SIGTERM it would wait until every client has left.
+#: PostgreSQL's fast shutdown; on SIGTERM it would wait until every client has disconnected.
 POSTGRES_STOP_SIGNAL = signal.SIGINT
-#: The port is only a part of the socket's name.
+#: The port is only part of the socket's name.
 _POSTGRES_PORT = 5432
 _SUPERUSER = "postgres"
-#: A cluster's servers that outlived their `up` get this long to end before they are killed.
+#: Seconds for servers of an earlier `up` to end before they are killed.
 _STRAYS_WITHIN_S = 10.0
 
 
@@ -37,14 +37,14 @@ class ServerNotMadeError(StackError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresServer:
-    """A PostgreSQL cluster of our own.
+    """An embedded PostgreSQL cluster.
 
     Args:
-        programs: what runs it.
+        programs: PostgreSQL's programs.
         data: the cluster's directory; made by :meth:`create`.
         sockets: an existing directory of mode 0700, its path short and plain (``directory.DataDirectory.sockets``).
-        durable: False lets a power cut lose commits, which is right for tests only (DESIGN §4.6).
-        max_connections: how many clients at once.
+        durable: False lets a power cut lose commits; for tests only.
+        max_connections: largest number of clients.
     """
 
     programs: PostgresPrograms
@@ -54,9 +54,9 @@ class PostgresServer:
     max_connections: int = 200
 
     def create(self) -> None:
-        """Make the cluster unless it is there; end what is left of an earlier run of it.
+        """Make the cluster if missing; end servers left by an earlier run.
 
-        The caller holds the lock of the data directory, so any server that still runs in it is a stray.
+        The caller holds the lock of the data directory, so any server that still runs in it is left over.
 
         Raises:
             ServerNotMadeError: initdb failed, or the cluster is of another major version.
@@ -81,13 +81,13 @@ class PostgresServer:
             "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": str(self.max_connections),
-            # The indexes of a million jobs, of which a match looks at a page here and there, and between two
-            # checkpoints what some hundred thousand matches write: by default it has room for a tenth of either.
+            # For the indexes of a million jobs, of which a match reads scattered pages, and for the writes of some
+            # hundred thousand matches between two checkpoints: the defaults have room for a tenth of either.
             "shared_buffers": "512MB",
             "max_wal_size": "4GB",
-            # DESIGN §4.6: no transaction may hold the queue table's vacuum back.
+            # A transaction left open would hold back the vacuum of the table of queued jobs.
             "idle_in_transaction_session_timeout": "60s",
-            # It also writes each ERROR that a client gets, and the client reports those itself.
+            # The default also logs each ERROR sent to a client, and the client reports those itself.
             "log_min_messages": "fatal",
         }
         if not self.durable:
@@ -101,7 +101,7 @@ class PostgresServer:
 
     def is_ready(self) -> bool:
         """Whether the server accepts connections."""
-        # NB: the socket is there earlier; who connects then makes the server log an error.
+        # NB: the socket exists earlier; connecting then makes the server log an error.
         with suppress(FileNotFoundError):
             if "ready" not in (self.data / "postmaster.pid").read_text(encoding="utf-8"):
                 return False
@@ -112,14 +112,14 @@ class PostgresServer:
         return True
 
     def create_database(self, name: str) -> None:
-        """Make the database unless it is there; the server must be ready."""
+        """Make the database if missing; the server must be ready."""
         with self._connect() as connection:
-            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-            if known is None:
+            existing = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+            if existing is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def url(self, name: str) -> str:
-        """Return the address of the database, as ``WMS_DATABASE_URL`` and psql understand it."""
+        """Return the address of the database, for ``WMS_DATABASE_URL`` and psql."""
         return f"postgresql://{_SUPERUSER}@/{name}?host={self.sockets}&port={_POSTGRES_PORT}"
 
     def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
@@ -133,7 +133,7 @@ class PostgresServer:
         )
 
     def _initdb(self) -> None:
-        """Make the cluster beside its place and move it there, so that one cut short is never taken for whole."""
+        """Make the cluster under another name and rename it, so that an interrupted initdb leaves no broken cluster."""
         unfinished = self.data.with_name(f"{self.data.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         options = ["-U", _SUPERUSER, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8"]
@@ -144,7 +144,7 @@ class PostgresServer:
         command = launched(
             [str(self.programs.initdb), "-D", str(unfinished), *options], identity=identity_for_postgres()
         )
-        done = subprocess.run(  # noqa: S603 - a program that the finder found
+        done = subprocess.run(  # noqa: S603 - a program of PostgreSQL
             command, env=environment_of_server(), capture_output=True, text=True, check=False, start_new_session=True
         )
         if done.returncode != 0 and not _has_name(os.geteuid()):
@@ -162,10 +162,10 @@ class PostgresServer:
 class ValkeyServer:
     """A Valkey server that keeps everything in memory.
 
-    A lost broker loses hurry, not work (DESIGN §4.7), so nothing is written to disk.
+    Losing the broker delays work but loses none (docs/architecture.md, Background work), so nothing is stored.
 
     Args:
-        program: what runs it.
+        program: the server program.
         sockets: an existing directory of mode 0700, its path short and plain (``directory.DataDirectory.sockets``).
     """
 
@@ -194,12 +194,12 @@ class ValkeyServer:
             return False
 
     def url(self) -> str:
-        """Return the address as ``WMS_REDIS_URL`` and Celery understand it."""
+        """Return the address, for ``WMS_REDIS_URL`` and Celery."""
         return f"redis+socket://{self._socket}"
 
 
 def environment_of_server() -> dict[str, str]:
-    """Return this process's environment without what would change how PostgreSQL's programs behave."""
+    """Return this process's environment without variables that change the behaviour of PostgreSQL's programs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
@@ -207,9 +207,9 @@ _identity: dict[int, ProcessUser] = {}
 
 
 def identity_for_postgres() -> ProcessUser:
-    """Return as whom PostgreSQL runs: who may run it, or somebody else in the way this machine allows.
+    """Return the user as whom PostgreSQL runs: the current one if PostgreSQL allows it, else a substitute.
 
-    It refuses root, and initdb an account that has no name, as containers give them.
+    The server refuses root; initdb refuses an account without a name, as in some containers.
     """
     user = os.geteuid()
     if user not in _identity:
@@ -235,9 +235,9 @@ def _has_name(user: int) -> bool:
 
 
 def _own(directory: Path, identity: ProcessUser) -> None:
-    """Give the directory to whom the server runs as, where that is not yet so.
+    """Give the directory to the user as whom the server runs, if it belongs to another.
 
-    It changes when root's machine forbids user namespaces today and allowed them yesterday, or the other way round.
+    The user changes if root's machine allowed user namespaces at an earlier start and forbids them now, or vice versa.
     """
     if os.geteuid() != 0:
         return
@@ -249,7 +249,7 @@ def _own(directory: Path, identity: ProcessUser) -> None:
 
 
 def _end_strays(data: Path) -> None:
-    """Wait for servers that an earlier run left in this cluster, kill them if need be, and forget their lock file."""
+    """Wait for servers left in this cluster by an earlier run, kill them if need be, and remove their lock file."""
     give_up = time.monotonic() + _STRAYS_WITHIN_S
     while strays := _processes_in(data):
         if time.monotonic() > give_up:
@@ -257,12 +257,12 @@ def _end_strays(data: Path) -> None:
                 os.kill(process, signal.SIGKILL)
             give_up += 1
         time.sleep(0.05)
-    # Its number may belong to another process by now, and PostgreSQL would then refuse to start.
+    # Its number may belong to another process by now, so that PostgreSQL would refuse to start.
     (data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _processes_in(data: Path) -> list[int]:
-    """Return the processes whose working directory is the cluster, as that of every process of PostgreSQL is."""
+    """Return the processes whose working directory is the cluster, as for every process of PostgreSQL."""
     place = data.resolve()
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _directory(entry) == place]
 

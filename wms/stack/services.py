@@ -1,4 +1,4 @@
-"""The parts of the system in the order in which they start, and the one call that runs them all."""
+"""The parts of the system in the order of their start, and the function that runs them all."""
 
 import asyncio
 import os
@@ -20,37 +20,37 @@ from wms.stack.parts import CallPart, CommandPart, ServicePart, Stage
 from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, ValkeyServer, environment_of_server
 from wms.stack.supervisor import Supervisor
 
-#: Requests that one web worker answers at once; each thread keeps a connection to the database.
+#: Concurrent requests of one web worker; each thread keeps a connection to the database.
 _WEB_THREADS = 8
 _DATABASE = "wms"
-#: Rounds at computing elements at once; most of their time they wait for an answer.
+#: Concurrent cycles of computing elements; most of their time they wait for answers.
 _SITES_AT_ONCE = 16
-#: Pilots have 8 s to leave.
+#: Seconds for pilots to leave, which takes them at most 8 s.
 _LEAVING_S = 15.0
-#: One machine looks for what waits more often than a grid would.
+#: Seconds of a directors' cycle; shorter than on a grid.
 _CYCLE_S = "2"
 
 
 class AddressNeededError(StackError):
-    """Under which address the system is reached does not follow from where it listens."""
+    """The address of the system is not configured and does not follow from its listener."""
 
 
 class ConfigurationNotReadableError(StackError):
-    """The configuration file that was named is not there or may not be read."""
+    """The named configuration file is missing or not readable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOptions:
-    """How the system is to be run.
+    """Options of the system.
 
     Args:
         project: the directory of ``manage.py``.
-        data: the data directory; made when it is not there.
-        listener: where the web server listens.
+        data: the data directory; made if missing.
+        listener: of the web server.
         web_workers: processes of the web server.
         configuration: a file to apply before the web server starts.
-        defaults: variables of every part but the servers; what this process's own environment says comes first.
-        stay: whether to run until asked to stop; otherwise until all stages have been started.
+        defaults: variables of every part except the servers; variables of this process take precedence.
+        stay: whether to run until stopped; otherwise until all stages have been started.
     """
 
     project: Path
@@ -64,7 +64,7 @@ class StackOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """What every part shares: the options, the directory, and the variables of each child."""
+    """The shared data of all parts: the options, the directory, and the variables of each child."""
 
     options: StackOptions
     directory: DataDirectory
@@ -72,7 +72,7 @@ class System:
 
     @property
     def address(self) -> str:
-        """The web server's address for who is at this machine."""
+        """The web server's address for users of this machine."""
         return self.options.listener.url or self.environment["WMS_SERVER_URL"]
 
     def python(self, *arguments: str) -> list[str]:
@@ -84,7 +84,7 @@ class System:
         return self.python(str(self.options.project / "manage.py"), *arguments)
 
 
-#: Stages that come after the web server's, such as the demonstration's.
+#: Function that returns stages after the web server's, such as the demonstration's.
 MoreStages = Callable[[System], Sequence[Stage]]
 
 
@@ -93,17 +93,17 @@ def _no_more(_system: System) -> Sequence[Stage]:
 
 
 def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreStages = _no_more) -> None:
-    """Run the whole system in the foreground until it is asked to stop, or to its last stage.
+    """Run the whole system in the foreground until it is stopped, or to its last stage.
 
     Args:
-        options: how.
-        greeting: returns what to say once, when everything is ready.
+        options: of the system.
+        greeting: returns the text to print once everything is ready.
         more: further stages.
 
     Raises:
         StackError: it could not be started; nothing of it is left running.
     """
-    # Until the supervisor listens, SIGTERM is like Ctrl-C: what was begun is tidied up.
+    # Until the supervisor handles signals, SIGTERM acts like Ctrl-C, so that what was begun is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with claimed(options.data) as directory:
         _close_to_others(directory)
@@ -121,10 +121,10 @@ def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreS
 
 
 def _close_to_others(directory: DataDirectory) -> None:
-    """Close what other accounts may read in the data directory, and say so, once: then it is closed.
+    """Close the data directory to other accounts, and print what was open.
 
     Raises:
-        DataDirectoryUnusableError: something in it is another account's.
+        DataDirectoryUnusableError: something in it belongs to another account.
     """
     try:
         closed = directory.close_to_others()
@@ -144,10 +144,10 @@ async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], st
 
 
 def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
-    """Return the system's surroundings, and the stages of those servers that no variable names."""
+    """Return the system, and the stages of the servers that no variable names."""
     path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
     environment = {**options.defaults, **os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    # Where Python may not keep its bytecode, each of a dozen processes would compile all that it imports.
+    # Without bytecode files each of a dozen processes would compile all its imports.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -157,7 +157,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
     elif "WMS_SERVER_URL" not in environment:
         raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
     environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
-    directory.part("static")  # WhiteNoise warns of one that is missing
+    directory.part("static")  # WhiteNoise warns if it is missing
     servers: list[ServicePart] = []
     before: list[Stage] = []
     after: list[Stage] = []
@@ -185,7 +185,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
                 name="valkey",
                 command=valkey.command(),
                 environment=server_environment,
-                quiet=True,  # it warns of settings that concern a server which writes to disk
+                quiet=True,  # it warns of settings for servers that write to disk
                 is_ready=valkey.is_ready,
             )
         )
@@ -195,42 +195,42 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
 
 def _own_stages(system: System) -> list[Stage]:
     stages: list[Stage] = [[_prepare(system)], [_web(system), *_workers(system), _beat(system)]]
-    # After the web server and so stopped before it: pilots of this machine hand their jobs back.
+    # After the web server and so stopped before it: pilots of this machine give their jobs back.
     stages.append([_pilots(system)])
     return stages
 
 
 def _prepare(system: System) -> CommandPart:
-    """Return what brings the database up to date, with its tables and what the configuration file says."""
+    """Return the command that migrates the database and applies the configuration file."""
     file = system.options.configuration
     if file is None:
         migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
         return CommandPart(name="migrate", command=migrate, environment=system.environment)
     return CommandPart(
         name="configure",
-        # One process for both: it is the longest part of a start.
+        # One process for both, as starting it takes longest.
         command=system.manage("configure", str(file.absolute()), "--migrate"),
         environment=system.environment,
-        failure=f"The database could not be made to say what {file} says, for the reason above.",
+        failure=f"The configuration file {file} could not be applied, for the reason above.",
     )
 
 
 def _web(system: System) -> ServicePart:
-    how_many = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
+    concurrency = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
     return ServicePart(
         name="web",
-        command=system.python("-m", "wms.web", *system.options.listener.server_options, *how_many),
+        command=system.python("-m", "wms.web", *system.options.listener.server_options, *concurrency),
         environment=system.environment,
         is_ready=system.options.listener.answers,
     )
 
 
 def _workers(system: System) -> list[ServicePart]:
-    """Return one Celery worker for each queue, so that dead sites never delay expiry (DESIGN §4.7)."""
+    """Return one Celery worker for each queue, so that unreachable sites never delay the expiry of leases."""
     return [
         ServicePart(
             name=queue,
-            # Threads: one process each, and nobody to leave behind.
+            # Threads: one process each, which leaves no child behind.
             command=_celery(
                 system,
                 "worker",
@@ -264,7 +264,7 @@ def _pilots(system: System) -> ServicePart:
 
 
 def _celery(system: System, what: str, *arguments: str) -> list[str]:
-    # Root is as good as anybody here: the messages are JSON, which can do nothing to whoever reads them.
+    # Root is safe here: the messages are JSON, which cannot execute code.
     silence = ["-W", "ignore:You're running the worker with superuser privileges"]
     # So is an account without a name.
     silence += ["-W", "ignore:An entry for the specified gid or egid was not found"]

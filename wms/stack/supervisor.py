@@ -1,7 +1,7 @@
-"""One foreground process that starts the parts of the system in order, keeps them running, and stops them in reverse.
+"""The supervisor: one foreground process that starts the parts in order, restarts them, and stops them in reverse.
 
 Each child has a session of its own, so that Ctrl-C in the terminal reaches only the supervisor. When the supervisor is
-killed, each child gets its death signal from the kernel (``launch``) and the guard ends what is left (``guard``).
+killed, each child gets its death signal from the kernel (``launch``) and the guard ends the rest (``guard``).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
 _SHORTEST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-#: A service that ran this long was well: its next failure is a first one again.
+#: Seconds after which a service counts as healthy, so that its next failure is a first one again.
 _WELL_AFTER_S = 60.0
 
 
@@ -29,17 +29,17 @@ class ServiceFailedError(StackError):
 
 
 class CommandPartFailedError(StackError):
-    """A command that has to succeed before the system can run did not."""
+    """A command on which the system depends failed."""
 
 
 class Supervisor:
-    """Run the stages until asked to stop by SIGINT, SIGTERM or SIGHUP.
+    """Run the stages until stopped by SIGINT, SIGTERM or SIGHUP.
 
     Args:
         stages: started one after another, stopped in reverse.
-        output: takes every line.
-        announce: called once, when everything is ready.
-        stay: whether to go on then until asked to stop; otherwise that was all.
+        output: receives every line.
+        announce: called once everything is ready.
+        stay: whether to run until stopped; otherwise until all stages have been started.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Supervisor:
         self._asked_to_stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Start all, stay if that is wanted, stop all.
+        """Start all stages, wait if ``stay``, stop all.
 
         Raises:
-            StackError: something could not be started; everything that had been is stopped.
+            StackError: a part could not be started; the others are stopped.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -77,7 +77,7 @@ class Supervisor:
             await self._stop()
 
     def _stop_asked(self) -> None:
-        if self._asked_to_stop.is_set():  # impatience
+        if self._asked_to_stop.is_set():  # the second signal
             for child in self._children():
                 child.kill()
         self._asked_to_stop.set()
@@ -93,11 +93,11 @@ class Supervisor:
                     for part in stage:
                         together.create_task(self._start_part(part))
             except ExceptionGroup as failed:
-                # NB: not except*, which in Python before 3.11.4 would put what is raised here into a group again.
+                # NB: not except*, which before Python 3.11.4 puts an exception raised here into a group again.
                 expected, others = failed.split(StackError)
                 if expected is None or others is not None:
                     raise
-                raise expected.exceptions[0] from None  # one sentence is enough: the others were cut short by it
+                raise expected.exceptions[0] from None  # the first sentence suffices: it cancelled the others
 
     async def _start_part(self, part: Part) -> None:
         if isinstance(part, CallPart):
@@ -123,7 +123,7 @@ class Supervisor:
 
 
 class _Child:
-    """One process and the task that copies its output, started again and again if need be."""
+    """One process, restarted if need be, and the task that copies its output."""
 
     def __init__(self, part: ServicePart | CommandPart, *, output: Output) -> None:
         self._part = part
@@ -135,7 +135,7 @@ class _Child:
 
     async def start(self) -> None:
         """Start the process."""
-        # NB: a pipe of asyncio's making would delay the news of the process's end until its children have ended too.
+        # NB: a pipe made by asyncio would delay the end of the process until its children have ended too.
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -158,12 +158,12 @@ class _Child:
             self._output.line(self._part.name, line)
 
     async def succeed(self, command: CommandPart) -> None:
-        """Wait for the end, which must be a good one."""
+        """Wait for the end; raise CommandPartFailedError unless it succeeded."""
         if await self._end() != 0:
             raise CommandPartFailedError(command.failure or f"{command.name} failed{self._last_line()}")
 
     async def become_ready(self, service: ServicePart) -> None:
-        """Wait until the service is ready, which must be in time and before it ends."""
+        """Wait until the service is ready; raise ServiceFailedError if it is late or ends first."""
         end = asyncio.create_task(self._end())
         try:
             async with asyncio.timeout(service.ready_within_s):
@@ -179,7 +179,7 @@ class _Child:
             end.cancel()
 
     def keep(self, service: ServicePart) -> None:
-        """From now on start the service again whenever it ends."""
+        """Restart the service whenever it ends, from now on."""
         self._keeping = asyncio.create_task(self._keep(service))
 
     async def _keep(self, service: ServicePart) -> None:
@@ -190,20 +190,20 @@ class _Child:
             if time.monotonic() - begun > _WELL_AFTER_S:
                 pause_s = _SHORTEST_PAUSE_S
             self._output.line(service.name, f"ended with {_described(code)}; it is started again in {pause_s:g} s")
-            self.kill()  # what it started may still hold its port
+            self.kill()  # its children may still hold its port
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            with suppress(OSError):  # no process or no memory to be had: the loop comes back here after the pause
+            with suppress(OSError):  # no free process or memory: the loop tries again after the pause
                 await self.start()
 
     async def let_go(self) -> None:
-        """From now on do not start the service again."""
+        """Stop restarting the service."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Ask the process to end, wait, and kill what is left of its session."""
+        """Signal the process to end, wait, and kill the rest of its session."""
         if self._process is None:
             return
         if isinstance(self._part, ServicePart):
@@ -214,13 +214,13 @@ class _Child:
         await self._end()
 
     def kill(self) -> None:
-        """Kill the process and everything in its group, whose number is the process's own."""
+        """Kill the process and its process group, whose number is the process's own."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None  # noqa: S101 - for mypy: the caller has looked
+        assert self._process is not None  # noqa: S101 - for mypy: checked by the caller
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
@@ -229,7 +229,7 @@ class _Child:
         assert self._process is not None  # noqa: S101 - for mypy: it was started
         assert self._copying is not None  # noqa: S101 - for mypy
         code = await self._process.wait()
-        # A child that left the session may hold the pipe open for ever; what it writes then is not waited for.
+        # A child that left the session may hold the pipe open for ever; its output is not waited for.
         await asyncio.wait({self._copying}, timeout=1)
         return code
 

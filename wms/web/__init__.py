@@ -1,5 +1,5 @@
-"""The web server: granian, and in front of the WSGI application what decides whose bodies are read, and how long.
+"""The web server: granian, with a front that reads request bodies before it calls the WSGI application.
 
-``python -m wms.web`` runs it. A request becomes the application's when all of its body is there, so that a client that
-sends slowly, or nothing at all, keeps none of the threads that answer (ADR 46).
+``python -m wms.web`` runs it. A request reaches the application when all of its body has arrived, so that a client that
+sends slowly, or nothing at all, occupies none of the threads that answer (ADR 46).
 """

@@ -8,31 +8,31 @@ from typing import Final
 
 from django.conf import settings
 
-# Read as soon as the application's parts are imported.
+# The following import reads it.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
 from wms.web.server import serve
 
-#: Of a process: its connections and whatever it has open besides.
+#: Open files of a process: its connections and others.
 _MOST_FILES: Final = 16_384
 
 
 def main() -> None:
     """Serve."""
-    given = _parser().parse_args()
+    options = _parser().parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _MOST_FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MOST_FILES, hard) if hard >= 0 else _MOST_FILES, hard))
     serve(
-        host=given.host,
-        port=given.port,
-        uds=given.uds,
-        uds_permissions=given.uds_permissions,
-        workers=given.workers,
-        threads=given.threads,
+        host=options.host,
+        port=options.port,
+        uds=options.uds,
+        uds_permissions=options.uds_permissions,
+        workers=options.workers,
+        threads=options.threads,
         head_s=settings.WMS_WEB_HEAD_S,
         max_rss_mb=settings.WMS_WEB_MAX_RSS_MB,
-        prefix=given.url_path_prefix,
+        prefix=options.url_path_prefix,
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers: the application's, and those of a server that cannot ask it."""
+"""Answers: those of the application, and errors without it."""
 
 import logging
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class _Head:
 
 
 def answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
-    """Let the application answer a request; it never raises, for nobody is there to hear of it."""
+    """Let the application answer a request; exceptions are logged, as granian ignores them."""
     try:
         _answer(application, environ, protocol)
     except Exception:
@@ -51,7 +51,7 @@ def answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol:
 def refuse(
     protocol: "HTTPProtocol", status: HTTPStatus, code: str, detail: str, *, retry_after_s: int | None = None
 ) -> None:
-    """Answer without the application, in the API's shape; whatever of the body has not come is not read."""
+    """Answer without the application, in the API's shape; the rest of the body is not read."""
     headers: Headers = [_JSON]
     if retry_after_s is not None:
         headers.append(("Retry-After", str(retry_after_s)))
@@ -66,7 +66,7 @@ def _answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol
         if path is None:
             protocol.response_bytes(head.status, head.headers, b"".join(body))
         else:
-            # By the server's own threads, and no faster than the client takes it.
+            # Sent by granian's threads, at the client's speed.
             protocol.response_file(head.status, head.headers, path)
     finally:
         close = getattr(body, "close", None)

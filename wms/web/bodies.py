@@ -1,4 +1,4 @@
-"""Bodies on their way: read as they come, dropped when they come too slowly, in no thread of their own."""
+"""Incoming bodies: read as they arrive, dropped when too slow, without a thread of their own."""
 
 import logging
 import threading
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: More than this of a body waits on the disk.
+#: Bytes of a body kept in memory; larger ones are kept on disk.
 _IN_MEMORY_BYTES: Final = 1024 * 1024
-#: A timer costs more than a shorter one would save.
+#: Seconds; a timer costs more than a shorter pause would save.
 _LEAST_PAUSE_S: Final = 0.02
 
 
 class BodyFailure(Enum):
-    """Why a body is not there."""
+    """The reason why a body is missing; the value completes a log line."""
 
     LATE = "late"
     CROWDED_OUT = "crowded out"
@@ -35,12 +35,12 @@ class BodyFailure(Enum):
     NO_ROOM = "without room on the disk"
 
 
-#: Called once, with what was waited for, and the body or why there is none.
+#: Called once, with the incoming body, and either its content or the failure.
 Then = Callable[["IncomingBody", IO[bytes] | BodyFailure], None]
 
 
 class UnreadBody:
-    """The body of a request that is to be refused for its headers: nothing of it is read, whoever tries to."""
+    """The body of a request that is refused by its headers: reading it fails."""
 
     def read(self, _size: int = -1) -> NoReturn:
         """Raise.
@@ -56,9 +56,9 @@ class UnreadBody:
 
 
 class IncomingBody:
-    """A body of which something has still to come.
+    """A body that is still arriving.
 
-    NB: granian's futures are outside of Python's garbage collection, so none may be kept that has been used.
+    NB: granian's futures are outside of Python's garbage collection, so used ones must not be kept.
     """
 
     def __init__(self, protocol: "HTTPProtocol", then: Then) -> None:
@@ -70,43 +70,43 @@ class IncomingBody:
         self.received_bytes = 0
 
     def begin(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         raise NotImplementedError
 
     def is_late(self, limits: BodyLimits) -> bool:
-        """Return whether it comes too slowly."""
+        """Return whether it arrives too slowly."""
         return limits.is_late(monotonic() - self._begun_s, received_bytes=self.received_bytes)
 
     def drop(self, flaw: BodyFailure) -> None:
-        """Read no more of it, unless all has come."""
+        """Stop reading it, unless it is complete."""
         self._flaw = flaw
         future = self._future
         if future is not None:
-            future.cancel()  # which calls what waits for it
+            future.cancel()  # which calls its callback
 
     def _wait(self, future: Any) -> None:  # noqa: ANN401 - granian's
         self._future = future
-        if self._flaw is not None:  # dropped before there was anything to cancel
+        if self._flaw is not None:  # dropped before there was a future to cancel
             future.cancel()
 
     def _chunk(self, future: Any) -> bytes | None:  # noqa: ANN401 - granian's
-        """Return what has come; None, and all is over, if nothing will."""
+        """Return the received bytes; None if none will come, after calling ``then``."""
         self._future = None
         if future.cancelled():
             self._then(self, self._flaw or BodyFailure.BROKEN_OFF)
             return None
         try:
             return cast("bytes", future.result())
-        except RuntimeError:  # granian's errors of a connection
+        except RuntimeError:  # granian's connection errors
             self._then(self, BodyFailure.BROKEN_OFF)
             return None
 
 
 class ShortBody(IncomingBody):
-    """A body that is taken as one piece."""
+    """A body read in one piece."""
 
     def begin(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         future: Any = self._protocol()
         self._wait(future)
         future.add_done_callback(self._end)
@@ -118,12 +118,12 @@ class ShortBody(IncomingBody):
 
 
 class LongBody(IncomingBody):
-    """A body of a known length that is kept piece by piece.
+    """A body of known length, read piece by piece.
 
     Args:
-        length_bytes: of all of it.
-        bytes_per_s: returns at what rate it may come at the moment; None: at any. A pause of the reader makes the
-            sender wait.
+        length_bytes: of the whole body.
+        bytes_per_s: returns the current limit of its rate; None: no limit. A pause of the reader slows the sender
+            down.
     """
 
     def __init__(
@@ -132,18 +132,18 @@ class LongBody(IncomingBody):
         super().__init__(protocol, then)
         self._length_bytes = length_bytes
         self._bytes_per_s = bytes_per_s
-        #: When, at that rate, what has come should have come.
+        #: Time by which the received bytes are due at that rate.
         self._due_s = self._begun_s
         self._file = cast("IO[bytes]", SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115 - the reader closes it
         self._pieces: Any = None
 
     def begin(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._pieces = self._protocol.__aiter__()
         self._go_on()
 
     def _go_on(self, future: Any = None) -> None:  # noqa: ANN401 - granian's
-        # A loop: were each piece that has come already taken by a call, a long body would exhaust the stack.
+        # A loop: if each available piece were taken by a recursive call, a long body would exhaust the stack.
         while future is None or self._takes(future):
             if future is not None and (pause_s := self._due_s - monotonic()) > _LEAST_PAUSE_S:
                 pause = threading.Timer(pause_s, self._go_on)
@@ -155,11 +155,11 @@ class LongBody(IncomingBody):
             if not future.done():
                 future.add_done_callback(self._go_on)
                 return
-        # While anything refers to the stream, the connection of a body that was not read to its end stays open.
+        # A remaining reference to the stream keeps the connection of an incomplete body open.
         del self._pieces, self._protocol, self._then
 
     def _takes(self, future: Any) -> bool:  # noqa: ANN401 - granian's
-        """Keep what has come; return whether there is more."""
+        """Keep the received piece; return whether there is more."""
         piece = self._chunk(future)
         if piece is None:
             return False
@@ -172,9 +172,9 @@ class LongBody(IncomingBody):
             if is_whole:
                 self._file.seek(0)
         except OSError:
-            # granian hears of no exception: the request would never be answered, and its caller's count never go down.
-            _logger.exception("The disk for temporary files takes no more of a body.")
-            with suppress(OSError):  # what is still to be written
+            # granian ignores exceptions: the request would never be answered, and its caller's count never decrease.
+            _logger.exception("A body cannot be stored: writing to the disk of temporary files failed.")
+            with suppress(OSError):  # closing flushes
                 self._file.close()
             self._then(self, BodyFailure.NO_ROOM)
             return False

@@ -1,4 +1,4 @@
-"""Who sends a request, by its headers alone."""
+"""The caller of a request, from its headers alone."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def caller_of(environ: "WSGIEnvironment") -> str | None:
-    """Return a name for whom a request comes from; None: nobody known.
+    """Return a name of the caller of a request; None: unknown.
 
     It is the same for all tokens and sessions of one user, who may have any number of them, and for all requests with
-    one token of a pilot, job or site. Tokens are read by the classes that the endpoints use, sessions as the portal
-    does. Whether the caller may do what the request asks is the endpoint's to say.
+    one token of a pilot, job or site. Tokens are read by the authentication classes of the endpoints, sessions as in
+    the portal. Permissions are checked later, by the endpoint.
     """
     close_old_connections()
-    # As a read: whether the scope of a token is enough for more, only the view can say.
+    # As a GET request: only the view knows which scope the token needs.
     request = WSGIRequest({**environ, "REQUEST_METHOD": "GET"})
     if has_bearer_token(request):
         principal = _principal_of(request)
@@ -49,19 +49,19 @@ def _name_of(user: "AbstractBaseUser") -> str:
 
 
 def _principal_of(request: WSGIRequest) -> Any:  # noqa: ANN401 - of each kind of token its own
-    """Return whose token the request carries, or None if it is none of this system."""
+    """Return the owner of the request's token, or None if the token is not of this system."""
     try:
         for kind in _kinds():
             if not issubclass(kind, BearerAuthentication):
                 continue
-            found = kind().authenticate(Request(request))
-            if found is not None:
-                return found[0]
+            authenticated = kind().authenticate(Request(request))
+            if authenticated is not None:
+                return authenticated[0]
     except AuthenticationFailed:
         pass
     return None
 
 
 def _kinds() -> Sequence[type[BaseAuthentication]]:
-    # The package's types say that these are their names.
+    # The package's types wrongly declare class names.
     return cast("Sequence[type[BaseAuthentication]]", api_settings.DEFAULT_AUTHENTICATION_CLASSES)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from granian.rsgi import Scope
 
-#: Names of headers as WSGI has them; what clients invent is not kept.
+#: WSGI names of headers; the number of cached names is limited, as clients may invent some.
 _NAMES: Final[dict[str, str]] = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
 _MOST_NAMES: Final = 1000
 
 
 class FileBody:
-    """An answer that is a file (``wsgi.file_wrapper``), which the server can send without a thread of Python."""
+    """An answer that is a file (``wsgi.file_wrapper``), which granian can send without a Python thread."""
 
     def __init__(self, file: IO[bytes], block_size: int = 64 * 1024) -> None:
         self._file = file
@@ -33,10 +33,10 @@ class FileBody:
         self._file.close()
 
     def path(self) -> str | None:
-        """Return the path of the file if the answer is all of what lies there now, else None."""
+        """Return the path of the file if the answer is its whole current content, else None."""
         path = getattr(self._file, "name", None)
         try:
-            # Some that look like files have no descriptor, or are a part of one.
+            # Some file-like objects have no descriptor, or are a part of a file.
             whole = isinstance(path, str) and self._file.tell() == 0
             same = whole and os.path.samestat(Path(str(path)).stat(), os.fstat(self._file.fileno()))
         except (AttributeError, OSError, ValueError):
@@ -47,11 +47,11 @@ class FileBody:
 def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
     """Return the environment of a request, without a body.
 
-    A header whose name has an underscore is left out: WSGI could not tell it from the one with a hyphen, such as
-    ``X_Forwarded_For`` from what a proxy says.
+    A header whose name has an underscore is left out: WSGI could not distinguish it from the one with a hyphen, such as
+    ``X_Forwarded_For`` from the header of a proxy.
 
     Args:
-        scope: the request as granian has it.
+        scope: the request in granian's form.
         prefix: of all paths, such as ``/wms``; SCRIPT_NAME.
     """
     path = scope.path
@@ -74,7 +74,7 @@ def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
         "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
         "REQUEST_METHOD": scope.method,
         "SCRIPT_NAME": prefix,
-        # WSGI's texts hold bytes, one in each character.
+        # WSGI's texts hold one byte in each character.
         "PATH_INFO": path if path.isascii() else path.encode().decode("latin-1"),
         "QUERY_STRING": scope.query_string,
     }

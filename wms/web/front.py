@@ -1,4 +1,4 @@
-"""What decides about each request: whether its body is read, how long that may take, and when it is answered."""
+"""The front: decides for each request whether its body is read, how long that may take, and when it is answered."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: Requests with a larger body have few threads of their own: each may need hundreds of times as much memory and time as
-#: another.
+#: Bytes; requests with a larger body run in few threads of their own, as each may need hundreds of times the memory and
+#: time of another.
 _LARGE_BYTES: Final = 256 * 1024
 _RETRY_AFTER_S: Final = 1
-#: Somebody has to make room first.
+#: Seconds; an operator has to free disk space first.
 _NO_ROOM_RETRY_AFTER_S: Final = 60
 
 
 class Front:
-    """Hands requests of granian's RSGI interface to a WSGI application when their bodies are there.
+    """Passes requests of granian's RSGI interface to a WSGI application when their bodies are complete.
 
-    A body up to a few kB is read from anybody. A longer one is read only if the address takes one of that length and
-    the headers name a caller who is known; the application answers the others without it, as it would with it.
+    A body of a few kB is read from any client. A longer one is read only if the view accepts that length and the
+    headers authenticate a caller; otherwise the application answers without the body, with the same error.
 
-    It is called in the threads that answer, and never keeps one waiting for a client. A body over 256 kB comes at a
-    bounded rate and is answered in other threads: it takes from everybody else's time what can be spared.
+    It runs in the threads that answer, and never makes one wait for a client. A body over 256 kB arrives at a limited
+    rate and is answered in other threads, so that it slows down no other requests.
     """
 
     def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, prefix: str = "") -> None:
@@ -50,16 +50,16 @@ class Front:
         self._large = ThreadPoolExecutor(limits.large_at_once, thread_name_prefix="large")
 
     def start(self) -> None:
-        """Begin to watch the bodies that are on their way, and the answers that are not taken."""
+        """Start watching incoming bodies, and answers that clients do not read."""
         self._incomplete.watch()
         UnreadAnswers(self._limits).watch()
 
     def stop(self) -> None:
-        """Wait for no body any more."""
+        """Stop waiting for bodies."""
         self._incomplete.drop_all()
 
     def __call__(self, watcher: Any) -> None:  # noqa: ANN401 - granian's
-        """Take a request; granian hears of no exception."""
+        """Handle a request; exceptions are logged, as granian ignores them."""
         scope: Scope = watcher.scope
         protocol: HTTPProtocol = watcher.proto
         try:
@@ -71,11 +71,11 @@ class Front:
     def _take(self, scope: "Scope", protocol: "HTTPProtocol") -> None:
         environ = environ_of(scope, prefix=self._prefix)
         if "HTTP_X_FORWARDED_FOR" not in environ and "x-forwarded-for" in scope.headers:
-            # Without it the client would be taken for the proxy that has added it to what the client wrote there.
+            # Left out, the client would get the address of the proxy that added it to the client's own header.
             refuse(protocol, HTTPStatus.BAD_REQUEST, "bad_request", "The header X-Forwarded-For must be ASCII.")
             return
         if "HTTP_TRANSFER_ENCODING" in environ:
-            # Nothing here takes a body without its length (wms.kernel.middleware says so to the client).
+            # A body without its length is not accepted; wms.kernel.middleware answers with the error.
             environ.pop("CONTENT_LENGTH", None)
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol)
             return
@@ -90,8 +90,8 @@ class Front:
             self._take_long(scope.path, environ, protocol, length_bytes)
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
-        """Read a body that is too long to be read from anybody, if whoever sends it is known and may send as much."""
-        # The length first: to know somebody costs a query.
+        """Read a long body if its caller is known and the view accepts its length."""
+        # The length first: authentication costs a query.
         caller = caller_of(environ) if length_bytes <= most_bytes_of(path) else None
         if caller is None:
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol)
@@ -107,7 +107,7 @@ class Front:
             refuse(protocol, HTTPStatus.TOO_MANY_REQUESTS, "too_many", detail, retry_after_s=_RETRY_AFTER_S)
 
     def _rate(self, caller: str) -> float:
-        """Return the bytes per second of each large body of a caller: one who sends several at once sends no faster."""
+        """Return the bytes per second of each large body of a caller, who shares the rate among all of them."""
         return self._limits.caller_bytes_per_s / max(1, self._incomplete.under_way(caller))
 
     def _end(
@@ -117,7 +117,7 @@ class Front:
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
-        """Answer a request whose body is there, or will never be."""
+        """Answer a request whose body is complete or has failed."""
         self._incomplete.remove(incoming)
         if isinstance(body, BodyFailure):
             _refuse_for(body, protocol)
@@ -134,7 +134,7 @@ class Front:
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
-        """As for a short one, and then count one less of the caller; large ones in threads of their own."""
+        """Answer as ``_end`` and uncount the caller's request; large bodies in threads of their own."""
 
         def end() -> None:
             try:

@@ -1,4 +1,4 @@
-"""What is taken of clients; from the settings."""
+"""Limits of the web server for clients, from the settings."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,16 +8,16 @@ from django.conf import settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """How much, and how long, a process of the web server waits for.
+    """Limits of one process of the web server.
 
     Args:
-        body_s: seconds in which a body must have come, more by how much of it has (``bytes_per_s``).
-        bytes_per_s: the least rate at which a body comes after that.
-        unknown_bytes: the largest body that is read before its sender is known.
-        incomplete: bodies of senders who are not known that may be on their way at once.
-        of_one_caller: longer bodies of one caller that may be under way at once.
-        caller_bytes_per_s: the rate at which all large bodies of one caller come together.
-        large_at_once: requests with a large body that the application answers at once.
+        body_s: seconds in which a body must arrive, plus the time of its received bytes at ``bytes_per_s``.
+        bytes_per_s: least rate of a body after that.
+        unknown_bytes: largest body read from an unknown caller.
+        incomplete: concurrent incoming bodies of unknown callers.
+        of_one_caller: concurrent longer bodies of one caller.
+        caller_bytes_per_s: rate of all large bodies of one caller together.
+        large_at_once: concurrent requests with a large body in the application.
     """
 
     body_s: float
@@ -30,7 +30,7 @@ class BodyLimits:
 
     @classmethod
     def configured(cls) -> Self:
-        """Return those that the settings say."""
+        """Return the limits of the settings."""
         return cls(
             body_s=settings.WMS_WEB_BODY_S,
             bytes_per_s=settings.WMS_WEB_BODY_BYTES_PER_S,
@@ -42,5 +42,5 @@ class BodyLimits:
         )
 
     def is_late(self, waited_s: float, *, received_bytes: int) -> bool:
-        """Return whether so much in so long is too little."""
+        """Return whether the received bytes are too few for the time."""
         return waited_s > self.body_s + received_bytes / self.bytes_per_s

@@ -1,9 +1,9 @@
-"""granian's server with the front in place of its ways into Python.
+"""granian's server, with the front in place of its own interfaces to Python.
 
-Neither of them is what is needed. By WSGI a thread that answers waits for each body, so that a few clients that send
-nothing stop the server. By RSGI an event loop stands between granian's threads and ours, which costs 50 µs a request, a
-tenth of a heartbeat. Here its RSGI worker calls the front in the threads that answer, and again there when something of
-a body has come: the "loop" that it is given calls at once what a real one would put off (ADR 46).
+With its WSGI interface an answering thread waits for each body, so that a few silent clients stop the server. With its
+RSGI interface an event loop runs between granian's threads and ours, which costs 50 µs a request, a tenth of a
+heartbeat. Here its RSGI worker calls the front in the threads that answer, and again when a piece of a body arrives:
+the "loop" that it gets calls at once what a real one would schedule (ADR 46).
 """
 
 import os
@@ -24,22 +24,22 @@ from granian.server.mp import MPServer, WorkerProcess
 from wms.web.front import Front
 from wms.web.limits import BodyLimits
 
-#: Connections of a process; more wait in the kernel. An idle one costs some kB, and ends by itself.
+#: Connections of a process; more wait in the kernel. An idle one takes some kB, and times out.
 _MOST_CONNECTIONS: Final = 4096
 _BACKLOG: Final = 2048
-#: A head must fit; a body comes in pieces of this.
+#: Bytes of the largest head, and of a piece of a body.
 _BUFFER_BYTES: Final = 64 * 1024
-#: A process that is to end has so long for the requests that it has taken.
+#: Seconds for a stopping process to answer its last requests.
 _LAST_REQUESTS_S: Final = 30
-#: Each thread keeps a connection to the database: it stays when there is little to do.
+#: Seconds before an idle thread ends; long, as each thread keeps a connection to the database.
 _IDLE_THREAD_S: Final = 600
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
-#: By which a process is told to end.
+#: Signals that stop a process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class _AtOnce:
-    """What granian takes for an event loop: everything is called where it is asked for."""
+    """The event loop for granian: calls everything immediately."""
 
     def call_soon(self, callback: Callable[..., object], *arguments: object, context: object = None) -> None:  # noqa: ARG002 - asyncio's
         callback(*arguments)
@@ -48,7 +48,7 @@ class _AtOnce:
 
 
 class _ToFront(CallbackScheduler):
-    """What granian calls with each request."""
+    """The scheduler that granian calls with each request."""
 
     def __init__(self, _loop: object, front: Front, *_of_tasks: object) -> None:
         super().__init__()
@@ -56,10 +56,10 @@ class _ToFront(CallbackScheduler):
 
 
 def _end_by_signals() -> None:
-    """Have a signal end this process, which has taken no request yet, until _work() says what else it does.
+    """Let a signal end this new process until _work() installs its own handlers.
 
-    It was forked with the handlers of the process that starts the others, which would only note the signal: the server
-    would then not stop before it kills what has not ended.
+    It was forked with the handlers of the parent process, which would only note the signal: the server would then not
+    stop before it kills the remaining processes.
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -89,7 +89,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     scope_opts: dict[str, Any],
     metrics: object,
 ) -> None:
-    """Run one process of the server, until it is told to end."""
+    """Run one process of the server, until it is stopped."""
     front = Front(application, limits=BodyLimits.configured(), prefix=scope_opts.get("url_path_prefix") or "")
     front.start()
     ended, stop = threading.Event(), WorkerSignal()
@@ -101,7 +101,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
 
     for number in _SIGNALS:
         signal.signal(number, end)
-    # NB: what the package says of these classes for type checkers is behind what they take.
+    # NB: the package's type stubs lag behind these classes.
     make_worker: Any = RSGIWorker
     worker = make_worker(
         worker_id,
@@ -132,8 +132,8 @@ class WebServer(MPServer):
     def _init_shared_socket(self) -> None:
         """Listen once for all processes, where granian would let each listen for itself (SO_REUSEPORT).
 
-        What has connected to a process that ends would be lost; and any program of this account, a payload too, could
-        listen beside them and be given a part of the requests.
+        With SO_REUSEPORT, connections to a process that ends would be lost; and any program of this account, even a
+        payload, could listen beside them and receive a part of the requests.
         """
         if self.bind_uds:
             super()._init_shared_socket()  # type: ignore[no-untyped-call]
@@ -158,17 +158,17 @@ def serve(
     max_rss_mb: int,
     prefix: str,
 ) -> None:
-    """Serve the application until the process is told to end.
+    """Serve the application until the process is stopped.
 
     Args:
         host: address to listen at.
         port: port to listen at.
         uds: path of a Unix socket to listen at instead.
-        uds_permissions: the mode of that socket; None: as the process's mask says.
+        uds_permissions: mode of that socket; None: by the umask.
         workers: processes.
-        threads: of each process; so many requests it answers at once.
-        head_s: seconds in which the head of a request must have come, and an idle connection the next one.
-        max_rss_mb: a process that has more memory than this is replaced.
+        threads: of each process, which is its number of concurrent requests.
+        head_s: seconds in which the head of a request must arrive, and in which an idle connection ends.
+        max_rss_mb: memory above which a process is replaced.
         prefix: of all paths.
     """
     os.register_at_fork(after_in_child=_end_by_signals)
@@ -178,12 +178,12 @@ def serve(
         port=port,
         uds=uds,
         uds_permissions=uds_permissions,
-        # What granian allows several threads for.
+        # The only interface for which granian allows several threads.
         interface=Interfaces.WSGI,
         workers=workers,
         blocking_threads=threads,
         blocking_threads_idle_timeout=_IDLE_THREAD_S,
-        # Nobody asks for HTTP/2 without TLS, and one connection could carry many requests that never end.
+        # No client uses HTTP/2 without TLS, and one connection could carry many requests that never end.
         http=HTTPModes.http1,
         websockets=False,
         backlog=_BACKLOG,

@@ -1,7 +1,7 @@
-"""Answers that are not taken: a connection whose client reads too slowly ends, so that it keeps no other one out.
+"""Unread answers: a connection whose client reads too slowly is closed, so that it blocks no others.
 
-granian waits for as long as a client likes. A client that asks and reads nothing keeps a connection of the few thousand
-that a process takes, and costs itself nothing. What the kernel knows of each connection tells who that is.
+granian waits for any client without limit. A client that sends requests and reads nothing occupies one of the few
+thousand connections of a process at no cost. The kernel's state of each connection shows which clients do that.
 """
 
 import logging
@@ -26,37 +26,37 @@ _logger = logging.getLogger(__name__)
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _INTERNET: Final = frozenset({socket.AF_INET, socket.AF_INET6})
-#: A look costs some microseconds for each connection.
+#: Seconds between two checks; a check takes some microseconds for each connection.
 _LOOK_EVERY_S: Final = 1.0
-#: Of the kernel's ``struct tcp_info``: where ``tcpi_bytes_acked`` is, and where it ends.
+#: Position of ``tcpi_bytes_acked`` in the kernel's ``struct tcp_info``.
 _ACKED: Final = struct.Struct("=120xQ")
-#: Closing it drops what the client did not take, instead of keeping it in the kernel.
+#: SO_LINGER of 0 s: closing drops unread data, instead of keeping it in the kernel.
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """When something that was sent on a connection was first seen not to be taken, and how much was by then."""
+    """The time at which unread data was first seen on a connection, and the bytes acknowledged by then."""
 
     since_s: float
     acked_bytes: int
 
 
 class UnreadAnswers:
-    """The connections of this process on which something was sent that the client has not taken yet."""
+    """The connections of this process with data that the client has not read yet."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
-        #: By the number of the socket, which no other one has at the same time.
+        #: By inode of the socket, which is unique among open ones.
         self._unread: dict[int, _Unread] = {}
         self._ports = _listening_ports()
 
     def watch(self) -> None:
-        """Start the thread that ends connections whose clients read too slowly."""
+        """Start the thread that closes connections whose clients read too slowly."""
         threading.Thread(target=self._watch, name="unread", daemon=True).start()
 
     def look(self, *, now_s: float) -> int:
-        """End the connections of clients that were too slow by now, and return how many; at a steady clock's time."""
+        """Close the connections of clients that are too slow, and return their number; *now_s* of a monotonic clock."""
         before, self._unread = self._unread, {}
         return sum(
             self._has_ended(connection, number, before.get(number), now_s=now_s)
@@ -64,8 +64,8 @@ class UnreadAnswers:
         )
 
     def _has_ended(self, connection: socket.socket, number: int, before: _Unread | None, *, now_s: float) -> bool:
-        """End the connection if its client is too slow; else note how far it is."""
-        with suppress(OSError):  # it has ended by itself meanwhile
+        """Close the connection if its client is too slow; else note its progress."""
+        with suppress(OSError):  # it has ended meanwhile
             if not _waiting_bytes(connection):
                 return False
             (acked_bytes,) = _ACKED.unpack(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.size))
@@ -81,30 +81,30 @@ class UnreadAnswers:
         while True:
             sleep(_LOOK_EVERY_S)
             if ended := self.look(now_s=monotonic()):
-                _logger.warning("Connections were ended whose clients did not take their answers: %d.", ended)
+                _logger.warning("Connections closed whose clients did not read their answers: %d.", ended)
 
 
 def _connections(ports: Collection[int]) -> Iterator[tuple[int, socket.socket]]:
-    """Yield (number, socket) of the TCP connections to *ports* of this process, each while it is looked at."""
+    """Yield (inode, socket) of this process's TCP connections at *ports*, each open until the next is requested."""
     for number, each in _tcp_sockets():
-        # The others are this process's own, such as those to the database.
+        # Others are this process's own, such as those to the database.
         if each.getsockname()[1] in ports and not _listens(each):
             yield number, each
 
 
 def _listening_ports() -> frozenset[int]:
-    """Return the TCP ports at which this process accepts connections; none if it has a Unix socket."""
+    """Return the TCP ports at which this process listens; none with a Unix socket."""
     return frozenset(each.getsockname()[1] for _, each in _tcp_sockets() if _listens(each))
 
 
 def _tcp_sockets() -> Iterator[tuple[int, socket.socket]]:
-    """Yield a duplicate of each TCP socket that this process has open; it is closed when the next one is asked for."""
+    """Yield (inode, duplicate) of each open TCP socket; the duplicate is closed when the next one is requested."""
     for path in list(_DESCRIPTORS.iterdir()):
         number = int(path.name)
         with suppress(OSError):  # closed meanwhile
             if not S_ISSOCK(os.fstat(number).st_mode):
                 continue
-            # NB: the number may be another socket's by now; what follows is about the duplicate.
+            # NB: the descriptor may belong to another socket by now; what follows uses the duplicate.
             with socket.socket(fileno=os.dup(number)) as each:
                 if each.family in _INTERNET and each.type == socket.SOCK_STREAM:
                     yield os.fstat(each.fileno()).st_ino, each
@@ -115,5 +115,5 @@ def _listens(each: socket.socket) -> bool:
 
 
 def _waiting_bytes(connection: socket.socket) -> int:
-    """Return how much was sent on the connection that the other side has not confirmed."""
+    """Return the number of sent bytes that the client has not acknowledged."""
     return int.from_bytes(ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)

@@ -1,4 +1,4 @@
-"""The bodies of requests that are incomplete, and which of them are dropped."""
+"""Incomplete bodies of requests: counting, and dropping the late ones."""
 
 import logging
 import threading
@@ -12,21 +12,21 @@ from wms.web.limits import BodyLimits
 _logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 0.5
-#: Whoever floods the server does not flood its log too.
+#: Seconds between two log lines, so that a flood of requests does not flood the log.
 _SAID_EVERY_S: Final = 10.0
 
 
 class IncompleteBodies:
-    """Bodies on their way: those that come too slowly are dropped, and the oldest where too many senders are unknown.
+    """Incoming bodies: late ones are dropped, and the oldest if there are too many of unknown callers.
 
-    The oldest, not the newest: the body of a pilot is there within a round trip, so that it is always among the newest,
-    while refusing what is new would be what an attacker wants.
+    The oldest, not the newest: the body of a pilot arrives within a round trip, so that it is always among the newest,
+    and refusing new ones would serve an attacker.
     """
 
     def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        #: In the order in which they began.
+        #: In the order of their begin.
         self._of_unknown: dict[IncomingBody, None] = {}
         self._of_known: dict[IncomingBody, None] = {}
         self._callers: Counter[str] = Counter()
@@ -34,14 +34,14 @@ class IncompleteBodies:
         self._is_over = False
 
     def watch(self) -> None:
-        """Start the thread that drops what is late."""
+        """Start the thread that drops late bodies."""
         threading.Thread(target=self._watch, name="bodies", daemon=True).start()
 
     def add(self, body: IncomingBody, *, caller: str | None = None) -> None:
-        """Watch a body that is on its way; without a caller, of a sender who is not known."""
+        """Watch an incoming body; without a caller, one of an unknown caller."""
         oldest = None
         with self._lock:
-            if self._is_over:  # its request was taken just before the server was told to stop
+            if self._is_over:  # its request was accepted just before the server was stopped
                 body.drop(BodyFailure.STOPPED)
             if caller is not None:
                 self._of_known[body] = None
@@ -54,13 +54,13 @@ class IncompleteBodies:
             self._drop(oldest, BodyFailure.CROWDED_OUT)
 
     def remove(self, body: IncomingBody) -> None:
-        """Forget a body that is complete, or will never be."""
+        """Remove a body that is complete or has failed."""
         with self._lock:
             self._of_unknown.pop(body, None)
             self._of_known.pop(body, None)
 
     def counts(self, caller: str) -> bool:
-        """Count one more long request of a caller; False, and it is not counted, if that is one too many."""
+        """Count one more long request of a caller; return False, without counting, if that exceeds the limit."""
         with self._lock:
             if self._callers[caller] >= self._limits.of_one_caller:
                 return False
@@ -68,18 +68,18 @@ class IncompleteBodies:
             return True
 
     def under_way(self, caller: str) -> int:
-        """Return how many long requests of a caller are counted."""
+        """Return the number of counted long requests of a caller."""
         return self._callers[caller]
 
     def forgets(self, caller: str) -> None:
-        """Count one less long request of a caller."""
+        """Uncount a long request of a caller."""
         with self._lock:
             self._callers[caller] -= 1
             if not self._callers[caller]:
                 del self._callers[caller]
 
     def drop_all(self) -> None:
-        """Drop all, and whatever comes after: the server stops."""
+        """Drop all bodies, and those that come later: the server stops."""
         with self._lock:
             self._is_over = True
         for body in self._all():
@@ -103,6 +103,6 @@ class IncompleteBodies:
             silent_s += _LOOK_EVERY_S
             if self._dropped and silent_s >= _SAID_EVERY_S:
                 silent_s = 0.0
-                said, self._dropped = self._dropped, Counter()
-                told = ", ".join(f"{count} {flaw.value}" for flaw, count in said.items())
-                _logger.warning("Bodies of requests were dropped: %s.", told)
+                dropped, self._dropped = self._dropped, Counter()
+                counts = ", ".join(f"{count} {flaw.value}" for flaw, count in dropped.items())
+                _logger.warning("Bodies of requests were dropped: %s.", counts)

@@ -173,5 +173,5 @@ def test_a_configuration_file_that_is_refused_is_named_and_nothing_stays(tmp_pat
 
     sentence = refused_up(tmp_path / "data", "--config", str(file), port=port)
 
-    assert sentence == f"CommandError: The database could not be made to say what {file} says, for the reason above."
+    assert sentence == f"CommandError: The configuration file {file} could not be applied, for the reason above."
     assert processes_of(tmp_path / "data") == []

@@ -90,7 +90,6 @@ def _turn() -> Iterator[None]:
 
     Raises:
         TooManyLogInsError: too many wait already.
-        TooManyLogInsError: enough of them wait already.
     """
     if not _places.acquire(blocking=False):
         sentence = "Many others log in at this moment; try again in a second."

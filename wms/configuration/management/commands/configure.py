@@ -1,4 +1,4 @@
-"""`manage.py configure FILE [--dry-run | --migrate]`: make the database say what a configuration file says."""
+"""`manage.py configure FILE [--dry-run | --migrate]`: apply a configuration file to the database."""
 
 import os
 from pathlib import Path
@@ -17,9 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/configuration.example.yaml")
-        how = parser.add_mutually_exclusive_group()
-        how.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
-        how.add_argument("--migrate", action="store_true", help="bring the database's tables up to date first")
+        mode = parser.add_mutually_exclusive_group()
+        mode.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+        mode.add_argument("--migrate", action="store_true", help="bring the database's tables up to date first")
 
     def handle(self, *, file: Path, dry_run: bool, migrate: bool, **options: object) -> None:  # noqa: ARG002 - Django's
         try:
@@ -30,18 +30,18 @@ class Command(BaseCommand):
         if migrate:
             call_command("migrate", interactive=False, verbosity=0)
         try:
-            outcome = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
+            result = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
         except ConfigurationError as error:
             count = len(error.problems)
             raise CommandError(
                 f"{file} is not accepted; nothing was changed. "
                 f"{count} {'problems' if count > 1 else 'problem'}:\n{error.detail}"
             ) from error
-        for warning in outcome.warnings:
+        for warning in result.warnings:
             self.stderr.write(f"warning: {warning}")
-        for difference in outcome.differences:
+        for difference in result.differences:
             self.stdout.write(difference)
-        if not outcome.differences:
+        if not result.differences:
             self.stdout.write("nothing to change")
         elif dry_run:
             self.stdout.write("dry run: nothing was changed")

@@ -1,4 +1,4 @@
-"""`manage.py export_configuration`: print the configuration as the file that would make it so."""
+"""`manage.py export_configuration`: print the configuration as a file that reproduces it."""
 
 from django.core.management.base import BaseCommand
 

@@ -1,4 +1,4 @@
-"""`manage.py rotate_key`: re-encrypt what is stored encrypted under the current WMS_SECRET_KEY."""
+"""`manage.py rotate_key`: re-encrypt stored secrets under the current WMS_SECRET_KEY."""
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -13,7 +13,7 @@ class Command(BaseCommand):
         "Re-encrypt stored secrets that need a key of WMS_SECRET_KEY_FALLBACKS under WMS_SECRET_KEY; all or none. "
         "Start all servers with the new key first."
     )
-    # A weak previous key is refused at every start: this command is what makes it superfluous.
+    # Checks refuse a weak previous key, which this command makes superfluous.
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature

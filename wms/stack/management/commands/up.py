@@ -11,13 +11,13 @@ from wms.stack.errors import StackError
 from wms.stack.listening import LOOPBACK, Listener
 from wms.stack.services import StackOptions, System, run
 
-#: TCP has no others.
+#: Largest TCP port.
 MAX_PORT = 65535
 
 
 class Command(BaseCommand):
     help = "Run the whole system in the foreground, from the database to the directors; Ctrl-C stops all of it."
-    # They look at servers that do not run yet; each child makes its own.
+    # The checks need servers that do not run yet; each child runs them itself.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -51,20 +51,20 @@ class Command(BaseCommand):
                 listener=listener,
                 web_workers=web_workers,
                 configuration=config,
-                # Also with embedded servers: there are other machines.
+                # Also with embedded servers, as other machines connect.
                 defaults={"WMS_HTTPS": "true"} if listener.is_open else {},
             )
             run(options, greeting=_greeting)
         except StackError as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
-            return  # before the supervisor listened: nothing was started yet
+            return  # before the supervisor handled signals: nothing was started yet
 
 
 def _refuse_open_doors(listener: Listener) -> None:
-    """Return if nobody but a proxy that speaks TLS can be served at *listener* from elsewhere.
+    """Refuse a listener that other machines reach without a proxy that speaks TLS.
 
-    Who connects there directly, in clear, is refused or redirected (wms.kernel.middleware.TrustedTransport).
+    Clients that connect there directly, in clear, are refused or redirected (wms.kernel.middleware.TrustedTransport).
     """
     if listener.is_open and not (settings.WMS_HTTPS and settings.WMS_TRUSTED_PROXIES):
         raise CommandError(
@@ -90,7 +90,7 @@ def _in_other_terminals(system: System) -> str:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options that `up` and its kin share."""
+    """Add the options shared by `up`, `demo` and similar commands."""
     parser.add_argument("--port", type=port, default=8000, help="where the web server listens (default: 8000)")
     parser.add_argument(
         "--data-dir", type=Path, default=settings.WMS_DATA_DIR, metavar="D", help="(default: %(default)s)"
