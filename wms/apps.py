@@ -1,4 +1,4 @@
-"""The project itself as an application: whoever starts Django has the Celery application configured."""
+"""The project as an application, so that Django configures the Celery application at its start."""
 
 from django.apps import AppConfig
 

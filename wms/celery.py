@@ -19,5 +19,5 @@ app.autodiscover_tasks()
 @celeryd_init.connect
 @beat_init.connect
 def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's signature
-    """Refuse what `manage.py check` refuses: system checks do not run when Celery starts."""
+    """Run the checks of `manage.py check`, which Celery does not run by itself."""
     refuse_unsafe_start()

@@ -1,6 +1,6 @@
 """The Celery beat table: every period with its reason and its source.
 
-Each entry expires after its own period, so that a worker which was away does not replay a backlog.
+Each entry expires after its own period, so that a worker which was down does not replay a backlog.
 """
 
 from typing import TypedDict
@@ -24,44 +24,44 @@ def every(seconds: float, task: str) -> BeatEntry:
 BEAT: dict[str, BeatEntry] = {
     # PIL §2.2: priorities are re-evaluated "every two minutes to take into account … newly introduced" jobs.
     "recalculate-priorities": every(120, "taskqueues.recalculate_priorities"),
-    # DESIGN §3.2: a created or deleted queue re-evaluates its group, at most once a second.
+    # A new or deleted queue changes its group's priorities, at most once a second (docs/architecture.md, Priorities).
     "recalculate-changed-groups": every(1, "taskqueues.recalculate_changed_groups"),
-    # DESIGN §3.2: an empty queue is gone within 5 s, also when the step after the claim was lost.
+    # An empty queue is removed within 5 s, even if the step after the claim was lost.
     "remove-empty-task-queues": every(2, "taskqueues.remove_empty_task_queues"),
-    # DESIGN §4.2: the table of changes is read by its end only; it may not grow for ever.
+    # Only the end of the table of changes is read; it must not grow for ever.
     "remove-old-changes": every(60, "taskqueues.remove_old_changes"),
     # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
     "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
-    # DESIGN §3.4: "and when a resource changes"; edits ask for it at once, and this is for when that was lost.
+    # Edits of resources send this task at once; this catches lost ones.
     "refresh-stale-submit-pools": every(5, "taskqueues.refresh_stale_submit_pools"),
     # RFC 7: unused pools are "cleaned up by a dedicated agent running at regular intervals".
     "remove-unused-submit-pools": every(900, "jobs.remove_unused_submit_pools"),
-    # Each sandbox is looked at once in WMS_SANDBOX_GRACE_S, which is hours.
+    # Each sandbox is checked once in WMS_SANDBOX_GRACE_S, which is hours.
     "remove-unused-sandboxes": every(600, "jobs.remove_unused_sandboxes"),
-    # DESIGN §3.1: a job whose input data are resolved later goes on soon after; a run without changes is two reads.
+    # A job whose input data are resolved later continues soon after; a run without changes is two reads.
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
-    # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".
+    # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
-    # Marked at once, and so given no job; the order itself hurries as much as one to kill.
+    # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.
     "tell-drained-pilots": every(5, "matching.tell_drained_pilots"),
-    # A node on which jobs die within seconds takes many in a minute; and lost leases are known some minutes later.
+    # A node on which jobs fail within seconds takes many in a minute; lost leases show some minutes later.
     "find-black-holes": every(60, "matching.find_black_holes"),
-    # ADR 33: half of the shortest delay of a job that was given back; where none avoids a place it is one read.
+    # ADR 33: half of the shortest delay of a job that was given back; one read if no job avoids a place.
     "review-avoided-places": every(30, "matching.review_avoided_places"),
-    # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.
+    # Usage decays with a half-life of 3 days; each run reads every open lease (docs/architecture.md, Priorities).
     "count-deliveries": every(60, "matching.count_deliveries"),
-    # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.
+    # Claims sum up a limit that they find full; this bounds the rows of the others (ADR 17).
     "sum-up-limits": every(60, "matching.sum_up_limits"),
     # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
     "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
-    # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent"; that goes on where nothing is sent.
+    # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent", which runs even where no pilots are sent.
     "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
-    # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more or less is nothing.
+    # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more does not matter.
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
-    # WMS_SECURITY_LOG_DAYS: an hour more or less is nothing.
+    # WMS_SECURITY_LOG_DAYS: an hour more does not matter.
     "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
-    # WMS_INVITATION_S: they open nothing any more, and stay in lists of managers until then.
+    # WMS_INVITATION_S: expired ones are invalid, but stay in the managers' lists until removed.
     "remove-expired-invitations": every(3600, "accounts.remove_expired_invitations"),
-    # /readyz takes beat for down after a minute of silence: six chances to be heard.
+    # /readyz reports beat as down after a minute of silence, which is six missed reports.
     "pulse": every(10, "kernel.beat_pulse"),
 }

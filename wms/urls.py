@@ -16,11 +16,11 @@ handler403 = handlers.forbidden
 handler404 = handlers.not_found
 handler500 = handlers.server_error
 
-#: Swagger's page has a style of its own in it, and pictures in its style sheet.
+#: Swagger's page has an inline style, and pictures in its style sheet.
 docs_csp = csp_update({"style-src": ["'self'", "'unsafe-inline'"], "img-src": ["'self'", "data:"]})
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    # Those that are asked most often first: addresses are tried one after another.
+    # The most frequent first: addresses are tried one after another.
     path("api/", include("matching.urls")),
     path("api/", include("pilots.urls")),
     path("api/", include("wms.jobs.urls")),
