@@ -349,7 +349,7 @@ def test_ticked_jobs_are_killed_and_the_others_told(portal: Client, alice: User,
 
 def test_no_tick_is_told(portal: Client) -> None:
     response = portal.post("/jobs/actions/", {"action": "kill"}, follow=True)
-    assert "No job is ticked" in response.content.decode()
+    assert "No job is selected" in response.content.decode()
 
 
 @pytest.mark.parametrize("ids", [["x"], ["-1"], ["9" * 30], ["1"] * 51, ["²"]])

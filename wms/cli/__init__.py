@@ -1,1 +1,1 @@
-"""The physicist's command line over the REST interface; it needs nothing but the standard library."""
+"""The users' command line over the REST interface; it needs only the standard library."""

@@ -1,4 +1,4 @@
-"""``python -m wms.cli`` does what ``wms`` does."""
+"""``python -m wms.cli``, the same as ``wms``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The commands: each asks the server and returns its answer, and how that is told to people."""
+"""The commands: each sends requests and returns the answer, and lines for people."""
 
 import sys
 from argparse import Namespace
@@ -13,8 +13,8 @@ from wms.cli.server import Record, ServerConnection, checked_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a command has to say."""
+class CommandOutput:
+    """The output of a command."""
 
     #: With ``--json``.
     answer: Record
@@ -22,7 +22,7 @@ class Told:
     lines: Sequence[str]
 
 
-#: Fields of an offer that are options of ``match-test``: {field: name of the option's value}.
+#: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
     *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags", "processors"),
     *("memory_mb", "wall_time_s", "gpus", "disk_mb", "container"),
@@ -30,11 +30,11 @@ OFFER_FIELDS = (
 )
 
 
-def login(options: Namespace, environment: Mapping[str, str]) -> Told:
-    """Ask for what is not given, log in, and keep the token."""
+def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
+    """Prompt for missing values, log in, and store the token."""
     default = credentials.known_url(environment)
-    url = checked_url(options.server or _asked(f"Server [{default}]: ") or default)
-    username = options.user or _asked("User: ")
+    url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default)
+    username = options.user or _prompt("User: ")
     password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
@@ -45,24 +45,25 @@ def login(options: Namespace, environment: Mapping[str, str]) -> Told:
     except ServerRefusedError as error:
         if error.as_json().get("code") != "code_needed":
             raise
-        body["code"] = _asked("Code of your second factor: ")
+        body["code"] = _prompt("Code of your second factor: ")
         answer = server.post("/api/auth/token/", body, expects="token")
     credentials.keep_devices(devices)
     path = credentials.store(ServerConnection(url=url, token=answer["token"]), environment=environment)
-    said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
-    return Told(answer=said, lines=[f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])
+    result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
+    line = f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."
+    return CommandOutput(answer=result, lines=[line])
 
 
-def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
-    """Tell why a job waits."""
+def explain(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
+    """Show why a job waits."""
     query = {} if options.site is None else {"site": options.site}
     answer = credentials.logged_in(environment).get(f"/api/jobs/{options.job}/explain/", expects="summary", query=query)
     lines = [f"Job {answer['job_id']}, {plain(answer['status'])}: {plain(answer['summary'])}"]
     if answer["task_queue"] is not None:
         share = f"{answer['expected_share']:.1%}"
         rank = answer["priority_rank"]
-        standing = "in no draw" if rank is None else f"rank {rank}"
-        lines.append(f"Task queue {answer['task_queue']}, {standing}, expected share {share}")
+        rank_text = "in no draw" if rank is None else f"rank {rank}"
+        lines.append(f"Task queue {answer['task_queue']}, {rank_text}, expected share {share}")
     if answer["conditions"]:
         counts = [(c["name"], c["passed_queues"], c["failed_queues"], c["detail"]) for c in answer["conditions"]]
         lines += ["", *table(("CONDITION", "PASSED", "FAILED", "DETAIL"), counts)]
@@ -71,15 +72,15 @@ def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
         rows = [(place, "yes" if q["fits"] else "no", ". ".join(q["reasons"])) for place, q in places]
         lines += ["", *table(("QUEUE", "FITS", "WHY NOT"), rows)]
     lines += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
-    # A server of before has none; the summary need not be said twice.
+    # Servers of earlier versions send no warnings; the summary may be one of them.
     warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
-    return Told(answer=answer, lines=[*lines, *(f"Warning: {plain(warning)}" for warning in warnings)])
+    return CommandOutput(answer=answer, lines=[*lines, *(f"Warning: {plain(warning)}" for warning in warnings)])
 
 
-def match_test(options: Namespace, environment: Mapping[str, str]) -> Told:
-    """Tell what an offer would get, and after which condition the other task queues were out."""
-    given = {field: getattr(options, field) for field in OFFER_FIELDS}
-    offer = {field: value for field, value in given.items() if value is not None}
+def match_test(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
+    """Show the task queues that an offer matches, and how many are left after each condition."""
+    values = {field: getattr(options, field) for field in OFFER_FIELDS}
+    offer = {field: value for field, value in values.items() if value is not None}
     answer = credentials.logged_in(environment).post("/api/matches/preview/", offer, expects="task_queues")
     queues = [
         (q["id"], q["owner"], q["group"], q["cpu_time_s"], f"{q['priority']:.6g}", q["jobs"], f"{q['chance']:.1%}")
@@ -88,11 +89,11 @@ def match_test(options: Namespace, environment: Mapping[str, str]) -> Told:
     head = ("TASK QUEUE", "OWNER", "GROUP", "CPU TIME (S)", "PRIORITY", "JOBS", "CHANCE")
     lines = table(head, queues) if queues else ["This offer would get nothing."]
     left = table(("CONDITION", "TASK QUEUES LEFT"), [(c["name"], c["left"]) for c in answer["conditions"]])
-    return Told(answer=answer, lines=[*lines, "", *left])
+    return CommandOutput(answer=answer, lines=[*lines, "", *left])
 
 
-def _asked(question: str) -> str:
-    """Return what is typed; the question goes to standard error, for standard output is the answer's."""
+def _prompt(question: str) -> str:
+    """Return the typed line; the question goes to standard error, as standard output is for the answer."""
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip()

@@ -1,4 +1,4 @@
-"""Where one is logged in: from the environment, else from a file that only its owner can read."""
+"""Credentials: server and token, from the environment or from a file that only its owner can read."""
 
 import json
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ def file_of(environment: Mapping[str, str]) -> Path:
 
 
 def store(server: ServerConnection, *, environment: Mapping[str, str]) -> Path:
-    """Keep server and token for later commands, in a file of mode 0600."""
+    """Store server and token for later commands, in a file of mode 0600."""
     path = file_of(environment)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A new file has mode 0600 from its first moment, whatever the old one had.
+    # A temporary file has mode 0600 from the start, whatever mode the old file had.
     with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         json.dump({"server": server.url, "token": server.token}, file)
     Path(file.name).replace(path)
@@ -31,19 +31,19 @@ def store(server: ServerConnection, *, environment: Mapping[str, str]) -> Path:
 
 
 def devices(environment: Mapping[str, str]) -> LWPCookieJar:
-    """Return what servers know this computer by since a log-in.
+    """Return the cookies by which servers know this computer since a log-in.
 
-    With that the next log-in is not held up by wrong passwords that others send from the same address.
+    With them, wrong passwords that others send from the same address do not delay the next log-in.
     """
     path = file_of(environment).with_name("devices")
     jar = LWPCookieJar(str(path))
-    with suppress(OSError):  # none yet, or none that can be read: then this is a computer like any other
+    with suppress(OSError):  # missing or unreadable: then this computer is unknown
         jar.load()
     return jar
 
 
 def keep_devices(jar: LWPCookieJar) -> None:
-    """Keep what ``devices`` returns, in a file of mode 0600; none where there is nothing to keep."""
+    """Store the cookies in a file of mode 0600; no file without cookies."""
     if not len(jar):
         return
     path = Path(str(jar.filename))
@@ -53,20 +53,20 @@ def keep_devices(jar: LWPCookieJar) -> None:
 
 
 def known_url(environment: Mapping[str, str]) -> str:
-    """Return the server that is used unless another one is named."""
+    """Return the server used by default."""
     return environment.get("WMS_SERVER_URL") or _stored(environment).url or DEFAULT_URL
 
 
 def logged_in(environment: Mapping[str, str]) -> ServerConnection:
-    """Return the server with the token for it: WMS_SERVER_URL and WMS_TOKEN, else those of the last log-in.
+    """Return the server with its token: WMS_SERVER_URL and WMS_TOKEN, else those of the last log-in.
 
     Raises:
         NotLoggedInError: there is no token for this server.
-        WrongUsageError: the address is none, or the file is not ours.
+        WrongUsageError: the address is not valid, or the file is damaged.
     """
     stored = _stored(environment)
     url = checked_url(known_url(environment))
-    # A token is shown to no server but the one that gave it.
+    # A token is sent only to the server that issued it.
     token = environment.get("WMS_TOKEN") or (stored.token if stored.url == url else "")
     if not token:
         raise NotLoggedInError(f"You are not logged in at {url}; run `wms login` first, or set WMS_TOKEN.")

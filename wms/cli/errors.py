@@ -1,11 +1,11 @@
-"""How a command may end, and the errors that make it end so."""
+"""Exit codes of the commands, and their errors."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit codes, which scripts rely on."""
+    """Exit codes, on which scripts rely."""
 
     DONE = 0
     REFUSED = 1
@@ -14,21 +14,21 @@ class Exit(IntEnum):
 
 
 class CommandError(Exception):
-    """Base of what ends a command; the text is one sentence that says what is wrong and what to do."""
+    """Base of errors that end a command; the text is one sentence that says what is wrong and what to do."""
 
     exit_code = Exit.REFUSED
     code = "refused"
 
     def as_json(self) -> Mapping[str, object]:
-        """Return what ``--json`` prints, in the shape of the server's own errors."""
+        """Return the JSON for ``--json``, in the shape of the server's own errors."""
         return {"code": self.code, "detail": str(self)}
 
 
 class ServerRefusedError(CommandError):
-    """The server understood, and said no.
+    """The server refused the request.
 
     Args:
-        body: what it answered, in its one shape of errors.
+        body: of the answer, in the API's shape of errors.
     """
 
     def __init__(self, body: Mapping[str, object]) -> None:
@@ -36,7 +36,7 @@ class ServerRefusedError(CommandError):
         self._body = body
 
     def as_json(self) -> Mapping[str, object]:
-        """Return what the server answered."""
+        """Return the answer of the server."""
         return self._body
 
 
@@ -47,14 +47,14 @@ class NotLoggedInError(CommandError):
 
 
 class WrongUsageError(CommandError):
-    """The command line, or what was typed, cannot be understood."""
+    """The command line, or the typed input, is not valid."""
 
     exit_code = Exit.WRONG_USAGE
     code = "wrong_usage"
 
 
 class NotReachableError(CommandError):
-    """There was no answer, or none of a server of ours."""
+    """There was no answer, or one of another program."""
 
     exit_code = Exit.NOT_REACHABLE
     code = "not_reachable"

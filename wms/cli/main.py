@@ -1,4 +1,4 @@
-"""``wms``: reads the command line, runs one command, and tells what came of it."""
+"""``wms``: parses the command line, runs one command, and prints its output."""
 
 import json
 import os
@@ -18,17 +18,17 @@ Exit codes: 0 done, 1 refused, 2 wrong usage, 3 server not reachable.
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    # NB: the parser ends the process itself, with 2, when it does not understand.
+    # NB: on a wrong command line the parser ends the process itself, with 2.
     options = _parser().parse_args(arguments)
     try:
-        told = options.run(options, os.environ)
+        output = options.run(options, os.environ)
     except CommandError as error:
         sys.stderr.write((json.dumps(error.as_json()) if options.json else f"wms: {plain(error)}") + "\n")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return Exit.WRONG_USAGE
-    lines = [json.dumps(told.answer, indent=2)] if options.json else told.lines
+    lines = [json.dumps(output.answer, indent=2)] if options.json else output.lines
     sys.stdout.write("\n".join(lines) + "\n")
     return Exit.DONE
 
@@ -57,7 +57,7 @@ def _parser() -> ArgumentParser:
 
 
 def _add_offer(parser: ArgumentParser) -> None:
-    """Add the fields of an offer; what is left out is left to the server (see /api/docs/)."""
+    """Add the fields of an offer; the server has defaults for those left out (see /api/docs/)."""
     parser.add_argument(
         "--cpu-time-s", type=_whole_number, required=True, metavar="S", help="reference-core seconds per core"
     )
@@ -68,7 +68,7 @@ def _add_offer(parser: ArgumentParser) -> None:
     parser.add_argument("--wall-time-s", type=_whole_number, metavar="S", help="until the slot ends")
     parser.add_argument("--gpus", type=_whole_number, metavar="N")
     parser.add_argument("--disk-mb", type=_whole_number, metavar="MB")
-    # Not "False" when it is left out: then it is not sent.
+    # Left out it is not sent, rather than False.
     parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
     for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
         several = f"{name.replace('-', '_')}s"
@@ -78,7 +78,7 @@ def _add_offer(parser: ArgumentParser) -> None:
 
 
 def _job_id(text: str) -> int:
-    # NB: of a ValueError the parser would print the name of this function.
+    # NB: for a ValueError the parser would print the name of this function.
     if not (text.isascii() and text.isdigit()):
         raise ArgumentTypeError(f"{text!r} is not the id of a job; give its number, such as 69.")
     return int(text)

@@ -1,4 +1,4 @@
-"""What is printed for people: plain lines and tables."""
+"""Output for people: plain lines and tables."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 
 def plain(value: object) -> str:
-    r"""Return a value as text that cannot steer a terminal, whoever wrote it: ``\\x1b``, ``\\u202e`` as such."""
+    r"""Return a value as text without control characters, which are written as ``\\x1b`` or ``\\u202e``."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
 
 
 def moment(value: object) -> str:
-    """Return a point in time of the server's as people write it, to the minute; anything else as it is."""
+    """Return a time of the server for people, to the minute; anything else unchanged."""
     try:
         # Python 3.10 and older do not read the Z.
         at = datetime.fromisoformat(re.sub("Z$", "+00:00", str(value)))
@@ -21,7 +21,7 @@ def moment(value: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a table whose columns are as wide as they need."""
+    """Return the lines of a table, with columns as wide as their content."""
     texts = [list(head), *([plain(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]

@@ -1,4 +1,4 @@
-"""Requests to the server: JSON in and out, one try each."""
+"""Requests to the server: JSON in and out, without retries."""
 
 import json
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, OpenerDirec
 
 from wms.cli.errors import NotReachableError, ServerRefusedError, WrongUsageError
 
-#: To explain a job among twenty thousand queues takes a few seconds.
+#: Seconds; explaining a job among twenty thousand queues takes a few.
 TIMEOUT_S = 60.0
 
 Record = Mapping[str, Any]
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirection: the token is for the server that was named, and for no other."""
+    """Follows no redirect: the token is only for the named server."""
 
     def redirect_request(self, *_arguments: object) -> None:
         """Return no other request."""
 
 
 def checked_url(url: str) -> str:
-    """Return the address of a server without a slash at its end.
+    """Return the address of a server without a final slash.
 
     Raises:
-        WrongUsageError: it is none.
+        WrongUsageError: it is not a server's address.
     """
     try:
         parts = urlsplit(url)
@@ -44,12 +44,12 @@ def checked_url(url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConnection:
-    """A server, and the token that opens it; empty: none yet.
+    """A server and the token for it; empty: none yet.
 
     Args:
         url: its address.
         token: sent with each request.
-        cookies: that it is sent, and that it sets; None: none.
+        cookies: sent and received; None: no cookies.
     """
 
     url: str
@@ -57,16 +57,16 @@ class ServerConnection:
     cookies: CookieJar | None = None
 
     def get(self, path: str, *, expects: str, query: Mapping[str, str] | None = None) -> Record:
-        """Return what the server answers.
+        """Return the answer of the server.
 
         Args:
             path: below the server's address.
-            expects: a name that the answer of a server of ours holds.
-            query: by which to narrow.
+            expects: a name that a valid answer contains.
+            query: the query parameters.
 
         Raises:
-            RefusedError: it says no.
-            NotReachableError: it says nothing, or is in trouble.
+            ServerRefusedError: the server refuses the request.
+            NotReachableError: it does not answer, or with an internal error.
         """
         return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, expects=expects)
 
@@ -80,7 +80,7 @@ class ServerConnection:
             headers["Content-Type"] = "application/json"
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        # The scheme is http or https: checked_url has looked.
+        # The scheme is http or https, as checked by checked_url.
         request = Request(f"{self.url}{path}", data=body, headers=headers, method=method)  # noqa: S310 - http(s) only
         try:
             with self._opener().open(request, timeout=TIMEOUT_S) as answer:

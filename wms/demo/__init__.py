@@ -1,1 +1,1 @@
-"""`manage.py demo`: a sample VO, real jobs that real pilots run to their ends, and a word on whether they did."""
+"""`manage.py demo`: a sample VO whose real jobs are run by real pilots, and a check of their results."""

@@ -1,4 +1,4 @@
-"""The course of the demonstration: log in, submit, watch, kill one job, fetch what comes back, judge."""
+"""The steps of the demonstration: log in, submit, watch, kill one job, fetch outputs, check the results."""
 
 import asyncio
 import time
@@ -28,10 +28,10 @@ class Demonstration:
     Args:
         host, port: of the web server.
         passwords: of the sample's users.
-        watcher: of them, the one who may see and kill everybody's jobs.
-        submissions: what to submit.
-        count_pilots: returns how many pilots are on their way or at work; called in a thread.
-        time_limit_s: after so long, what is open counts as failed.
+        watcher: the one of them who may see and kill all jobs.
+        submissions: to be submitted.
+        count_pilots: returns the number of living pilots; called in a thread.
+        time_limit_s: seconds after which unfinished jobs count as failed.
     """
 
     host: str
@@ -42,23 +42,23 @@ class Demonstration:
     count_pilots: Callable[[], int]
     time_limit_s: float
     jobs: dict[int, WatchedJob] = field(default_factory=dict)
-    #: Whether it came to its end, be it a good one or not.
+    #: Whether it ran to its end, with success or not.
     finished: bool = False
     _sessions: dict[str, Session] = field(default_factory=dict)
-    _said_at: float = 0.0
+    _printed_at: float = 0.0
 
     @property
     def faults(self) -> list[str]:
-        """Return a sentence for everything that is not as it should be."""
+        """Return a sentence for each deviation from the expected results."""
         ordered = sorted(self.jobs.values(), key=lambda job: job.row.id)
         return [f"Job {job.row.id} ({job.row.name}) {fault}." for job in ordered for fault in job.faults]
 
     async def run(self, output: Output) -> None:
-        """Do all of it.
+        """Run all steps.
 
         Raises:
-            RefusedError: the server does not do what it is asked for.
-            UnreachableError: the server does not answer to what is not asked again.
+            DemoRefusedError: the server refuses a request.
+            DemoUnreachableError: the server does not answer a request that is not repeated.
         """
         try:
             await self._end_earlier_ones()
@@ -78,7 +78,7 @@ class Demonstration:
         return self._sessions[username]
 
     async def _end_earlier_ones(self) -> None:
-        """Kill what a demonstration that was interrupted left: nobody waits for it any more."""
+        """Kill the jobs of an interrupted demonstration."""
         watcher = await self._session(self.watcher)
         left = {"job_group": JOB_GROUP, "status": sorted(OPEN)}
         await watcher.post("/api/jobs/bulk/", {"action": "kill", "filter": left})
@@ -88,10 +88,10 @@ class Demonstration:
         body = {**submission.body, "request_id": str(uuid4())}
         if submission.files:
             body["input_sandbox"] = [await session.upload(file) for file in submission.files]
-        taken = records_of(await session.post("/api/jobs/", body), "jobs")
-        if len(taken) != len(submission.expected):
-            raise DemoRefusedError(f"{len(submission.expected)} jobs were submitted, and {len(taken)} taken.")
-        for job, expected in zip(map(ListedJob.read, taken), submission.expected, strict=True):
+        submitted = records_of(await session.post("/api/jobs/", body), "jobs")
+        if len(submitted) != len(submission.expected):
+            raise DemoRefusedError(f"{len(submission.expected)} jobs were submitted, and {len(submitted)} accepted.")
+        for job, expected in zip(map(ListedJob.read, submitted), submission.expected, strict=True):
             self.jobs[job.id] = WatchedJob(
                 row=job, owner=submission.owner, expected=expected, killed_by=submission.killed_by
             )
@@ -99,7 +99,7 @@ class Demonstration:
     async def _watch(self, output: Output) -> None:
         begun = time.monotonic()
         while True:
-            with suppress(DemoUnreachableError):  # it is asked again
+            with suppress(DemoUnreachableError):  # repeated in the next round
                 await self._look()
                 await self._fetch_outputs()
                 await self._kill()
@@ -110,7 +110,7 @@ class Demonstration:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        """Read the rows of all jobs: newest first, so that those of earlier demonstrations come last."""
+        """Read the rows of all jobs, newest first, so that those of earlier demonstrations come last."""
         watcher = await self._session(self.watcher)
         missing = set(self.jobs)
         path = f"/api/jobs/?{urlencode({'job_group': JOB_GROUP, 'page_size': _PAGE})}"
@@ -128,14 +128,14 @@ class Demonstration:
             self.jobs[job.row.id] = job.with_output(await session.output(job.row.id))
 
     async def _kill(self) -> None:
-        """Kill the jobs that are to be, as soon as they have shown that they run."""
+        """Kill the jobs that are to be killed, once their output shows that they run."""
         for job in list(self.jobs.values()):
             if job.killed_by is None or job.row.status != JobStatus.RUNNING:
                 continue
             session = await self._session(job.killed_by)
             path = f"/api/jobs/{job.row.id}"
             if text_of(await session.get(f"{path}/peek/"), "std_output"):
-                with suppress(DemoRefusedError):  # it has ended by itself, which the judge will tell
+                with suppress(DemoRefusedError):  # it has ended by itself, which the check of the results reports
                     await session.post(f"{path}/kill/", {})
 
     async def _show(self, output: Output, *, elapsed_s: float) -> None:
@@ -143,6 +143,6 @@ class Demonstration:
         progress = display.progress_of((job.row for job in self.jobs.values()), elapsed_s=elapsed_s, pilots=pilots)
         if output.is_terminal:
             output.block(display.block_of(progress))
-        elif elapsed_s - self._said_at >= _LINE_EVERY_S:
-            self._said_at = elapsed_s
+        elif elapsed_s - self._printed_at >= _LINE_EVERY_S:
+            self._printed_at = elapsed_s
             output.line(_NAME, display.line_of(progress))

@@ -1,4 +1,4 @@
-"""What the demonstration shows: its progress while it runs, a table at the end; pure functions."""
+"""Output of the demonstration: its progress, and a table of its results; pure functions."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from statistics import fmean
 from wms.demo.job_table import ENDED, ListedJob, WatchedJob
 from wms.jobs.domain.lifecycle import JobStatus
 
-#: Matches per second are those of the last seconds.
+#: Window of the matches per second.
 _RATE_OVER = timedelta(seconds=5)
 _BAR = 40
 _ORDER = [*(status for status in JobStatus if status not in ENDED), *(s for s in JobStatus if s in ENDED)]
@@ -20,15 +20,15 @@ _OUTPUT_WIDTH = 44
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """One moment of the demonstration.
+    """The state of the demonstration at one time.
 
     Args:
-        elapsed_s: since the jobs were submitted.
+        elapsed_s: since the submission.
         jobs: by status, in the order of a job's life.
-        pilots: that are on their way or at work.
-        busy_pilots: of them, those with a job.
-        matches: since the beginning.
-        matches_per_s: lately.
+        pilots: living ones.
+        busy_pilots: those of them with a job.
+        matches: since the start.
+        matches_per_s: in the last seconds.
     """
 
     elapsed_s: float
@@ -45,16 +45,16 @@ class Progress:
 
     @property
     def ended(self) -> int:
-        """Jobs whose status is a last one."""
+        """Jobs with a final status."""
         return sum(count for status, count in self.jobs if status in ENDED)
 
 
 def progress_of(rows: Iterable[ListedJob], *, elapsed_s: float, pilots: int) -> Progress:
-    """Return the progress that the rows of all jobs show."""
+    """Return the progress from the rows of all jobs."""
     rows = list(rows)
     count = Counter(row.status for row in rows)
     matched = [row.matched_at for row in rows if row.matched_at is not None]
-    # The newest match ends the window: so the clocks of server and client need not agree.
+    # The newest match ends the window, so that the clocks of server and client need not agree.
     lately = [moment for moment in matched if moment > max(matched) - _RATE_OVER]
     over_s = min(_RATE_OVER.total_seconds(), max(elapsed_s, 1.0))
     waiting = count[JobStatus.WAITING] > 0
@@ -78,7 +78,7 @@ def line_of(progress: Progress) -> str:
 
 
 def block_of(progress: Progress) -> list[str]:
-    """Return the progress as lines that are drawn again in place."""
+    """Return the progress as lines to be redrawn in place."""
     total = max(1, progress.total)
     bars = [
         f"  {status:<12} {count:>4}  {'█' * max(1, round(_BAR * count / total))}" for status, count in progress.jobs
@@ -126,6 +126,6 @@ def _output_of(job: WatchedJob) -> str:
 
 
 def pi_of(jobs: Iterable[WatchedJob]) -> str:
-    """Return what the Monte Carlo says, all its jobs taken together; empty when it says nothing."""
-    found = [match for job in jobs for match in _PI.findall((job.output or {}).get("std.out", ""))]
-    return f"π is about {fmean(map(float, found)):.4f}, say {len(found)} jobs together." if found else ""
+    """Return the mean of π over all Monte Carlo jobs; empty without results."""
+    estimates = [match for job in jobs for match in _PI.findall((job.output or {}).get("std.out", ""))]
+    return f"π is about {fmean(map(float, estimates)):.4f}, say {len(estimates)} jobs together." if estimates else ""

@@ -1,4 +1,4 @@
-"""What a job of the demonstration is expected to come to, what it came to, and where the two differ: pure rules."""
+"""Expected and actual results of the demonstration's jobs, and their differences; pure rules."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """How one job should end.
+    """The expected result of one job.
 
     Args:
-        status: its last.
-        exit_code: of its payload; None: whatever it is.
-        sites: where it may have run; empty: anywhere.
-        ces: the same of computing elements.
-        output: file → regular expression that is found in it; just these files come back.
+        status: the final one.
+        exit_code: of its payload; None: any.
+        sites: where it may run; empty: anywhere.
+        ces: computing elements where it may run; empty: anywhere.
+        output: {file: regular expression found in it}; exactly these files come back.
     """
 
     status: JobStatus = JobStatus.DONE
@@ -30,7 +30,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """How one job ended, or where it is now."""
+    """The actual result of one job, or its current state."""
 
     status: str
     minor_status: str = ""
@@ -42,7 +42,7 @@ class Happened:
 
 
 def faults(expected: Expected, happened: Happened) -> Iterator[str]:
-    """Yield, for each way in which *happened* is not as it should be, the rest of a sentence about the job."""
+    """Yield the rest of a sentence about the job for each difference between *expected* and *happened*."""
     if happened.status != expected.status:
         why = f" ({happened.minor_status})" if happened.minor_status else ""
         yield f"is {happened.status}{why}, not {expected.status}"

@@ -1,4 +1,4 @@
-"""The jobs of the demonstration as the server tells of them."""
+"""The jobs of the demonstration, as listed by the server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from wms.demo.expectations import Expected, Happened
 from wms.demo.rest import Record, number_of, text_of, whole_of
 from wms.jobs.domain.lifecycle import JobStatus
 
-#: Nothing happens to a job any more; a failed one could be rescheduled, but by nobody here.
+#: Final statuses; a failed job could be rescheduled, but the demonstration does not.
 ENDED = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED, JobStatus.DELETED})
 OPEN = frozenset(JobStatus) - ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """What a list of jobs says of one job."""
+    """One job in a list of jobs."""
 
     id: int
     name: str = ""
@@ -33,7 +33,7 @@ class ListedJob:
 
     @classmethod
     def read(cls, row: Record) -> Self:
-        """Return what the JSON object says."""
+        """Return the job of the JSON object."""
         usage = row.get("usage")
         matched_at = text_of(row, "matched_at")
         return cls(
@@ -62,35 +62,35 @@ class WatchedJob:
     output: Mapping[str, str] | None = None
 
     def seen(self, row: ListedJob) -> "WatchedJob":
-        """Return the job with what is told of it now."""
+        """Return the job with its current row."""
         return replace(self, row=row)
 
     def with_output(self, output: Mapping[str, str]) -> "WatchedJob":
-        """Return the job with what it brought back."""
+        """Return the job with its output."""
         return replace(self, output=output)
 
     @property
     def ended(self) -> bool:
-        """Whether its status is a last one."""
+        """Whether its status is final."""
         return self.row.status in ENDED
 
     @property
     def output_is_due(self) -> bool:
-        """Whether its output can be fetched and has not been."""
+        """Whether its output can be fetched and was not yet."""
         return self.ended and self.row.has_output and self.output is None
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more is to come.
+        """Whether the job has its final state and output.
 
-        The output of a job that was killed comes after its end, and proves that its pilot has heard of it.
+        The output of a killed job comes after its end, and proves that its pilot received the command.
         """
         as_expected = self.row.status == self.expected.status
         return self.ended and (self.output is not None or not as_expected)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Return what is not as it should be, as ends of sentences."""
+        """Return the differences from the expected result, as ends of sentences."""
         row = self.row
         happened = Happened(
             status=row.status,

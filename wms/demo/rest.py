@@ -1,4 +1,4 @@
-"""Requests of the demonstration, which knows no more of the server than any other client does."""
+"""The REST client of the demonstration, which uses no other interface of the server."""
 
 import asyncio
 import http.client
@@ -20,7 +20,7 @@ Record = Mapping[str, object]
 
 
 class DemoRefusedError(StackError):
-    """The server did not do what the demonstration asked for."""
+    """The server refused a request of the demonstration."""
 
 
 class DemoUnreachableError(StackError):
@@ -37,11 +37,11 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One user who has logged in.
+    """One logged-in user.
 
     Args:
         host, port: of the web server.
-        token: of the user; empty: nobody.
+        token: of the user; empty: not logged in.
     """
 
     host: str
@@ -53,8 +53,8 @@ class Session:
         """Log in.
 
         Raises:
-            RefusedError: the server does not want this user.
-            UnreachableError: the server does not answer.
+            DemoRefusedError: the server refuses the log-in.
+            DemoUnreachableError: the server does not answer.
         """
         answer = await cls(host=host, port=port).post("/api/auth/token/", {"username": username, "password": password})
         return cls(host=host, port=port, token=text_of(answer, "token"))
@@ -79,7 +79,7 @@ class Session:
         return text_of(_record(answer), "sandbox")
 
     async def output(self, job_id: int) -> Mapping[str, str]:
-        """Return the files that a job brought back, and their texts; errors as for ``begin``."""
+        """Return the output files of a job, and their texts; errors as for ``begin``."""
         packed = await self._ask("GET", f"/api/jobs/{job_id}/output/")
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
             files = ((member.name, archive.extractfile(member)) for member in archive)
@@ -92,7 +92,7 @@ class Session:
         headers = {"Content-Type": kind} if kind else {}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        # NB: one connection for each request, so that none is found closed by a worker that was restarted.
+        # NB: one connection for each request, as a restarted worker would have closed a kept one.
         connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_S)
         try:
             connection.request(verb, path, body=body, headers=headers)
@@ -108,25 +108,25 @@ class Session:
 
 
 def path_of(address: str) -> str:
-    """Return what of a whole address is to be asked for."""
+    """Return path and query of an address."""
     parts = urlsplit(address)
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def text_of(record: Record, name: str) -> str:
-    """Return the text of that name; an empty one when it is null or not there."""
+    """Return the text of that name; empty if it is null or missing."""
     value = record.get(name)
     return value if isinstance(value, str) else ""
 
 
 def number_of(record: Record, name: str) -> float | None:
-    """Return the number of that name; None when it is null or not there."""
+    """Return the number of that name; None if it is null or missing."""
     value = record.get(name)
     return value if isinstance(value, int | float) else None
 
 
 def whole_of(record: Record, name: str) -> int | None:
-    """Return the whole number of that name; None when it is null or not there."""
+    """Return the whole number of that name; None if it is null or missing."""
     value = record.get(name)
     return value if isinstance(value, int) else None
 

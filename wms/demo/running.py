@@ -1,4 +1,4 @@
-"""`manage.py demo`: the whole system on servers of its own, with the demonstration as its last stage."""
+"""`manage.py demo`: the whole system on its own servers, with the demonstration as its last stage."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from wms.stack.parts import ActivityPart, Stage
 from wms.stack.services import StackOptions, System
 
 TIME_LIMIT_S = 180.0
-#: The machine is one, and people wait: everybody asks sooner than on a grid. Logs would hide the progress.
+#: Shorter periods than on a grid, as people wait. Logs would hide the progress.
 _SETTINGS = {
     "WMS_DIRECTOR_CYCLE_S": "1",
     "WMS_HEARTBEAT_S": "2",
@@ -33,7 +33,7 @@ _ALIVE = [PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.RUNNING]
 
 
 class OtherDatabaseError(StackError):
-    """The demonstration was to run on a database that may hold more than a demonstration."""
+    """The demonstration was started on a database that may hold other data."""
 
 
 class CutShortError(StackError):
@@ -41,7 +41,7 @@ class CutShortError(StackError):
 
 
 class NotAsExpectedError(StackError):
-    """Some jobs did not end as they should."""
+    """Some jobs did not end as expected."""
 
 
 def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
@@ -49,12 +49,12 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
 
     Args:
         project: the directory of ``manage.py``.
-        data: the data directory; made when it is not there.
-        port: where the web server listens.
-        stay: whether to go on until asked to stop; otherwise it ends with the demonstration.
+        data: the data directory; made if missing.
+        port: of the web server.
+        stay: whether to run until stopped; otherwise it ends with the demonstration.
 
     Raises:
-        StackError: the system could not be run; or, unless it is to stay, not every job ended as it should.
+        StackError: the system could not run; or, without ``stay``, a job did not end as expected.
     """
     if "WMS_DATABASE_URL" in os.environ:
         raise OtherDatabaseError(
@@ -101,18 +101,18 @@ def _demonstration(system: System) -> Demonstration:
 
 
 def _count_pilots(database: str) -> int:
-    """Return how many pilots are on their way or at work; 0 while the database does not answer.
+    """Return the number of living pilots; 0 while the database does not answer.
 
-    Read with SQL: this process's Django knows no database, for it began before there was one.
+    Read with SQL: Django in this process has no database, as it was set up before the embedded one.
     """
     try:
         with psycopg.connect(database, connect_timeout=5) as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT count(*) FROM pilots_pilot WHERE ended_at IS NULL AND status = ANY(%s)", [_ALIVE]
             ).fetchone()
     except psycopg.OperationalError:
         return 0
-    return int(found[0]) if found else 0
+    return int(row[0]) if row else 0
 
 
 def _report(demonstration: Demonstration, system: System, *, stay: bool) -> str:

@@ -1,4 +1,4 @@
-"""The sample VO: its file, and who can log in."""
+"""The sample VO: its configuration file and its users."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 FILE = Path(__file__).parent / "sample.yaml"
-#: Of the users, the one who may see and kill everybody's jobs.
+#: The user who may see and kill all jobs.
 OPERATOR = "olga"
 
 
@@ -15,8 +15,8 @@ class LogIn:
     """One user of the sample.
 
     Args:
-        may: what this user is, in words.
-        administers: whether the administration is open to this user.
+        may: the user's roles, in words.
+        administers: whether the user has access to the administration.
     """
 
     username: str
@@ -26,7 +26,7 @@ class LogIn:
 
 
 def configuration(*, machine: str) -> str:
-    """Return the configuration of the sample, in which nodes of this machine's platform run the jobs of all others.
+    """Return the configuration of the sample, in which nodes of this machine's platform run jobs of all platforms.
 
     Args:
         machine: the platform of this machine, as its pilots detect it.
@@ -38,15 +38,15 @@ def configuration(*, machine: str) -> str:
 
 
 def log_ins() -> list[LogIn]:
-    """Return the users of the sample, as its file says."""
+    """Return the users of the sample file."""
     sample = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     managed = {manager: vo["name"] for vo in sample["vos"] for manager in vo["managers"]}
-    found = []
+    users = []
     for user in sample["users"]:
         roles = ["operator"] if user.get("operator") else []
         roles += [f"manager of {managed[user['username']]}"] if user["username"] in managed else []
         roles += [", ".join(user["groups"])] if user.get("groups") else []
-        found.append(
+        users.append(
             LogIn(
                 username=user["username"],
                 password=user["password"],
@@ -54,4 +54,4 @@ def log_ins() -> list[LogIn]:
                 administers=bool(user.get("staff")),
             )
         )
-    return found
+    return users

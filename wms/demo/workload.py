@@ -1,4 +1,4 @@
-"""The jobs of the demonstration: who submits what, and how each should end."""
+"""The jobs of the demonstration, with their owners and expected results."""
 
 import io
 import os
@@ -15,15 +15,15 @@ from wms.demo.rest import Record, Upload
 from wms.jobs.domain.lifecycle import JobStatus
 
 _PAYLOADS = Path(__file__).parent / "payloads"
-#: Label of every job, by which they are found.
+#: Label of all jobs of the demonstration.
 JOB_GROUP = "demonstration"
 PI_JOBS = 40
 _POINTS = 100_000
 
-#: Files of a job that asks for nothing more; standard error has to be empty.
+#: Expected files of a job without further output; standard error is empty.
 _SILENT = {"std.err": r"\A\Z"}
 _X86 = frozenset({"LCG.CERN.ch", "LCG.GRIDKA.de", "LCG.RAL.uk"})
-#: The other one is banned.
+#: Without the banned one.
 _CES = frozenset({"ce01.cern.ch", "arc01.gridka.de", "ce01.cnaf.it", "arc01.ral.uk"})
 
 
@@ -32,11 +32,11 @@ class DemoSubmission:
     """One request to submit jobs.
 
     Args:
-        owner: who submits.
+        owner: the submitting user.
         body: of the request.
-        expected: of each job, in their order.
+        expected: result of each job, in order.
         files: to be uploaded first; they become the jobs' input sandbox.
-        killed_by: who kills each job once it has written its first line.
+        killed_by: the user who kills each job once it has written its first line.
     """
 
     owner: str
@@ -47,9 +47,9 @@ class DemoSubmission:
 
 
 def open_python() -> str:
-    """Return a Python for payloads, which under root are other users and may not reach that of the server.
+    """Return a Python for payloads, which as root run under other accounts that may not reach the server's Python.
 
-    On a grid this would be python3; here nobody knows whether that is among the commands of the machine.
+    On a grid this would be python3; on this machine the command may be missing.
     """
     places = os.environ.get("PATH", os.defpath).split(":")
     others = filter(None, (shutil.which("python3", path=place) for place in (*places, "/usr/local/bin", "/usr/bin")))
@@ -60,12 +60,12 @@ def open_python() -> str:
 
 
 def submissions() -> Sequence[DemoSubmission]:
-    """Return everything that is submitted, in this order."""
+    """Return all submissions, in order."""
     return (_pi(), _simulation(), *_placed(), *_ended(), _two_files(), _jdl(), _list_with_a_priority())
 
 
 def _pi() -> DemoSubmission:
-    """Return a Monte Carlo in parametric form: each job has a seed of its own."""
+    """Return a parametric Monte Carlo; each job has a seed of its own."""
     return DemoSubmission(
         owner="alice",
         files=[_upload("pi.py")],
@@ -81,7 +81,7 @@ def _pi() -> DemoSubmission:
 
 
 def _simulation() -> DemoSubmission:
-    """Return ten jobs of a production, by two sequences with names; they ask for the default CPU time of a day."""
+    """Return ten production jobs with two named parameters; their CPU time is the default of a day."""
     return DemoSubmission(
         owner="charlie",
         body=_job(
@@ -101,7 +101,7 @@ def _simulation() -> DemoSubmission:
 
 
 def _placed() -> Sequence[DemoSubmission]:
-    """Return jobs that want or avoid places, each in another way."""
+    """Return jobs that require or avoid places, each in another way."""
     where = _shell('echo "at $WMS_SITE, $WMS_CE"')
     return (
         DemoSubmission(
@@ -138,7 +138,7 @@ def _placed() -> Sequence[DemoSubmission]:
 
 
 def _ended() -> Sequence[DemoSubmission]:
-    """Return a job that fails, and one that is killed by a group mate of its owner."""
+    """Return a job that fails, and one that a member of its owner's group kills."""
     return (
         DemoSubmission(
             owner="charlie",
@@ -186,7 +186,7 @@ def _jdl() -> DemoSubmission:
 
 
 def _list_with_a_priority() -> DemoSubmission:
-    """Return a list of jobs that are alike, but for the last one, which its owner wants first."""
+    """Return a list of equal jobs, except that the last one has the highest user priority."""
     many = 8
     names = [*(f"one-of-{many}-{number}" for number in range(1, many)), "urgent"]
     jobs = [

@@ -1,4 +1,4 @@
-"""What every page needs: who looks at it, and long lists page by page."""
+"""Common parts of all pages: the header with the user, and long lists by page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,31 +18,31 @@ from wms.accounts.models import User
 M = TypeVar("M", bound=Model)
 
 ROWS_PER_PAGE = 50
-#: Names in the query string that turn pages; the others are filters.
+#: Query parameters of the pagination; the others are filters.
 PAGE_PARAMETERS = ("before", "after")
-#: PostgreSQL's largest id; a larger one in an address is nobody's.
+#: PostgreSQL's largest id; a larger one in an address does not exist.
 LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What the head of a page says about who looks at it."""
+    """The header of a page, about its user."""
 
     username: str
-    #: In which group the user acts, in words.
+    #: The group in which the user acts, as a phrase.
     acts_in: str
     may_administer: bool
-    #: Managers and operators; who has private pilots finds them at the jobs that they ran.
+    #: Managers and operators; owners of private pilots find them at the jobs that they ran.
     sees_pilots: bool
     has_password: bool
     is_invited: bool
 
 
 def signed_in(request: HttpRequest) -> User:
-    """Return the user of the session, in a view that login_required guards.
+    """Return the user of the session, in a view with login_required.
 
     Raises:
-        PermissionDenied: nobody; only in a view that forgot its guard.
+        PermissionDenied: nobody is logged in, which only a view without login_required allows.
     """
     if not isinstance(request.user, User):
         raise PermissionDenied
@@ -52,12 +52,12 @@ def signed_in(request: HttpRequest) -> User:
 def show(
     request: HttpRequest, template: str, context: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK
 ) -> HttpResponse:
-    """Return the page that *template* makes of *context* and of who looks at it."""
+    """Return the page of *template* with *context* and the user's header."""
     return render(request, template, {"header": header_of(signed_in(request)), **context}, status=status)
 
 
 def header_of(user: User) -> Header:
-    """Return what the head of *user*'s pages says."""
+    """Return the header of *user*'s pages."""
     groups = queries.groups_of(user)
     default = queries.default_group_of(user, groups=groups)
     if default is not None:
@@ -76,7 +76,7 @@ def header_of(user: User) -> Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[M]):
-    """Some rows of a list, newest first, and the query strings of the pages beside it; empty: there is none."""
+    """Some rows of a list, newest first, and the query strings of the adjacent pages; empty: none."""
 
     rows: Sequence[M]
     newer: str
@@ -84,17 +84,17 @@ class Page(Generic[M]):
 
 
 def page_of(listed: QuerySet[M], query: QueryDict) -> Page[M]:
-    """Return the page that *query* asks for: what is older than ``before``, or newer than ``after``, or the first.
+    """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
-    A page is found by the ids at its edges, so that it stays where it is while rows come and go.
+    A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
     forwards = before is not None or after is None
     if forwards:
-        found = listed.order_by("-pk") if before is None else listed.filter(pk__lt=before).order_by("-pk")
+        ordered = listed.order_by("-pk") if before is None else listed.filter(pk__lt=before).order_by("-pk")
     else:
-        found = listed.filter(pk__gt=after).order_by("pk")
-    rows = list(found[: ROWS_PER_PAGE + 1])
+        ordered = listed.filter(pk__gt=after).order_by("pk")
+    rows = list(ordered[: ROWS_PER_PAGE + 1])
     more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
     if not forwards:
         rows.reverse()
@@ -108,7 +108,7 @@ def page_of(listed: QuerySet[M], query: QueryDict) -> Page[M]:
 
 
 def filters_in(query: QueryDict) -> dict[str, str]:
-    """Return what *query* holds beside the place of a page, one value for each name, without empty ones."""
+    """Return the filters of *query*: all but the pagination, one value for each name, without empty ones."""
     return {name: value for name in query if name not in PAGE_PARAMETERS and (value := query.get(name, ""))}
 
 

@@ -1,4 +1,4 @@
-"""Pilots as pages show them: every word and badge is decided here, not in a template (STYLE 33)."""
+"""Presentation of pilots: texts and badges are chosen here, not in templates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from pilots.queries import KeptLog, PilotOfJob
 from taskqueues.domain.conditions import CONDITIONS
 from wms.portal.presentation import Fact, Moment, badge_of
 
-#: {status: look of its badge}; the badge says the status in words too.
+#: {status: style of its badge}; the badge also shows the status as text.
 PILOT_BADGES: Final = MappingProxyType(
     {
         PilotStatus.SUBMITTED: "waiting",
@@ -30,7 +30,7 @@ PILOT_BADGES: Final = MappingProxyType(
         PilotStatus.ABORTED: "failed",
     }
 )
-#: Between two looks of an open page at the log of a pilot that lives; the pilot sends it each minute.
+#: Seconds between two reloads of a living pilot's log on an open page; the pilot sends it each minute.
 _REFRESH_S: Final = 15
 
 
@@ -43,7 +43,7 @@ class PilotRow:
     badge: str
     reason: str
     vo: str
-    #: Generic, or whose.
+    #: "generic", or the group and owner of a private pilot.
     kind: str
     site: str
     #: CE and queue.
@@ -55,7 +55,7 @@ class PilotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """One thing that the pilot looked at on its node."""
+    """One check that the pilot made on its node."""
 
     name: str
     word: str
@@ -65,7 +65,7 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
-    """One job that the pilot holds or held."""
+    """One job that the pilot runs or ran."""
 
     job_id: int
     status: str
@@ -74,7 +74,7 @@ class LeaseRow:
     owner: str
     leased_at: datetime
     ended_at: datetime | None
-    #: How the lease ended, which need not be how the job did.
+    #: End of the lease, which may differ from that of the job.
     end: str
 
 
@@ -86,25 +86,25 @@ class PilotView:
     facts: Sequence[Fact]
     moments: Sequence[Moment]
     checks: Sequence[CheckRow]
-    #: What jobs did not find on the node.
+    #: Software and files that jobs missed on the node.
     missed: Sequence[node_report.MissingItem]
     node: Sequence[Fact]
-    #: What was asked of the batch system for it.
+    #: The requests to the batch system for this pilot.
     slot: Sequence[Fact]
-    #: Task queues that were left when it got nothing, after the conditions that left fewer; empty: it never did.
+    #: Task queues left after each condition of the last empty match that left fewer; empty: there was none.
     left: Sequence[Fact]
     leases: Sequence[LeaseRow]
     #: Such as "the newest 50 of 72".
     how_many: str
     log: KeptLog
-    #: Seconds between two looks at the log; None: it will not grow.
+    #: Seconds between two reloads of the log; None: it is complete.
     refresh_s: int | None
 
 
 def row_of(pilot: Pilot) -> PilotRow:
-    """Return the line of *pilot*, which comes with its VO, owner, group and place, in a list."""
+    """Return the row of *pilot* in a list; it is read with its VO, owner, group and place."""
     queue = pilot.queue
-    # Of one made by hand, where it was made for.
+    # For a pilot made by hand, the place that it was made for.
     site, ce = (queue.ce.site, queue.ce) if queue else (pilot.site, pilot.ce)
     return PilotRow(
         id=pilot.pk,
@@ -122,11 +122,11 @@ def row_of(pilot: Pilot) -> PilotRow:
 
 
 def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotView:
-    """Return everything that the page of *pilot* shows.
+    """Return the page of *pilot*.
 
     Args:
         pilot: with its VO, owner, group, place and black hole.
-        leases: the jobs that it was given.
+        leases: its jobs.
         log: its newest lines.
     """
     row = row_of(pilot)
@@ -148,7 +148,7 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
 
 
 def pilot_fact(pilot: PilotOfJob | None) -> Fact:
-    """Return what the page of a job says of its pilot, and leads there who may look."""
+    """Return the pilot for the page of a job, with a link for users who may see it."""
     if pilot is None:
         return Fact(label="Pilot", value="")
     value = f"{pilot.pilot_id} on {pilot.host_name}" if pilot.host_name else str(pilot.pilot_id)
@@ -185,14 +185,14 @@ def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
 
 
 def _held_back(pilot: Pilot) -> list[Fact]:
-    """Return, of a pilot that gets no new jobs, who or what said so."""
-    found = []
+    """Return the reasons why a pilot gets no new jobs."""
+    reasons = []
     if pilot.black_hole is not None:
         value = f"{pilot.black_hole.reason}; until {pilot.black_hole.until:%Y-%m-%d %H:%M %Z}"
-        found.append(Fact(label="Its host is a black hole", value=value))
+        reasons.append(Fact(label="Its host is a black hole", value=value))
     if pilot.drained_at is not None:
-        found.append(Fact(label="Gets no new jobs", value=pilot.drain_reason or "drained"))
-    return found
+        reasons.append(Fact(label="Gets no new jobs", value=pilot.drain_reason or "drained"))
+    return reasons
 
 
 def _moments(pilot: Pilot) -> list[Moment]:
@@ -223,9 +223,9 @@ def _checks(pilot: Pilot) -> list[CheckRow]:
 
 
 def _left(pilot: Pilot) -> list[Fact]:
-    """Return how many were left after the first condition, and after each that left fewer than the one before it."""
-    told = pilot.nothing_left or {}
-    left = [(name, told[name]) for name in CONDITIONS if name in told]
+    """Return the task queues left after the first condition, and after each that left fewer than the one before it."""
+    counts = pilot.nothing_left or {}
+    left = [(name, counts[name]) for name in CONDITIONS if name in counts]
     fewer = [pair for before, pair in zip([("", None), *left], left, strict=False) if pair[1] != before[1]]
     return [Fact(label=f"after {name.replace('_', ' ')}", value=f"{count:,}") for name, count in fewer]
 

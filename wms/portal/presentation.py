@@ -1,4 +1,4 @@
-"""Jobs as pages show them: every word, badge and button is decided here, not in a template (STYLE 33)."""
+"""Presentation of jobs: texts, badges and buttons are chosen here, not in templates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from wms.jobs.domain.lifecycle import JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.queries import JobCount
 
-#: {status: look of its badge}; the badge says the status in words too.
+#: {status: style of its badge}; the badge also shows the status as text.
 BADGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "waiting",
@@ -43,7 +43,7 @@ _POSSIBLE_FROM: Final[Mapping[Action, frozenset[JobStatus]]] = MappingProxyType(
         Action.DELETE: sources_of(JobStatus.DELETED),
     }
 )
-#: These cannot be undone.
+#: Actions that cannot be undone.
 _FINAL_ACTIONS: Final = frozenset({Action.KILL, Action.DELETE})
 DONE_WORDS: Final[Mapping[Action, str]] = MappingProxyType(
     {
@@ -56,7 +56,7 @@ DONE_WORDS: Final[Mapping[Action, str]] = MappingProxyType(
 )
 
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
-#: Reference-core seconds and megabytes, as the contract names them, in words.
+#: Labels of the API's fields, with their units.
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cpu_time_s": "CPU time (s per core)",
@@ -73,7 +73,7 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
-    """One action that a job's state allows."""
+    """One action that the job's status allows."""
 
     action: str
     label: str
@@ -98,7 +98,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many jobs of a list have one status, and the query string that shows them."""
+    """The number of jobs of a list with one status, and the query string that shows them."""
 
     status: str
     badge: str
@@ -109,11 +109,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One thing that is known about a job or a pilot; an empty value: not yet."""
+    """One property of a job or a pilot; an empty value: unknown yet."""
 
     label: str
     value: str
-    #: Where there is more about it; empty: nowhere that the user may look.
+    #: Link to more about it; empty: no page that the user may see.
     url: str = ""
 
 
@@ -131,7 +131,7 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When something happened to a job or a pilot."""
+    """The time of an event of a job or a pilot."""
 
     label: str
     at: datetime
@@ -157,33 +157,33 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hurdle:
-    """One condition of the match, by itself."""
+    """The result of one condition of the match."""
 
     name: str
-    #: Such as "3 of 20"; the queues that satisfy it.
+    #: Queues that satisfy it, such as "3 of 20".
     passed: str
-    #: How that looks: no queue, some or all.
+    #: Style of its badge: no queue, some or all.
     badge: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
-    """Why a job waits."""
+    """The explanation why a job waits."""
 
     summary: str
-    #: Those that the summary does not say.
+    #: Without the one in the summary.
     warnings: Sequence[str]
     hurdles: Sequence[Hurdle]
 
 
 def badge_of(status: str) -> str:
-    """Return how the badge of a status looks."""
+    """Return the style of a status's badge."""
     return BADGES.get(status, "killed")
 
 
 def row_of(job: Job) -> JobRow:
-    """Return the line of *job* in a list."""
+    """Return the row of *job* in a list."""
     return JobRow(
         id=job.pk,
         name=job.job_name,
@@ -199,12 +199,12 @@ def row_of(job: Job) -> JobRow:
 
 
 def counts_of(tallies: Sequence[JobCount], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
-    """Return the counts in the order of a job's life.
+    """Return the counts in the order of the statuses.
 
     Args:
         tallies: by status.
-        chosen: the status that the list is narrowed to; empty: none.
-        queries: {status: query string of the list narrowed to it}.
+        chosen: status by which the list is filtered; empty: none.
+        queries: {status: query string of the list with that status}.
     """
     count_of = {tally.values["status"]: tally.count for tally in tallies}
     return [
@@ -221,7 +221,7 @@ def counts_of(tallies: Sequence[JobCount], *, chosen: str, queries: Mapping[str,
 
 
 def buttons_of(job: Job) -> list[Button]:
-    """Return what the job's state allows."""
+    """Return the buttons of the actions that the job's status allows."""
     return [
         Button(action=action, label=action.capitalize(), is_final=action in _FINAL_ACTIONS)
         for action, sources in _POSSIBLE_FROM.items()
@@ -230,20 +230,20 @@ def buttons_of(job: Job) -> list[Button]:
 
 
 def all_buttons() -> list[Button]:
-    """Return every action, for many jobs at once."""
+    """Return the buttons of all actions, for many jobs at once."""
     return [
         Button(action=action, label=action.capitalize(), is_final=action in _FINAL_ACTIONS) for action in _POSSIBLE_FROM
     ]
 
 
 def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None, pilot: Fact) -> JobPage:
-    """Return everything that the page of *job* shows.
+    """Return the page of *job*.
 
     Args:
-        job: with its surroundings.
+        job: with its related rows.
         history: its changes, oldest first.
-        task_queue_id: of the queue in which it waits; None: it does not.
-        pilot: that runs it or ran it last.
+        task_queue_id: the task queue in which it waits; None: none.
+        pilot: the pilot that runs it or ran it last.
     """
     return JobPage(
         row=row_of(job),
@@ -262,7 +262,7 @@ def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | No
 
 
 def why_view(explained: Explanation) -> WhyView:
-    """Return what the page of a waiting job says about why it waits."""
+    """Return the explanation for the page of a waiting job."""
     return WhyView(
         summary=explained.summary,
         warnings=[warning for warning in explained.warnings if warning != explained.summary],
@@ -300,7 +300,7 @@ def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
 
 
 def _input_data(job: Job) -> list[Fact]:
-    """Return where all of a job's input data was when it was put into a queue, or was not."""
+    """Return the sites that held all of the job's input data when it was last put into a queue, or was not."""
     if job.input_sites is None:
         return []
     return [Fact(label="Sites with its input data", value=in_words(job.input_sites) or "none")]
@@ -328,7 +328,7 @@ def _moments(job: Job) -> list[Moment]:
 
 
 def _asked_for(description: Mapping[str, object]) -> list[Fact]:
-    """Return the fields of a description that say something else than its defaults, in the contract's order."""
+    """Return the fields of a description that differ from their defaults, in the order of the API."""
     return [
         Fact(label=_LABELS.get(field, field.replace("_", " ").capitalize()), value=in_words(description[field]))
         for field in FIELDS
@@ -337,7 +337,7 @@ def _asked_for(description: Mapping[str, object]) -> list[Fact]:
 
 
 def in_words(value: object) -> str:
-    """Return a value of JSON as a page shows it: records line by line, lists with commas."""
+    """Return a JSON value as text: records line by line, lists with commas."""
     if isinstance(value, Mapping):
         return "\n".join(f"{name} = {in_words(of_name)}" for name, of_name in value.items())
     if isinstance(value, list | tuple):

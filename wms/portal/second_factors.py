@@ -1,6 +1,6 @@
-"""Addresses of second factors: those pages of allauth that are used, and no others.
+"""Addresses of second factors: the pages of allauth that are in use, and no others.
 
-They have no namespace, for allauth looks for them by their names.
+They have no namespace, because allauth refers to them by name.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ View = Callable[..., HttpResponseBase]
 
 
 def _page(view: View) -> View:
-    """Return *view* for who is logged in, with the head of the portal's pages; what it shows is kept nowhere.
+    """Return *view* for logged-in users, with the header of the portal's pages, and never cached.
 
-    NB: for whom nobody knows allauth would store what was sent, to go on with it after a log-in.
+    NB: for unknown users allauth would store the submitted data, to continue after a log-in.
     """
 
     @wraps(view)

@@ -1,1 +1,1 @@
-"""`manage.py simulate`: a scenario file in, tables of what everybody would get out; no database is asked."""
+"""`manage.py simulate`: tables of simulated shares from a scenario file; no database is used."""

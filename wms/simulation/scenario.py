@@ -1,4 +1,4 @@
-"""Makes the scenario that is simulated out of what the files say."""
+"""Builds the simulated scenario from the entries of the files."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import chain
@@ -19,9 +19,9 @@ def scenario_of(entries: Entries, load: Collection[LoadEntry], *, rounding: Roun
     """Return the scenario; VOs, groups and users are numbered in their order.
 
     Args:
-        entries: what there is; every name that is referred to is there.
-        load: what is submitted.
-        rounding: of CPU time and memory, as the server does it.
+        entries: the configuration; it holds every referenced name.
+        load: the submitted jobs.
+        rounding: of CPU time and memory, as on the server.
     """
     building = _Building(entries, load)
     return Scenario(
@@ -121,8 +121,8 @@ class _Building:
         )
 
     def _offer(self, vo: VOEntry, site: SiteEntry, ce: CEEntry, queue: QueueEntry) -> ResourceOffer:
-        """Return what a generic pilot of *vo* offers that has just started there (``taskqueues.services.offers``)."""
-        # What is not active stays so: a simulation has no date on which a ban could end.
+        """Return the offer of a generic pilot of *vo* that has just started (``taskqueues.services.offers``)."""
+        # An inactive level stays so: a simulation has no date on which a ban could end.
         published = self._software_of[vo.name]
         active = all(level.status.state == ResourceState.ACTIVE for level in (site, ce, queue))
         return ResourceOffer(
@@ -166,7 +166,7 @@ class _Building:
 
 
 def _most_s(entry: LoadEntry) -> int:
-    """Return after how long the jobs are stopped, on a machine of the reference's speed."""
+    """Return the time limit of the jobs, on a machine of the reference's speed."""
     return min(entry.cpu_time_s, entry.wall_time_s) if entry.wall_time_s else entry.cpu_time_s
 
 

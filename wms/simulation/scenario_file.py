@@ -1,4 +1,4 @@
-"""Reads a scenario file, and the configuration file that it names; everything wrong is told, not only the first."""
+"""Reads a scenario file and the configuration file that it names; reports all errors, not only the first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from wms.simulation.schema import LoadEntry, ScenarioFile
 
 EntryT = TypeVar("EntryT", bound=SectionEntry)
 
-#: Nouns whose names a simulation needs; others, such as managers and storage, it does not look at.
+#: Nouns whose names a simulation needs; it ignores others, such as managers and storage.
 _NEEDED = frozenset({"vo", "group", "site", "ce"})
 
 
@@ -35,7 +35,7 @@ class ScenarioError(RejectedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """What a file, or two of them together, say; each object once."""
+    """The entries of a file, or of two merged files, without duplicates."""
 
     vos: tuple[VOEntry, ...] = ()
     groups: tuple[GroupEntry, ...] = ()
@@ -45,34 +45,34 @@ class Entries:
 
 
 def read_scenario(path: Path, *, environ: Mapping[str, str]) -> tuple[Entries, tuple[LoadEntry, ...]]:
-    """Return what the scenario file says, together with the configuration file that it names, and its load.
+    """Return the entries of the scenario file, merged with the configuration file that it names, and its load.
 
     Args:
-        path: of the scenario; a relative path in it is from its directory.
-        environ: where ``${NAME}`` is looked up; what is not set there stays as it stands, for a simulation needs no
-            secrets, and names and numbers do not accept it.
+        path: of the scenario; relative paths in it start at its directory.
+        environ: values of ``${NAME}``; unset ones stay unchanged, as a simulation needs no secrets, and names and
+            numbers do not accept them.
 
     Raises:
-        ScenarioError: everything that is wrong with the first of the files with a problem.
+        ScenarioError: all errors of the first file with any.
     """
     reading = Reading(_Variables(environ))
     file = _read(path, ScenarioFile, reading)
-    known = Entries()
+    configured = Entries()
     names: Mapping[str, set[str]] = {}
     if file.configuration is not None:
         configuration = path.parent / file.configuration
         of_configuration = Reading(_Variables(environ))
-        known = _joined(known, _read(configuration, Configuration, of_configuration), of_configuration)
+        configured = _joined(configured, _read(configuration, Configuration, of_configuration), of_configuration)
         names = of_configuration.names
         _check(configuration, of_configuration, names={})
-    entries = _joined(known, file, reading)
+    entries = _joined(configured, file, reading)
     reading.problems += _wrong_owners(file.load, entries.users)
     _check(path, reading, names=names)
     return entries, file.load
 
 
 class _Variables(dict[str, str]):
-    """The environment, in which what is not set stands for itself."""
+    """The environment; unset variables stand for themselves."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -100,38 +100,38 @@ def _refused(path: Path, problems: Iterable[Remark]) -> ScenarioError:
     return ScenarioError("\n".join([f"{path} is not accepted. {count}:", *sentences]))
 
 
-# ---- One file over the other -----------------------------------------------------------------------------------------
+# ---- Merging ---------------------------------------------------------------------------------------------------------
 
 
-def _joined(known: Entries, file: Configuration | ScenarioFile, reading: Reading) -> Entries:
-    """Return what is known with what *file* says; the reading's problems grow by what does not go together."""
+def _joined(earlier: Entries, file: Configuration | ScenarioFile, reading: Reading) -> Entries:
+    """Return the earlier entries merged with those of *file*; contradictions are added to the reading's problems."""
 
     def join(before: Iterable[EntryT], after: Iterable[EntryT]) -> tuple[EntryT, ...]:
         return _join(before, after, note=reading.problems.append)
 
     return Entries(
-        vos=join(known.vos, file.vos),
-        groups=join(known.groups, file.groups),
-        users=join(known.users, file.users),
-        platforms=join(known.platforms, file.platforms),
-        sites=join(known.sites, file.sites),
+        vos=join(earlier.vos, file.vos),
+        groups=join(earlier.groups, file.groups),
+        users=join(earlier.users, file.users),
+        platforms=join(earlier.platforms, file.platforms),
+        sites=join(earlier.sites, file.sites),
     )
 
 
 def _join(before: Iterable[EntryT], after: Iterable[EntryT], *, note: Callable[[Remark], None]) -> tuple[EntryT, ...]:
-    found = {entry.name_of(): entry for entry in before}
+    by_name = {entry.name_of(): entry for entry in before}
     for entry in after:
-        joined = _over(found.get(entry.name_of()), entry, note=note).settled()
+        joined = _over(by_name.get(entry.name_of()), entry, note=note).settled()
         if not entry.source.broken:
             for key, sentence in joined.mistakes():
                 note(joined.remark(key, sentence))
-        found[entry.name_of()] = joined
-    return tuple(found.values())
+        by_name[entry.name_of()] = joined
+    return tuple(by_name.values())
 
 
 def _over(before: EntryT | None, entry: EntryT, *, note: Callable[[Remark], None]) -> EntryT:
-    """Return *before* with what *entry* states; what that leaves out stays as it is."""
-    # NB: Any: each value has been read by the kind that stands beside its annotation.
+    """Return *before* with the keys that *entry* states; other keys keep their values."""
+    # NB: Any: each value was read by the type in its annotation.
     stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines}
     if entry.children:
         children = () if before is None else getattr(before, entry.children)
@@ -139,7 +139,7 @@ def _over(before: EntryT | None, entry: EntryT, *, note: Callable[[Remark], None
     return replace(entry if before is None else before, source=entry.source, **stated)
 
 
-# ---- What refers to something else -----------------------------------------------------------------------------------
+# ---- References ------------------------------------------------------------------------------------------------------
 
 
 def _check(path: Path, reading: Reading, *, names: Mapping[str, set[str]]) -> None:
@@ -153,7 +153,7 @@ def _check(path: Path, reading: Reading, *, names: Mapping[str, set[str]]) -> No
 
 
 def _wrong_owners(load: Iterable[LoadEntry], users: Iterable[UserEntry]) -> Iterator[Remark]:
-    """Yield what is wrong with the users of the load; without any users configured, everybody is in every group."""
+    """Yield errors of the users of the load; without configured users, everybody is in every group."""
     groups_of = {user.username: user.groups for user in users}
     for entry in load if groups_of else ():
         if entry.user not in groups_of:

@@ -1,4 +1,4 @@
-"""The scenario file, declared once: sections of the configuration file, and the load."""
+"""The schema of the scenario file: sections of the configuration file, and the load."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _WORD = TextType(255)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeEntry(SectionEntry):
-    """``run_time`` of a load: how long its jobs run, lognormal around a mean; then their time limits stop them."""
+    """``run_time`` of a load: durations of its jobs, lognormal around a mean, cut off at their time limits."""
 
     mean_s: Annotated[float, NumberType(least=1.0, most=1e8)]
     sigma: Annotated[float, NumberType(most=5.0)] = 0.0
@@ -21,7 +21,7 @@ class RunTimeEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadEntry(SectionEntry):
-    """One of ``load``: jobs of one kind; named and defaulted as in a job description where that has the key."""
+    """One of ``load``: jobs of one kind; keys and defaults as in a job description where it has the key."""
 
     noun: ClassVar[str] = "load"
     named_by: ClassVar[str] = ""
@@ -48,7 +48,7 @@ class LoadEntry(SectionEntry):
     software: Annotated[tuple[str, ...], SetOf(TextType(255))] = ()
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, sentence) for what does not go together."""
+        """Yield (key, sentence) for keys that contradict one another."""
         if not self.jobs_per_day and not self.waiting:
             yield "", "submits nothing; give jobs_per_day, or the number of jobs that are waiting at the start"
         if self.sites and not {*self.sites} - {*self.banned_sites}:
@@ -57,7 +57,7 @@ class LoadEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFile(SectionEntry):
-    """The whole file. What it says of an object of the configuration named goes before what is said there."""
+    """The whole file. Its entries take precedence over those of the named configuration file."""
 
     configuration: Annotated[str | None, Nothing(TextType(4096))] = None
     vos: Annotated[tuple[VOEntry, ...], ListOf(VOEntry)] = ()

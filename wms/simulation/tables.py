@@ -1,4 +1,4 @@
-"""What came of a simulation, as tables for people."""
+"""Results of a simulation, as tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _NOTHING = "–"
 
 
 def tables(outcome: SimulationResult) -> Iterator[str]:
-    """Yield each table as a text of several lines, its title first."""
+    """Yield each table as a text of several lines, with its title first."""
     yield _table("Shares of groups, within their VO", _SHARES, _shares_of_groups(outcome))
     yield _table(
         "Jobs of groups",
@@ -92,7 +92,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 2) -> str:
-    """Return the rows in columns: the first are names and stand left, the others right."""
+    """Return the rows in columns: the first *names* aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "  ".join(

@@ -1,4 +1,4 @@
-"""The clock that leases, delays, advertisements and expiry are measured by (DESIGN §4.5)."""
+"""The clock by which leases, delays, advertisements and expiry are measured (docs/architecture.md, Time)."""
 
 from django.db import migrations
 

@@ -14,7 +14,7 @@ from wms.accounts.domain import TokenScope
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import WmsError
 
-#: {scope: what it is called on the page}.
+#: {scope: its label on the page}.
 SCOPES_IN_WORDS = {
     TokenScope.READ: "read: see whatever I may see",
     TokenScope.SUBMIT: "submit: also submit jobs, and act on my own jobs",
@@ -23,7 +23,7 @@ SCOPES_IN_WORDS = {
 
 
 def longest_token_days() -> int:
-    """Return for how many days at most a token is valid; one that is shorter than a day counts as one."""
+    """Return the longest lifetime of a token, in days; at least 1."""
     days: int = settings.WMS_USER_TOKEN_S // 86400
     return max(1, days)
 
@@ -36,7 +36,7 @@ class ChangePasswordForm(PasswordChangeForm):
         super().__init__(*args, **kwargs)
 
     def clean_old_password(self) -> str:
-        """Check it under the brake of log-ins: else whoever took a session over could try out passwords here."""
+        """Check it under the brake of log-ins, so that a stolen session cannot be used to guess passwords."""
         password, username = str(self.cleaned_data["old_password"]), self.user.username
         try:
             services.log_in(
@@ -54,7 +54,7 @@ class ChangePasswordForm(PasswordChangeForm):
 
 
 class NewTokenForm(forms.Form):
-    """What a new token is called, and for what and how long it is valid."""
+    """The name, scope and lifetime of a new token."""
 
     name = forms.CharField(max_length=100, help_text="Such as the name of the computer that will use it.")
     scope = forms.ChoiceField(

@@ -10,7 +10,7 @@ ALL = "all"
 
 
 class JobPageFilterSet(JobFilterSet):
-    """Filters of the page of jobs: an empty or wrong value does not narrow; jobs of others only with ``whose=all``."""
+    """Filters of the page of jobs: an empty or wrong value is ignored; jobs of others only with ``whose=all``."""
 
     status = ChoiceFilter(
         label="Status", choices=[(status, status) for status in JobStatus], empty_label="any but Deleted"
@@ -26,7 +26,7 @@ class JobPageFilterSet(JobFilterSet):
     submitted_after = submitted_before = None  # type: ignore[assignment]
 
     def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
-        """Return the jobs that pass."""
+        """Return the matching jobs."""
         if self.form.cleaned_data.pop("whose", "") != ALL:
             queryset = queryset.filter(owner__username=self.request.user.username)
         return super().filter_queryset(queryset)

@@ -12,18 +12,18 @@ from wms.kernel.errors import TooManyError, WmsError
 
 
 class LogInForm(AuthenticationForm):
-    """Name and password; whether they open anything is decided where the API's log-in is decided."""
+    """Name and password, checked by the same service as the API's log-in."""
 
-    #: After so many seconds the brake lets the next attempt through; None: it is not on.
+    #: Seconds until the brake allows the next attempt; None: it is off.
     retry_after_s: int | None = None
 
     def clean(self) -> dict[str, Any]:
-        """Log the user in, or refuse with a sentence that does not tell whether the name exists."""
+        """Log the user in, or refuse with a sentence that does not show whether the name exists."""
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if username is None or not password:
             return self.cleaned_data
         if self.request is None:
-            raise ValueError("who logs in is told by a request")
+            raise ValueError("the form needs a request")
         try:
             self.user_cache = services.log_in(
                 username=username,

@@ -14,10 +14,10 @@ from wms.kernel.errors import WmsError
 
 
 class _Code:
-    """How a code is looked at."""
+    """The check of a code."""
 
     def clean_code(self) -> str:
-        """Use the code up, or refuse it."""
+        """Accept the code, which cannot be used again, or refuse it."""
         code: str = self.cleaned_data["code"]  # type: ignore[attr-defined]  # of a form
         user = self.user  # type: ignore[attr-defined]  # of a form
         device = services.known_device(context.request.COOKIES, username=user.username)
@@ -34,14 +34,14 @@ class CodeForm(_Code, AuthenticateForm):  # type: ignore[misc]  # the package ha
 
 
 class CodeAgainForm(_Code, ReauthenticateByCodeForm):  # type: ignore[misc]  # the package has no types
-    """A code before something important."""
+    """A code before a sensitive action."""
 
 
 class PasswordAgainForm(ReauthenticateForm):  # type: ignore[misc]  # the package has no types
-    """The password before something important."""
+    """The password before a sensitive action."""
 
     def clean_password(self) -> str:
-        """Refuse a wrong password, with the brake of the log-in."""
+        """Check the password, under the brake of the log-in."""
         password: str = self.cleaned_data["password"]
         request = context.request
         username = self.user.username

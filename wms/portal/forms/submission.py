@@ -1,4 +1,4 @@
-"""The two forms that submit jobs; each makes the body that the REST API would be sent."""
+"""The two forms that submit jobs; each makes the body of the corresponding REST request."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -28,14 +28,14 @@ MAX_FILES: Final = 20
 
 
 class KeptFile(NamedTuple):
-    """A file that was uploaded, as a hidden field says it."""
+    """A file uploaded earlier, as kept in a hidden field."""
 
     reference: str
     name: str
 
 
 class Names(forms.CharField):
-    """Names separated by commas or line breaks."""
+    """Names, separated by commas or line breaks."""
 
     def __init__(self, *, label: str | None = None, help_text: str) -> None:
         super().__init__(required=False, label=label, help_text=help_text)
@@ -46,7 +46,7 @@ class Names(forms.CharField):
 
 
 class AmountField(forms.IntegerField):
-    """How much of something; left out: the least."""
+    """An amount; left out: the least."""
 
     def __init__(self, *, least: int = 0, most: int, label: str | None = None, help_text: str = "") -> None:
         super().__init__(
@@ -61,10 +61,10 @@ class AmountField(forms.IntegerField):
 
 
 class Lines(forms.CharField):
-    """One value in each line."""
+    """One value per line."""
 
     def clean(self, value: object) -> list[str]:
-        """Return the values without blanks around them and without empty lines."""
+        """Return the values without surrounding blanks and without empty lines."""
         return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
 
 
@@ -81,14 +81,15 @@ class Files(forms.FileField):
 
     def clean(self, data: object, initial: object = None) -> "list[UploadedFile[Any]]":
         """Return the files."""
-        given = data if isinstance(data, list | tuple) else [data] if data else []
-        if len(given) > MAX_FILES:
+        files = data if isinstance(data, list | tuple) else [data] if data else []
+        if len(files) > MAX_FILES:
             raise forms.ValidationError(f"Choose at most {MAX_FILES} files; pack more of them into an archive.")
-        return [file for one in given if isinstance(file := super(Files, self).clean(one, initial), UploadedFile)]
+        cleaned = [super(Files, self).clean(file, initial) for file in files]
+        return [file for file in cleaned if isinstance(file, UploadedFile)]
 
 
 class SubmissionForm(forms.Form):
-    """What both forms share: the group, and an id by which a form that is sent twice is taken once."""
+    """The common fields: the group, and an id by which a form that is sent twice is accepted once."""
 
     group = forms.ChoiceField(required=False, help_text="In which you act.")
     request_id = forms.UUIDField(widget=forms.HiddenInput)
@@ -108,23 +109,23 @@ class SubmissionForm(forms.Form):
 
     def body(self) -> dict[str, object]:
         """Return the body of the request."""
-        given = self.cleaned_data
-        return {"request_id": str(given["request_id"]), **({"group": given["group"]} if given["group"] else {})}
+        values = self.cleaned_data
+        return {"request_id": str(values["request_id"]), **({"group": values["group"]} if values["group"] else {})}
 
     def refuse(self, error: WmsError) -> None:
-        """Show what the service refused, each sentence beside the field that it is about; nothing was submitted."""
+        """Show the errors of the service, each beside its field; nothing was submitted."""
         if isinstance(error, RequestIdConflictError):
-            sentence = "This form was sent before with other values, and those jobs are there. Submit once more if"
-            self.add_error(None, f"{sentence} you want these as well.")
+            sentence = "This form was sent before with other values, and its jobs exist. Submit again if"
+            self.add_error(None, f"{sentence} you want these jobs as well.")
         else:
             self._show(error.errors or {"": [error.detail]})
         self.change_data("request_id", [str(uuid4())])
 
     def change_data(self, name: str, values: list[str]) -> None:
-        """Let a hidden field hold other values when the form is shown again."""
+        """Set a hidden field to other values before the form is shown again."""
         data = QueryDict(mutable=True)
-        for other, given in self.data.lists() if isinstance(self.data, QueryDict) else ():
-            data.setlist(other, given)
+        for other, kept in self.data.lists() if isinstance(self.data, QueryDict) else ():
+            data.setlist(other, kept)
         data.setlist(name, values)
         self.data = data
 
@@ -140,7 +141,7 @@ class SimpleForm(SubmissionForm):
     """The fields that most jobs need."""
 
     renamed = MappingProxyType({"input_sandbox": "input_files", "file": "input_files", "parameters": "values"})
-    #: Fields that a description has under the same name.
+    #: Fields with the same name in a description.
     PLAIN: ClassVar[Sequence[str]] = (
         "executable",
         "arguments",
@@ -223,22 +224,22 @@ class SimpleForm(SubmissionForm):
 
     @property
     def kept_files(self) -> list[KeptFile]:
-        """What was uploaded when the form was sent before, and need not be chosen again."""
-        given = self.data.getlist("kept") if isinstance(self.data, QueryDict) else []
-        return [KeptFile(*text.split(" ", 1)) for text in given if " " in text][:MAX_FILES]
+        """The files uploaded when the form was sent before, which need not be chosen again."""
+        texts = self.data.getlist("kept") if isinstance(self.data, QueryDict) else []
+        return [KeptFile(*text.split(" ", 1)) for text in texts if " " in text][:MAX_FILES]
 
     def keep(self, files: Sequence[KeptFile]) -> None:
-        """Remember uploads for the next time that the form is sent."""
+        """Keep uploads for the next submission of the form."""
         self.change_data("kept", [" ".join(file) for file in files])
 
     def body(self) -> dict[str, object]:
-        """Return the body of the request; the input files are those that are kept."""
-        given = self.cleaned_data
-        body = {**super().body(), **{name: given[name] for name in self.PLAIN}}
+        """Return the body of the request; its input files are the kept ones."""
+        values = self.cleaned_data
+        body = {**super().body(), **{name: values[name] for name in self.PLAIN}}
         if self.kept_files:
             body["input_sandbox"] = [file.reference for file in self.kept_files]
-        if given["values"]:
-            body["parameters"] = {"values": given["values"]}
+        if values["values"]:
+            body["parameters"] = {"values": values["values"]}
         return body
 
 
@@ -252,7 +253,7 @@ EXAMPLE: Final = """[
 
 
 class JdlForm(SubmissionForm):
-    """A text in one of DIRAC's two syntaxes."""
+    """A text in one of DIRAC's two languages."""
 
     renamed = MappingProxyType({"cfg": "jdl"})
 

@@ -28,23 +28,23 @@ from wms.kernel.errors import WmsError
 from wms.portal.forms.account import ChangePasswordForm, NewTokenForm
 from wms.portal.pages import header_of, show, signed_in
 
-#: Where the session keeps the secret of a one-time link, so that no further address holds it.
+#: Session key of the secret of a one-time link, so that later addresses do not contain it.
 LINK_IN_SESSION = "password_link"
 
 
 class PasswordView(LoginRequiredMixin, PasswordChangeView):
-    """Change one's own password; all tokens and all other sessions end."""
+    """Change the user's own password; all tokens and all other sessions end."""
 
     form_class = ChangePasswordForm
     template_name = "portal/password.html"
     success_url = reverse_lazy("portal:password")
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        """Return what the form is made of."""
+        """Return the arguments of the form."""
         return super().get_form_kwargs() | {"request": self.request}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's own
-        """Return what the page shows."""
+        """Return the context of the page."""
         return super().get_context_data(**kwargs) | {"header": header_of(signed_in(self.request))}
 
     def form_valid(self, form: Form) -> HttpResponse:
@@ -59,12 +59,12 @@ class PasswordView(LoginRequiredMixin, PasswordChangeView):
 @never_cache
 @csrf_exempt
 def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Take the secret out of the address, so that neither history nor the next page's referrer holds it.
+    """Move the secret from the address to the session, so that neither history nor the next page's referrer holds it.
 
-    By any method: scanners of mail ask by HEAD and others, and a refusal would write the address into the log. It sets
-    no password; the page that does wants its token.
+    Any method is allowed: mail scanners send HEAD and others, and an error would write the address into the log. This
+    view sets no password; the page that does requires its CSRF token.
     """
-    with suppress(services.LinkOverError):  # the next page says so, and nobody fills the table of sessions
+    with suppress(services.LinkOverError):  # the next page shows the error; invalid links make no sessions
         services.user_of_link(secret, now=timezone.now())
         request.session[LINK_IN_SESSION] = secret
     return redirect("portal:password-by-link")
@@ -74,14 +74,14 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_password_by_link(request: HttpRequest) -> HttpResponse:
-    """Let who came by a one-time link set a password."""
+    """Let the holder of a one-time link set a password."""
     secret, now = str(request.session.get(LINK_IN_SESSION, "")), timezone.now()
     try:
         user = services.user_of_link(secret, now=now)
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
         if form.is_valid():
             services.set_password_by_link(secret, password=form.cleaned_data["new_password1"], now=now)
-            # The session of the link opens nothing more; one logs in with the new password, and a second factor.
+            # End the session of the link: the user logs in with the new password, and a second factor.
             request.session.flush()
             messages.success(request, "The password is set. Log in with it.")
             return redirect("portal:log-in")
@@ -94,17 +94,17 @@ def set_password_by_link(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """List one's tokens, and make a new one, which is shown this once."""
+    """List the user's tokens, and make a new one, which is shown only once."""
     user, now, issued = signed_in(request), timezone.now(), None
     form = NewTokenForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
-        asked = form.cleaned_data
+        values = form.cleaned_data
         issued = services.issue_token(
             user,
             now=now,
-            scope=TokenScope(asked["scope"]),
-            name=asked["name"],
-            lifetime=timedelta(seconds=min(asked["days"] * 86400, settings.WMS_USER_TOKEN_S)),
+            scope=TokenScope(values["scope"]),
+            name=values["name"],
+            lifetime=timedelta(seconds=min(values["days"] * 86400, settings.WMS_USER_TOKEN_S)),
         )
         form = NewTokenForm()
     rows = queries.live_tokens(user, now=now).order_by("-pk")
@@ -114,7 +114,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
-    """Make one of one's tokens open nothing from now on."""
+    """Revoke one of the user's tokens."""
     try:
         services.revoke_visible_token(token_id=pk, by=signed_in(request), now=timezone.now())
     except WmsError as error:
@@ -127,7 +127,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD"])
 def groups(request: HttpRequest) -> HttpResponse:
-    """List one's groups, and the invitations into further ones."""
+    """List the user's groups and open invitations."""
     user = signed_in(request)
     context = {
         "groups": queries.groups_of(user),
@@ -140,7 +140,7 @@ def groups(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
-    """Become a member of the group that one was invited to."""
+    """Join the group of the invitation."""
     try:
         group = services.accept(pk, by=signed_in(request), now=timezone.now())
     except WmsError as error:
@@ -152,7 +152,7 @@ def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
-    """Answer an invitation with no."""
+    """Decline an invitation."""
     try:
         services.decline(pk, by=signed_in(request), now=timezone.now())
     except WmsError as error:
@@ -164,7 +164,7 @@ def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def leave_group(request: HttpRequest, pk: int) -> HttpResponse:
-    """End one's membership in a group."""
+    """End the user's membership in a group."""
     try:
         group = services.leave(pk, by=signed_in(request))
     except WmsError as error:

@@ -1,4 +1,4 @@
-"""What is done to jobs from the portal."""
+"""Actions on jobs from the portal."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from wms.kernel.handlers import bad_request
 from wms.portal.pages import ROWS_PER_PAGE, signed_in
 from wms.portal.presentation import DONE_WORDS
 
-#: Codes of refusals in words; others are shown as they are.
+#: {error code: phrase}; other codes are shown unchanged.
 WHY = {
     "illegal_transition": "not possible in its status",
     "reschedule_limit": "rescheduled too often",
@@ -29,7 +29,7 @@ WHY = {
 
 
 def _readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Answer what no page sends by 400, with nothing but that in the log: Django would add a traceback to each."""
+    """Answer 400 to requests that no page sends, without the traceback that Django would log."""
 
     @wraps(view)
     def answered(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
@@ -45,7 +45,7 @@ def _readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 @require_POST
 @_readable
 def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
-    """Do to one job what its button says, and show it again."""
+    """Apply the button's action to one job, and show it again."""
     action = _action(request)
     try:
         control.apply_to_one(action, pk, by=signed_in(request), now=timezone.now())
@@ -62,10 +62,10 @@ def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @_readable
 def act_on_jobs(request: HttpRequest) -> HttpResponse:
-    """Do the same to all jobs that are ticked, and show the list again as it was."""
+    """Apply an action to all selected jobs, and show the list again."""
     action, job_ids = _action(request), _ids(request)
     if not job_ids:
-        messages.warning(request, "No job is ticked: tick the boxes of those that you mean.")
+        messages.warning(request, "No job is selected: select the jobs first.")
     else:
         _report(request, action, bulk.act_on(action, job_ids, by=signed_in(request), now=timezone.now()))
     query = request.GET.urlencode()

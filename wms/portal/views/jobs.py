@@ -1,4 +1,4 @@
-"""My jobs, and one of them."""
+"""The list of jobs, and the page of one job."""
 
 from urllib.parse import urlencode
 
@@ -22,21 +22,21 @@ from wms.portal.pilot_presentation import pilot_fact
 @login_required
 @require_safe
 def job_list(request: HttpRequest) -> HttpResponse:
-    """Show the jobs that the query string asks for, newest first."""
-    visible, asked = Job.objects.visible_to(signed_in(request)), filters_in(request.GET)
+    """Show the jobs that the query string selects, newest first."""
+    visible, chosen = Job.objects.visible_to(signed_in(request)), filters_in(request.GET)
     filters = JobPageFilterSet(request.GET, queries.in_list(visible), request=request)
     page = page_of(filters.qs, request.GET)
-    every_status = JobPageFilterSet({**asked, "status": ""}, visible, request=request)
+    every_status = JobPageFilterSet({**chosen, "status": ""}, visible, request=request)
     counts = presentation.counts_of(
         list(queries.summary(every_status.qs, group_by=("status",))),
-        chosen=asked.get("status", ""),
-        queries={status: urlencode({**asked, "status": status}) for status in JobStatus},
+        chosen=chosen.get("status", ""),
+        queries={status: urlencode({**chosen, "status": status}) for status in JobStatus},
     )
     context = {
         "form": filters.form,
         "counts": counts,
-        "all_query": urlencode({name: value for name, value in asked.items() if name != "status"}),
-        "is_narrowed": bool(asked),
+        "all_query": urlencode({name: value for name, value in chosen.items() if name != "status"}),
+        "is_narrowed": bool(chosen),
         "is_first_page_of_all": not request.GET,
         "rows": [presentation.row_of(job) for job in page.rows],
         "page": page,
@@ -49,7 +49,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def job_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show one job; what the user may not see does not exist."""
+    """Show one job; 404 if the user may not see it."""
     user = signed_in(request)
     jobs = queries.with_surroundings(Job.objects.visible_to(user))
     job = get_object_or_404(jobs, pk=pk)

@@ -1,4 +1,4 @@
-"""Log-in by session, with the same brake as the API's."""
+"""Log-in by session, under the same brake as the API's."""
 
 from http import HTTPStatus
 from typing import Final
@@ -23,7 +23,7 @@ from wms.accounts import services
 from wms.accounts.models import User
 from wms.portal.forms.log_in import LogInForm
 
-#: In the session between password and code: what a session of the user would have held when the password was right.
+#: Session key between password and code: the user's session hash at the time of the password.
 _ACCOUNT_MARK: Final = "account_mark"
 
 
@@ -34,8 +34,8 @@ class LogInView(LoginView):
     redirect_authenticated_user = True
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Log in, or go on to the code of the second factor; until that is right nobody is logged in."""
-        # Who knew the session before shares nothing of what follows.
+        """Log in, or continue with the second factor; until then nobody is logged in."""
+        # A new session key: whoever knew the old one has no access to the new session.
         self.request.session.cycle_key()
         user = form.get_user()
         response: HttpResponse = perform_login(self.request, user, redirect_url=self.get_success_url())
@@ -45,7 +45,7 @@ class LogInView(LoginView):
         return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        """Show what is wrong; a brake that is on says so to programs too."""
+        """Show the errors; while the brake is on, with the status 429."""
         response = super().form_invalid(form)
         if isinstance(form, LogInForm) and form.retry_after_s is not None:
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS
@@ -57,7 +57,7 @@ class SecondFactorView(AuthenticateView):  # type: ignore[misc]  # the package h
     """The code or key after the password."""
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        """Answer, but begin anew where the password has changed since it was right, or its user was suspended."""
+        """Answer, but restart the log-in if the password has changed meanwhile, or the user was suspended."""
         stage = get_pending_stage(request)
         if stage is not None and not _is_as_it_was(stage.login.user, request.session.get(_ACCOUNT_MARK, "")):
             clear_login(request)
@@ -78,20 +78,20 @@ def _is_as_it_was(user: User, mark: str) -> bool:
 
 
 def _remember_device(request: HttpRequest, response: HttpResponse) -> None:
-    """Have the browser of who is logged in by now say so at its next log-in."""
+    """Set the cookie by which the logged-in user's browser is known at the next log-in."""
     if isinstance(request.user, User):
         services.remember_device(response, request.user, path="/accounts/")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def admin_log_in(request: HttpRequest) -> HttpResponse:
-    """Send who comes to the admin to the one log-in there is, for the admin's own has no brake.
+    """Redirect to the portal's log-in, as the admin's own has no brake.
 
     Raises:
-        PermissionDenied: the user is logged in already, and may not go there.
+        PermissionDenied: the user is logged in already, without the right to the admin.
     """
-    wanted = request.GET.get("next", "")
+    next_address = request.GET.get("next", "")
     if request.user.is_authenticated and not admin.site.has_permission(request):
         raise PermissionDenied
-    query = urlencode({"next": wanted or resolve_url("admin:index")})
+    query = urlencode({"next": next_address or resolve_url("admin:index")})
     return HttpResponseRedirect(f"{resolve_url(settings.LOGIN_URL)}?{query}")

@@ -1,4 +1,4 @@
-"""Pilots, and one of them with its log."""
+"""The list of pilots, and the page of one pilot with its log."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,7 @@ from pilots.queries import in_list, kept_log
 from wms.portal import pilot_presentation
 from wms.portal.pages import filters_in, page_of, show, signed_in
 
-#: What a page shows of a long log, in characters; the whole is a link away.
+#: Characters of a long log on the page, which links to the whole log.
 NEWEST_LENGTH = 32 * 1024
 JOBS_SHOWN = 50
 
@@ -20,7 +20,7 @@ JOBS_SHOWN = 50
 @login_required
 @require_safe
 def pilot_list(request: HttpRequest) -> HttpResponse:
-    """Show the pilots that the query string asks for and the user may see, newest first."""
+    """Show the visible pilots that the query string selects, newest first."""
     filters = PilotFilterSet(request.GET, in_list(Pilot.objects.visible_to(signed_in(request))))
     page = page_of(filters.qs, request.GET)
     context = {
@@ -36,7 +36,7 @@ def pilot_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show one pilot; what the user may not see does not exist."""
+    """Show one pilot; 404 if the user may not see it."""
     user = signed_in(request)
     pilot = get_object_or_404(in_list(Pilot.objects.visible_to(user)).select_related("black_hole"), pk=pk)
     view = pilot_presentation.pilot_view(
@@ -50,7 +50,7 @@ def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the newest lines alone, for a page that is open; once the pilot has ended, it is to be loaded anew."""
+    """Return the newest lines, for an open page; once the pilot has ended, the page is to be reloaded."""
     pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
     response = render(request, "portal/_pilot_log.html", {"lines": kept_log(pilot, newest=NEWEST_LENGTH).text})
     if pilot.ended_at is not None:
@@ -61,6 +61,6 @@ def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def whole_log(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return all that is kept of the log, as plain text."""
+    """Return the whole stored log, as plain text."""
     pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
     return HttpResponse(kept_log(pilot).text, content_type="text/plain; charset=utf-8")

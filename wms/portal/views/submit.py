@@ -1,4 +1,4 @@
-"""Submitting jobs: by a form, or by a JDL text."""
+"""Submission of jobs: by a form, or by a JDL text."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -26,19 +26,19 @@ from wms.kernel.rates import Rate, count
 from wms.portal.forms.submission import MAX_FILES, JdlForm, KeptFile, SimpleForm
 from wms.portal.pages import show, signed_in
 
-#: What multipart puts around files, and the other fields of the form.
+#: Bytes of multipart's headers, and of the other fields of the form.
 ENVELOPE_BYTES = 1024 * 1024
-#: Files of one form together; more belong into several, or onto a storage element.
+#: Size of all files of one form, in sandboxes of the largest size; more belong into several, or onto a storage element.
 LARGEST_SANDBOXES = 5
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
 def bounded(view: View) -> View:
-    """Refuse a body that is too large, or one too many, before any of it is read; let only users and their forms in."""
+    """Refuse a too large body, or too many submissions, before the body is read; allow only users with their forms."""
     inner = csrf_protect(view)
 
-    @csrf_exempt  # NB: not left out but done by `inner`: the middleware would read the whole body first
+    @csrf_exempt  # NB: `inner` checks the token instead: the middleware would read the whole body first
     @login_required
     @wraps(view)
     def outer(request: HttpRequest) -> HttpResponse:
@@ -67,7 +67,7 @@ def bounded(view: View) -> View:
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_form(request: HttpRequest) -> HttpResponse:
-    """Show the form, or submit what it says."""
+    """Show the form, or submit its job."""
     user = signed_in(request)
     groups = groups_of(user)
     if request.method != "POST":
@@ -88,7 +88,7 @@ def submit_form(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_jdl(request: HttpRequest) -> HttpResponse:
-    """Show the text area, or submit the text."""
+    """Show the text area, or submit its text."""
     user = signed_in(request)
     groups = groups_of(user)
     if request.method != "POST":
@@ -105,7 +105,7 @@ def submit_jdl(request: HttpRequest) -> HttpResponse:
 
 
 def _uploaded(form: SimpleForm, user: User) -> list[KeptFile]:
-    """Store the files of the form, and return them behind those that it brought along."""
+    """Store the files of the form, and return them after the kept ones."""
     files = form.kept_files
     for file in form.cleaned_data["input_files"]:
         named = sandboxes.upload(file, file_name=file.name, owner=user, now=timezone.now())

@@ -1,4 +1,4 @@
-"""`manage.py demo`: the whole system with a sample VO, and real jobs that run to their ends."""
+"""`manage.py demo`: the whole system with a sample VO and real jobs."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -13,7 +13,7 @@ from wms.stack.management.commands.up import port as port_number
 
 class Command(BaseCommand):
     help = "Run the whole system with a sample VO and real jobs, show how they end, and stay until Ctrl-C."
-    # They look at servers that do not run yet; each child makes its own.
+    # The checks need servers that do not run yet; each child runs them itself.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,6 +32,6 @@ class Command(BaseCommand):
             demonstrate(project=settings.BASE_DIR, data=data_dir, port=port, stay=not exit)
         except StackError as error:
             raise CommandError(str(error)) from error
-        except KeyboardInterrupt:  # before the supervisor listened: nothing was started yet
+        except KeyboardInterrupt:  # before the supervisor handled signals: nothing was started yet
             if exit:
                 raise CommandError("Interrupted.") from None

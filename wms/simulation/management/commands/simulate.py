@@ -1,4 +1,4 @@
-"""`manage.py simulate FILE [--days 7] [--seed 1] [--json FILE]`: what would these shares and sites give."""
+"""`manage.py simulate FILE [--days 7] [--seed 1] [--json FILE]`: simulate the effect of shares and sites."""
 
 import json
 from argparse import ArgumentTypeError
@@ -22,7 +22,7 @@ MAX_DAYS = 366
 
 class Command(BaseCommand):
     help = "Simulate what groups, users and sites would get; a VO manager's 'what if'. Neither reads nor writes data."
-    # It runs where nothing is installed but the program: no server, no secrets.
+    # It runs without any server or secrets.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             _write(json_file, {"days": days, "seed": seed, **asdict(outcome)})
 
 
-# NB: of a ValueError the parser would print the name of the type.
+# NB: for a ValueError the parser would print the name of the type.
 def _number(text: str) -> float:
     try:
         return float(text)
@@ -66,8 +66,8 @@ def _whole_number(text: str) -> int:
         raise ArgumentTypeError(f"{text!r} is not a whole number; give one such as 1.") from error
 
 
-def _write(path: Path, told: dict[str, object]) -> None:
+def _write(path: Path, result: dict[str, object]) -> None:
     try:
-        path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
