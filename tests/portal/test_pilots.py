@@ -217,9 +217,9 @@ def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
         nothing_left={"owner_group": 12, "setup": 12, "cpu_time": 3, "site": 3, "memory": 0, "disk": 0},
     )
     text = text_of(manager.get(page_of(placed[1])))
-    assert "What jobs did not find there When (UTC) What Found 2026-06-01 12:00:00 software missing: &lt;b&gt;" in text
+    assert "Missed by jobs there When (UTC) What Found 2026-06-01 12:00:00 software missing: &lt;b&gt;" in text
     assert "Its node Scratch directories /scratch (TMPDIR): 76 GB free" in text
-    assert "Asked of the batch system Processors 1 Memory 16 GB Queue grid Wall time 24 h Its node" in text
+    assert "Requested from the batch system Processors 1 Memory 16 GB Queue grid Wall time 24 h Its node" in text
     assert "(task queues left) after owner group 12 after cpu time 3 after memory 0 Asked" in text
 
 
@@ -317,7 +317,7 @@ def test_the_page_of_a_pilot_that_has_ended_asks_no_more(manager: Client, vo: VO
     page = manager.get(page_of(pilot)).content.decode()
     assert "hx-get" not in page
     assert "htmx" not in page
-    assert "It sent nothing, or that was long ago." in page
+    assert "It sent nothing, or its log was removed." in page
     assert manager.get(f"/pilots/{pilot.pk}/log/")["HX-Refresh"] == "true"
 
 
@@ -337,7 +337,7 @@ def test_what_the_batch_system_kept_is_shown(manager: Client, vo: VO) -> None:
     pilot = make_pilot(vo=vo, status=PilotStatus.FAILED)
     logs.keep_output("python3: <not found>\n", pilot_id=pilot.pk, now=NOW)
     text = text_of(manager.get(page_of(pilot)))
-    assert "What its batch system kept of its output python3: &lt;not found&gt;" in text
+    assert "Output kept by the batch system python3: &lt;not found&gt;" in text
 
 
 # ---- the page of a job -----------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def _moments(pilot: Pilot) -> list[Moment]:
         ("Stalled", pilot.stalled_at),
         ("Started", pilot.started_at),
         ("First job", pilot.matched_at),
-        ("Last got nothing", pilot.nothing_at),
+        ("Last empty match", pilot.nothing_at),
         ("Last sign of life", pilot.last_seen_at),
         ("Drained", pilot.drained_at),
         ("Ended", pilot.ended_at),
