@@ -169,8 +169,8 @@ WMS_RESCHEDULE_DELAY_MAX_S = env.int("WMS_RESCHEDULE_DELAY_MAX_S", default=3600)
 #: Time after the delay for which the places that gave the job back do not get it while another queue fits: enough for a
 #: cycle of the directors and the start of a pilot elsewhere. 0: no place is avoided.
 WMS_RESCHEDULE_ELSEWHERE_S = env.int("WMS_RESCHEDULE_ELSEWHERE_S", default=1800)
-#: Largest age of the index for a match that finds a job; 0: always current (docs/architecture.md, The task-queue
-#: index).
+#: Largest age of the index for a match that finds a job; 0: always current
+#: (docs/architecture.md, The task-queue index).
 WMS_TASK_QUEUE_INDEX_MAX_AGE_S = env.float("WMS_TASK_QUEUE_INDEX_MAX_AGE_S", default=1.0)
 #: Time after an empty match before the pilot asks again, when few pilots ask; with many pilots it grows.
 WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
