@@ -220,7 +220,7 @@ def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
     assert "Missed by jobs there When (UTC) What Found 2026-06-01 12:00:00 software missing: &lt;b&gt;" in text
     assert "Its node Scratch directories /scratch (TMPDIR): 76 GB free" in text
     assert "Requested from the batch system Processors 1 Memory 16 GB Queue grid Wall time 24 h Its node" in text
-    assert "(task queues left) after owner group 12 after cpu time 3 after memory 0 Asked" in text
+    assert "(task queues left) after owner group 12 after cpu time 3 after memory 0 Requested" in text
 
 
 def test_a_pilot_that_gets_no_new_jobs_says_why_as_long_as_it_lives(
