@@ -53,7 +53,7 @@ class Commands(Protocol):
         """Return the standard output of the command.
 
         Raises:
-            CommandFailedError: its exit code was not 0, or there is no such program.
+            BatchCommandFailedError: its exit code was not 0, or there is no such program.
             CommandLostError: it may have done its work or not.
         """
 
@@ -157,7 +157,7 @@ def ask_host(
     The request goes by standard input, because everybody on the host can read command lines.
 
     Raises:
-        CommandFailedError: the host refused it.
+        BatchCommandFailedError: the host refused it.
         CommandLostError: the result is not known, or the answer cannot be read.
     """
     stdin = f"{json.dumps(_PROGRAM)}\n{json.dumps(request)}"
@@ -180,7 +180,7 @@ def _run(argv: Sequence[str], *, name: str, stdin: str, timeout_s: float, enviro
     """Run a program of this machine with exactly these environment variables.
 
     Raises:
-        CommandFailedError: it could not be started.
+        BatchCommandFailedError: it could not be started.
         CommandLostError: it timed out and was killed, with all its processes.
     """
     home = environment.get("HOME", "/")
@@ -210,7 +210,7 @@ def _output_of(name: str, done: _Done) -> str:
     """Return the output of a successful command.
 
     Raises:
-        CommandFailedError, CommandLostError: see ``Commands``.
+        BatchCommandFailedError, CommandLostError: see ``Commands``.
     """
     if done.exit_code < 0 or done.exit_code in _BY_SIGNAL:
         number = abs(done.exit_code) if done.exit_code < 0 else done.exit_code - 128

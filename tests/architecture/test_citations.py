@@ -177,6 +177,23 @@ def exists(dotted: str) -> bool:
     return False
 
 
+def test_every_heading_of_the_architecture_that_is_cited_exists() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    unknown = [
+        f"{file.relative_to(ROOT)}: {cited}"
+        for file in texts()
+        for cited in re.findall(r"docs/architecture\.md, ([A-Z][\w -]+)", text_of(file))
+        if not cited.startswith(tuple(headings))
+    ]
+    assert unknown == []
+
+
+def test_nothing_cites_a_document_that_is_not_in_the_repository() -> None:
+    outside = re.compile(r"\bDESIGN(?: §|\.md)|\bAPI\.md|\bSTYLE(?: \d|\.md)|\bSTACK\.md|\bWORKLOADS\.md")
+    history = ROOT / "CHANGELOG.md"
+    assert [f"{file.relative_to(ROOT)}" for file in texts() if file != history and outside.search(text_of(file))] == []
+
+
 @cache
 def names_in_code() -> frozenset[str]:
     """Return the dotted names in the texts of the product's code: of tasks, and of settings of the database."""

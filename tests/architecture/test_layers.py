@@ -1,4 +1,4 @@
-"""The structure that DESIGN §2 draws, held by import-linter; nothing is ignored."""
+"""The structure that docs/architecture.md, Layers draws, held by import-linter; nothing is ignored."""
 
 import tomllib
 from pathlib import Path

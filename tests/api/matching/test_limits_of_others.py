@@ -1,4 +1,4 @@
-"""What users are told of limits, pilots and task queues that are not theirs: no names of others (DESIGN §3.6)."""
+"""What users are told of limits, pilots and task queues that are not theirs: no names of others."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What throttles and limits hold back, as explain and preview tell it (DESIGN §3.6)."""
+"""What throttles and limits hold back, as explain and preview tell it (docs/architecture.md, Throttles and limits)."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What private and generic pilots get, from the director that makes them to the match (DESIGN §3.5, PIL §3.1)."""
+"""What private and generic pilots get, from the director that makes them to the match."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Single-use secrets of directors: what they open, once, and for whom (DESIGN §3.7)."""
+"""Single-use secrets of directors: what they open, once, and for whom (docs/architecture.md, Pilots and directors)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What happens to a claim between its statements, each step put where it hurts most (DESIGN §3.5, §4.4)."""
+"""What happens to a claim between its statements, each step put where it hurts most."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

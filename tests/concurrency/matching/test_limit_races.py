@@ -1,4 +1,4 @@
-"""Many matchers against one limit, on real connections: never one too many, and none is lost (DESIGN §3.6)."""
+"""Many matchers against one limit, on real connections: never one too many, and none is lost."""
 
 from collections.abc import Callable
 from functools import partial

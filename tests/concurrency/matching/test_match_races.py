@@ -1,4 +1,4 @@
-"""Many matchers and withdrawers at once, on real connections (DESIGN §3.5)."""
+"""Many matchers and withdrawers at once, on real connections (docs/architecture.md, Matching)."""
 
 from collections import Counter
 from collections.abc import Callable

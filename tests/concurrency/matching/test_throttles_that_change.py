@@ -1,4 +1,4 @@
-"""A throttle that is configured anew while a process still remembers the site as it was (DESIGN §4.2)."""
+"""A throttle that is configured anew while a process still remembers the site as it was."""
 
 from random import Random
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""The index follows the database, whatever happens in which order (DESIGN §4.2)."""
+"""The index follows the database, whatever happens in which order (docs/architecture.md, The task-queue index)."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

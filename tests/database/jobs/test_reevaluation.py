@@ -1,4 +1,4 @@
-"""Jobs that read files move when these come or go, and wait for room where a quota has none (PIL §2.2, DESIGN §3.6)."""
+"""Jobs that read files move when these come or go, and wait for room where a quota has none."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta

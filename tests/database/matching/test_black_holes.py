@@ -1,4 +1,4 @@
-"""A node where jobs die fast is found, gets no jobs for a while, and gets them again (DESIGN §3.7)."""
+"""A node where jobs die fast is found, gets no jobs for a while, and gets them again."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A job that a pilot gave back goes elsewhere first, after a growing delay (DESIGN §3.5, §3.7)."""
+"""A job that a pilot gave back goes elsewhere first, after a growing delay (docs/architecture.md, Matching, §3.7)."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Leases: reports, heartbeats, the end, and what happens to a job meanwhile (DESIGN §3.5)."""
+"""Leases: reports, heartbeats, the end, and what happens to a job meanwhile (docs/architecture.md, Leases)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

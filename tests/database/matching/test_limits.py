@@ -1,4 +1,4 @@
-"""Limits on matches: running jobs, delays and CPU time of a day, by whom and where (DESIGN §3.6)."""
+"""Limits on matches: running jobs, delays and CPU time of a day, by whom and where."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -187,7 +187,7 @@ def test_a_removed_limit_limits_nothing(group: Group, pilot: Pilot) -> None:
 
 
 def test_a_full_limit_leaves_the_others_their_proportion(group: Group, pilot: Pilot) -> None:
-    """Not the pilot goes away empty: the queue leaves the draw (DESIGN §3.5)."""
+    """Not the pilot goes away empty: the queue leaves the draw (docs/architecture.md, Matching)."""
     limited = make_user(groups=[group])
     for _ in range(5):
         make_job(group=group, owner=limited)

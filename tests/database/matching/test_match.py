@@ -1,4 +1,4 @@
-"""The match: which job a pilot gets (TQM, PIL, DESIGN §3.5)."""
+"""The match: which job a pilot gets (TQM, PIL, docs/architecture.md, Matching)."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a preview promises, a match gives: the same throttles and limits, looked at in two ways (DESIGN §3.6)."""
+"""What a preview promises, a match gives: the same throttles and limits, looked at in two ways."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""What throttles and limits leave of a cycle of the directors, as a match would find it (DESIGN §3.7)."""
+"""What throttles and limits leave of a cycle of the directors, as a match would find it."""
 
 from datetime import timedelta
 from itertools import count

@@ -1,4 +1,4 @@
-"""Directors send pilots for exactly those jobs that a match there would give, and no more than wait (DESIGN §3.7)."""
+"""Directors send pilots for exactly those jobs that a match there would give, and no more than wait."""
 
 from collections import Counter
 from collections.abc import Mapping

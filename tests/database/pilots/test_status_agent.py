@@ -1,4 +1,4 @@
-"""The status agent: pilots that are gone, silent, late or no longer wanted (PIL §2.3, DESIGN §3.7)."""
+"""The status agent: pilots that are gone, silent, late or no longer wanted."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

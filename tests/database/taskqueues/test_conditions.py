@@ -1,4 +1,4 @@
-"""Each condition of a match on its own: what accepts what (TQM; DESIGN §3.5)."""
+"""Each condition of a match on its own: what accepts what (TQM; docs/architecture.md, Matching)."""
 
 from typing import Any
 

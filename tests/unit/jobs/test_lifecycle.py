@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from wms.jobs.domain.lifecycle import FINAL, LEASED, TRANSITIONS, JobStatus, sources_of
 
-#: DESIGN §3.1, word for word.
-DESIGN = """
+#: The transitions as the first design had them.
+DOCUMENTED = """
 | Received | Checking, Waiting, Failed, Killed, Deleted |
 | Checking | Waiting, Failed, Killed, Deleted |
 | Waiting | Matched, Held, Checking, Failed, Killed, Deleted |
@@ -24,7 +24,7 @@ DESIGN = """
 
 def _table() -> dict[JobStatus, frozenset[JobStatus]]:
     table = {}
-    for line in DESIGN.strip().splitlines():
+    for line in DOCUMENTED.strip().splitlines():
         _, sources, targets, _ = line.split("|")
         for source in sources.split(","):
             names = [name.strip() for name in targets.split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""Which pilots are there already, and where more of them go (PIL, DESIGN §3.7).
+"""Which pilots are there already, and where more of them go (PIL, docs/architecture.md, Pilots and directors).
 
 Task queues and batch queues have numbers here; the functions take arrays of which these are positions.
 """

@@ -1,4 +1,4 @@
-"""What becomes of pilots by what their batch systems and they themselves say (PIL §2.3, DESIGN §3.7)."""
+"""What becomes of pilots by what their batch systems and they themselves say."""
 
 from dataclasses import replace
 from datetime import timedelta

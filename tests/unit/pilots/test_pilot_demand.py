@@ -1,4 +1,4 @@
-"""How many pilots are wanted (PIL, DESIGN §3.7)."""
+"""How many pilots are wanted (PIL, docs/architecture.md, Pilots and directors)."""
 
 from itertools import repeat
 from random import Random

@@ -1,4 +1,4 @@
-"""SAM's policies: what is advertised → how many matches until it is closed (DESIGN §3.6)."""
+"""SAM's policies: what is advertised → how many matches until it is closed."""
 
 import re
 from dataclasses import replace

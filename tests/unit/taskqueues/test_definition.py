@@ -1,4 +1,4 @@
-"""When two jobs share a task queue (TQM, DESIGN §3.2)."""
+"""When two jobs share a task queue (TQM, docs/architecture.md, Task queues)."""
 
 from dataclasses import asdict, replace
 from random import Random

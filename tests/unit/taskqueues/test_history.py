@@ -1,4 +1,4 @@
-"""Shares corrected by what was used (DESIGN §3.3)."""
+"""Shares corrected by what was used (docs/architecture.md, Priorities)."""
 
 from datetime import timedelta
 from math import fsum, isclose
