@@ -149,7 +149,7 @@ def test_who_makes_all_files_that_a_node_can_have_is_stopped(
         subprocess.run(["umount", "--lazy", directory], check=True)
     assert server.lease.finished
     assert server.lease.finished["exit_code"] is None
-    assert server.lease.finished["minor_status"].startswith("The disk of the node is full: 0.0% of its files may")
+    assert server.lease.finished["minor_status"].startswith("The disk of the node is full: 0.0% of its inodes are free")
 
 
 def test_what_is_the_accounts_alone_in_its_home_is_hidden_in_dotted_directories_too(directory: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_is_the_accounts_alone_in_its_home_is_hidden_in_dotted_directories_
     lists = {"hide": [], "read": [], "own": [str(job)], "show": []}
     told = {"top": str(job), "tmp": str(job), **lists, "home": str(directory / "home"), "shared_memory_mb": 0}
     told |= {"other_user": False, "shared": ["/tmp", "/var/tmp"], "shared_memory": "/dev/shm"}
-    program = (ROOT / "pilots" / "agent" / "namespaces.py").read_text()
+    program = (ROOT / "pilots" / "agent" / "job" / "namespaces.py").read_text()
 
     done = subprocess.run(
         [PYTHON, "-I", "-S", "-c", program, json.dumps(told), str(script)],
