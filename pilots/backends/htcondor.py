@@ -52,7 +52,8 @@ left=$(({count} - $(printf '%s\\n' "$queued" | grep -c '"WmsStamp"')))
 """
 _COUNT = """\
 condor_status -json -constraint {unclaimed} -attributes Cpus,Memory,Disk,GPUs,PartitionableSlot || exit
-echo --- condor_q -json -constraint {waiting} -attributes ClusterId
+echo ---
+condor_q -json -constraint {waiting} -attributes ClusterId
 """
 _SUBMITTED = re.compile(r"^(\d+)\.(\d+) - \d+\.\d+$", re.MULTILINE)
 _TARGET = re.compile(r"\bTARGET\.", re.IGNORECASE)

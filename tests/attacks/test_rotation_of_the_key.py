@@ -75,7 +75,7 @@ def test_one_that_no_key_reads_stops_the_rotation_and_is_named(rotated: Settings
         run("rotate_key")
     assert "CERN-DST" not in str(refusal.value)
     assert credentials() == before
-    with pytest.raises(CommandError, match="1 exceptions"):
+    with pytest.raises(CommandError, match="1 violations of invariants"):
         run("verify")
 
 
