@@ -1,4 +1,4 @@
-"""Which constraint PostgreSQL names when it refuses a row."""
+"""Writes that break a constraint, and the name of the constraint that PostgreSQL reports."""
 
 from collections.abc import Callable
 

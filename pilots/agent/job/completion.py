@@ -190,7 +190,14 @@ class Delivery:
         except (InterruptedCallError, GivenUpError):
             reason = self._context.stop_reason(self._lease)
             return replace(conclusion, exit_code=None, minor="The output data were not all stored", reason=reason)
-        except (*_UNANSWERED, NoOutputDataError, StorageError, RefusedError, OSError) as error:
+        except (
+            NoOutputDataError,
+            StorageError,
+            UnreachableError,
+            MalformedAnswerError,
+            RefusedError,
+            OSError,
+        ) as error:
             cause = error.detail if isinstance(error, RefusedError) else error
             cause = error.strerror or error if isinstance(error, OSError) else cause
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)

@@ -1,4 +1,4 @@
-"""What users are told of limits, pilots and task queues that are not theirs: no names of others."""
+"""Explain and lists show users limits, pilots and task queues of others without names."""
 
 from collections.abc import Callable
 from datetime import timedelta

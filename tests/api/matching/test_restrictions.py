@@ -1,4 +1,4 @@
-"""What throttles and limits hold back, as explain and preview tell it (docs/architecture.md, Throttles and limits)."""
+"""Throttles and limits in the answers of explain and preview (docs/architecture.md, Throttles and limits)."""
 
 import re
 from collections.abc import Callable

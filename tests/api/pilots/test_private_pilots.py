@@ -1,4 +1,4 @@
-"""What private and generic pilots get, from the director that makes them to the match."""
+"""Private and generic pilots, from their director to their match."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

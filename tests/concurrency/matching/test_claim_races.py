@@ -1,4 +1,4 @@
-"""What happens to a claim between its statements, each step put where it hurts most."""
+"""Races with a claim: other transactions commit between its statements."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What the database refuses about VOs, groups, users and what opens the server to them."""
+"""Constraints of VOs, groups, users and their credentials: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 from datetime import timedelta

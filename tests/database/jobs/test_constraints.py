@@ -1,4 +1,4 @@
-"""What the database refuses about submissions and sandboxes."""
+"""Constraints of submissions and sandboxes: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""What the database refuses about leases, whoever writes them."""
+"""Constraints of leases: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the database refuses about pilots and directors."""
+"""Constraints of pilots and directors: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the database refuses about sites, computing elements, queues and what is stored about them."""
+"""Constraints of sites, computing elements, queues and storage: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the database refuses about task queues, the jobs that wait in them, and limits."""
+"""Constraints of task queues, queued jobs and limits: PostgreSQL refuses each row that breaks one."""
 
 from collections.abc import Callable
 from typing import Any
