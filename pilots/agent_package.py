@@ -1,4 +1,4 @@
-"""The pilot agent as one file: a reproducible zipapp of ``pilots/agent``, built in memory."""
+"""The pilot agent as one file: a reproducible zipapp of ``pilots/agent`` and SHARED_MODULES, built in memory."""
 
 import hashlib
 import io
@@ -11,6 +11,9 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 import pilots.agent
 
 FILE_NAME = "agent.pyz"
+#: Modules of the server that the agent imports too; their packages are empty in the zipapp. The agent's import contract
+#: (pyproject.toml) allows no others.
+SHARED_MODULES = ("wms.kernel.protocol",)
 _SHEBANG = b"#!/usr/bin/env python3\n"
 #: Earliest time of a zip file: the current time would change the file and its SHA-256.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -47,18 +50,19 @@ def agent_package() -> AgentPackage:
     packed = io.BytesIO(_SHEBANG)
     packed.seek(0, io.SEEK_END)
     with ZipFile(packed, "w", ZIP_STORED) as archive:
-        for name, content in _members():
-            info = ZipInfo(name, date_time=_TIME)
+        for path, content in _members():
+            info = ZipInfo(path.as_posix(), date_time=_TIME)
             info.create_system, info.external_attr = _UNIX, _MODE << 16
             archive.writestr(info, content)
     content = packed.getvalue()
     return AgentPackage(content=content, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _members() -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content), sorted by name."""
+def _members() -> Iterator[tuple[Path, bytes]]:
+    """Yield (path, content), sorted by path."""
     directory = Path(pilots.agent.__path__[0])
-    yield "__main__.py", _MAIN
-    yield "pilots/__init__.py", b""
-    for path in sorted(directory.rglob("*.py"), key=Path.as_posix):
-        yield f"pilots/agent/{path.relative_to(directory)}", path.read_bytes()
+    root = directory.parents[1]
+    modules = [root.joinpath(*name.split(".")).with_suffix(".py") for name in SHARED_MODULES]
+    contents = {path.relative_to(root): path.read_bytes() for path in [*directory.rglob("*.py"), *modules]}
+    packages = {package / "__init__.py": b"" for path in contents for package in path.parents[:-1]}
+    yield from sorted({Path("__main__.py"): _MAIN, **packages, **contents}.items())

@@ -12,11 +12,12 @@ from django.db.models.functions import TruncMinute
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
 from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, in_vain_at, throttle_of
 from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart, joined, newest_of
-from pilots.domain.pilot import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain.pilot import PilotStatus, WatchdogMargins
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
+from wms.kernel.protocol import PROTOCOL
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
@@ -67,7 +68,7 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfigurati
         server_time: of the database, whose clock decides when leases end.
     """
     return PilotConfiguration(
-        protocol=PROTOCOL_VERSION,
+        protocol=PROTOCOL,
         server_time=server_time,
         pilot=pilot,
         queue=pilot.queue,

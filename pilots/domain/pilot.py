@@ -6,9 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-#: Increased when agents of earlier versions can no longer work with this server.
-PROTOCOL_VERSION = 1
-
 
 class PilotStatus(StrEnum):
     """Status of a pilot, from its submission to a computing element until its end (PIL §2.3)."""

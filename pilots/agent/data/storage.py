@@ -14,9 +14,8 @@ from typing import BinaryIO
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from pilots.agent.data.safe_paths import opened, replaced
-from pilots.agent.server.http import CHUNK_BYTES, TOO_MANY, GivenUpError, TooMuchError, UnreachableError
+from pilots.agent.server.http import CHUNK_BYTES, TOO_MANY, USER_AGENT, GivenUpError, TooMuchError, UnreachableError
 from pilots.agent.server.http import SERVER_TROUBLE as TROUBLE
-from pilots.agent.server.protocol import USER_AGENT
 
 #: Redirects that are followed: storage elements redirect to the machine with the file.
 _MAX_REDIRECTS = 5

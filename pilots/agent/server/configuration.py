@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-from pilots.agent.server.protocol import PROTOCOL
+from wms.kernel.protocol import PROTOCOL
 
 
 class OtherProtocolError(Exception):

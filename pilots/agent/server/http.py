@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import socket
 import ssl
 import threading
@@ -18,8 +19,9 @@ from urllib.parse import urlsplit
 from pilots.agent.base.clock import monotonic
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
-from pilots.agent.server.protocol import USER_AGENT
+from wms.kernel.protocol import AGENT_VERSION, PROTOCOL
 
+USER_AGENT = f"wms-pilot-agent/{AGENT_VERSION} (protocol {PROTOCOL}; Python {platform.python_version()})"
 #: Bytes of an answer in JSON; a longer one is not from our server.
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024

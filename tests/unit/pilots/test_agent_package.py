@@ -13,7 +13,7 @@ import pytest
 from django.http import HttpResponse
 from rest_framework.test import APIRequestFactory
 
-from pilots.agent_package import agent_package
+from pilots.agent_package import SHARED_MODULES, agent_package
 from pilots.api.agent import AgentView
 
 
@@ -34,18 +34,22 @@ def test_every_build_is_the_same_whatever_the_files_say_of_themselves() -> None:
     assert first.sha256 == hashlib.sha256(first.content).hexdigest()
 
 
-def test_it_holds_the_agent_and_nothing_else() -> None:
+def test_it_holds_the_agent_the_shared_modules_and_nothing_else() -> None:
     with ZipFile(io.BytesIO(agent_package().content)) as archive:
         names = archive.namelist()
+        empty = {name for name in names if not archive.read(name)}
 
     assert agent_package().content.startswith(b"#!/usr/bin/env python3\n")
     assert names == sorted(names)
     parts = {f"pilots/agent/{part}" for part in ("base", "data", "job", "node", "pilot", "server")}
-    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent", *parts}
+    shared = {f"{name.replace('.', '/')}.py" for name in SHARED_MODULES}
+    assert {name for name in names if name.startswith("wms/")} == {"wms/__init__.py", "wms/kernel/__init__.py", *shared}
+    assert {"wms/__init__.py", "wms/kernel/__init__.py"} <= empty
+    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent", *parts, "wms", "wms/kernel"}
     assert all(name.endswith(".py") for name in names)
 
 
-def test_the_agent_imports_nothing_but_the_standard_library_and_itself(tmp_path: Path) -> None:
+def test_the_agent_imports_nothing_but_the_standard_library_and_what_it_holds(tmp_path: Path) -> None:
     program = tmp_path / "agent.pyz"
     program.write_bytes(agent_package().content)
     told = (
@@ -57,7 +61,7 @@ def test_the_agent_imports_nothing_but_the_standard_library_and_itself(tmp_path:
         [sys.executable, "-I", "-S", "-c", told, program], capture_output=True, text=True, check=True
     )
 
-    assert set(ended.stdout.split()) == {"__main__", "pilots"}
+    assert set(ended.stdout.split()) == {"__main__", "pilots", "wms"}
 
 
 def test_everybody_may_fetch_it() -> None:
