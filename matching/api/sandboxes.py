@@ -18,6 +18,7 @@ from matching.services import leases
 from wms.jobs.api.sandboxes import ENVELOPE_BYTES, SandboxIn, SandboxOut, refuse_large_body
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import error_responses
 
 
@@ -65,5 +66,5 @@ class LeaseSandboxesView(APIView):
         uploaded = SandboxIn.checked(request.data)["file"]
         job = leases.open_job(match_id)
         stored = sandboxes.store_output(job, content=uploaded, now=timezone.now())
-        named = NamedSandbox(sandbox=stored, file_name=sandboxes.output_name(job.pk))
+        named = NamedSandbox(sandbox=stored, file_name=output_sandbox_name(job.pk))
         return Response(SandboxOut(named).data, status=HTTPStatus.CREATED)

@@ -13,6 +13,7 @@ from matching.services.data import LeaseData
 from matching.services.leases import LeaseRenewal, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR
 from wms.kernel.rest import FastSerializer, Flag, Name, Number, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
@@ -186,7 +187,7 @@ class FinishIn(StrictSerializer):
     usage = UsageIn()
     output_sandbox = Text(max_length=MAX_NAME, required=False, allow_null=True, help_text="As uploaded on this lease.")
     fault = serializers.ChoiceField(
-        choices=["job", "supervisor"],
+        choices=[FAULT_OF_JOB, FAULT_OF_SUPERVISOR],
         required=False,
         allow_null=True,
         help_text=(

@@ -41,13 +41,12 @@ from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
+from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, WHY_HEADER
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.fast_views import MachineView
 
 #: Random numbers of the draws: unpredictable, and different in forked processes.
 CHANCE = SystemRandom()
-#: Header of an answer without a job: how the offer was narrowed, by an unknown queue or by smaller slots.
-WHY_HEADER = "X-WMS-Why"
 
 
 class MatchesView(MachineView):
@@ -201,7 +200,7 @@ class FinishView(_LeaseView):
             minor=values.get("minor_status"),
             usage=UsageIn.usage_of(values["usage"]),
             output_sandbox=values.get("output_sandbox"),
-            job_at_fault=values.get("fault") == "job",
-            supervisor_died=values.get("fault") == "supervisor",
+            job_at_fault=values.get("fault") == FAULT_OF_JOB,
+            supervisor_died=values.get("fault") == FAULT_OF_SUPERVISOR,
         )
         return Response({"status": status})

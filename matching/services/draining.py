@@ -7,6 +7,7 @@ from django.db import transaction
 from matching.models import Match
 from pilots.models import Pilot
 from wms.jobs.models import JobCommand
+from wms.kernel.protocol import DRAIN
 
 
 @transaction.atomic(durable=True)
@@ -23,7 +24,7 @@ def tell_drained_pilots(*, now: datetime) -> int:
     )
     pilots = list(drained.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True))
     job_ids = leases.filter(pilot__in=pilots).order_by("job").values_list("job", flat=True)
-    orders = [JobCommand(job_id=job_id, name="drain", created_at=now) for job_id in job_ids]
+    orders = [JobCommand(job_id=job_id, name=DRAIN, created_at=now) for job_id in job_ids]
     JobCommand.objects.bulk_create(orders)
     Pilot.objects.filter(pk__in=pilots).update(drain_told_at=now)
     return len(orders)

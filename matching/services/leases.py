@@ -30,12 +30,10 @@ from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import ask_directly, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.memo import Memo
+from wms.kernel.protocol import KILL, LEASE_ENDED, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
-#: Exit code by which a payload requests to run elsewhere (PIL; also of DIRAC's job wrapper).
-RESCHEDULE_EXIT_CODE = 222
-#: Exit codes of jobs that did not run because their node lacks what they require: rescheduled, not executable or not
-#: found as shells report it, or none. A job with another code has run.
-_NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, 126, 127})
+#: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
+_NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
 #: Heartbeats update the pilot's last sign of life only if the stored one is older than these seconds …
 SEEN_WITHIN_S: Final = 120.0
 #: … or older than this fraction of the silence after which the pilot is lost.
@@ -59,7 +57,7 @@ class EndReason(StrEnum):
 class LeaseEndedError(ConflictError):
     """The lease has ended; the pilot must stop the payload, whose job may already run elsewhere."""
 
-    code = "lease_ended"
+    code = LEASE_ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +131,7 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
                 now=now,
             )
         obeyed = JobCommand.objects.filter(job=job, pk__in=acknowledged, acknowledged_at__isnull=True)
-        killed = obeyed.filter(name="kill").exists()
+        killed = obeyed.filter(name=KILL).exists()
         obeyed.update(acknowledged_at=now)
         if killed:
             _end(match, reason=EndReason.KILLED, now=now)

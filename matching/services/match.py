@@ -50,6 +50,7 @@ from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.memo import Remembered
 from wms.kernel.names import composed
+from wms.kernel.protocol import PILOT_DRAINED, PILOT_ENDED, PILOT_REVOKED
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +58,14 @@ logger = logging.getLogger(__name__)
 _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
     {
         "pilot_unknown": "This pilot is unknown; register again.",
-        "pilot_revoked": "The credentials of this pilot were revoked; leave.",
-        "pilot_ended": "This pilot has ended; leave.",
+        PILOT_REVOKED: "The credentials of this pilot were revoked; leave.",
+        PILOT_ENDED: "This pilot has ended; leave.",
         "queue_removed": "The queue of this pilot is not configured any more; leave.",
         "place_removed": "The site or computing element of this pilot is not configured any more; leave.",
     }
 )
 #: The claim's reasons for which a pilot gets no further job but keeps its leases.
-_NO_MORE: Final = frozenset({"black_hole", "pilot_drained"})
+_NO_MORE: Final = frozenset({"black_hole", PILOT_DRAINED})
 #: The claim's reasons that close one task queue; any other closes all of them.
 _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
 #: The claim's reason if the pilot's open leases leave too little of its slot for a job of the task queue.

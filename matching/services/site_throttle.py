@@ -27,6 +27,7 @@ from taskqueues.services.classads import targets_of
 from wms.kernel.db import DatabaseNow
 from wms.kernel.errors import UnavailableError
 from wms.kernel.memo import Remembered
+from wms.kernel.protocol import THROTTLE_BUSY
 
 #: The site has no room according to its own advertisement.
 _FULL: Final = "throttle"
@@ -49,7 +50,7 @@ MOST_REMEMBERED: Final = 20_000
 class ThrottleBusyError(UnavailableError):
     """The decision of the site's throttle took too long; the same request may be repeated."""
 
-    code = "throttle_busy"
+    code = THROTTLE_BUSY
 
     def __init__(self) -> None:
         sentence = "Too many matches at this site compete for its throttle; repeat the request after Retry-After."

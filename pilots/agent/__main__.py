@@ -19,7 +19,7 @@ from pilots.agent.pilot.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.pilot import PilotLoop
 from pilots.agent.server.http import BadCertificatesError
-from wms.kernel.protocol import AGENT_VERSION
+from wms.kernel.protocol import AGENT_VERSION, PILOT_TOKEN_PREFIX
 
 WRONG_USAGE = 2
 
@@ -53,7 +53,7 @@ def _run(settings: Options, *, started_at: float) -> int:
     except (BadTokenError, BadCertificatesError) as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
-    if not token.startswith(credentials.PILOT_TOKEN_PREFIX):
+    if not token.startswith(PILOT_TOKEN_PREFIX):
         missing = [name for name in ("vo", "site", "ce", "queue") if not getattr(settings, name)]
         if missing:
             named = ", ".join(f"--{name}" for name in missing)

@@ -12,6 +12,7 @@ from pilots.models import BlackHole, Pilot
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
 from wms.kernel.errors import ForbiddenError
+from wms.kernel.protocol import PILOT_DRAINED
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class BlackHoleError(ForbiddenError):
 class PilotDrainedError(ForbiddenError):
     """The pilot is drained: it gets no new job and may finish those that it has."""
 
-    code = "pilot_drained"
+    code = PILOT_DRAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

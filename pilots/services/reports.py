@@ -13,6 +13,7 @@ from resources.queries.nodes import contradiction
 from resources.services.nodes import note_platform
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
+from wms.kernel.protocol import PILOT_ENDED, PILOT_REVOKED
 
 logger = logging.getLogger(__name__)
 
@@ -26,13 +27,13 @@ MAX_PLATFORM = 128
 class PilotRevokedError(ForbiddenError):
     """The pilot's credentials were revoked."""
 
-    code = "pilot_revoked"
+    code = PILOT_REVOKED
 
 
 class PilotEndedError(ForbiddenError):
     """The pilot has ended according to the server's records."""
 
-    code = "pilot_ended"
+    code = PILOT_ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from wms.kernel import protocol
+
 
 class ResourceState(StrEnum):
     """State of a site, a computing element or a queue."""
@@ -17,9 +19,9 @@ class ResourceState(StrEnum):
 class PayloadIdentity(StrEnum):
     """Separation of a payload's Unix identity from the pilot's (PIL §3.1)."""
 
-    NONE = "none"
-    ENVIRONMENT = "environment"
-    SUDO = "sudo"
+    NONE = protocol.IDENTITY_NONE
+    ENVIRONMENT = protocol.IDENTITY_ENVIRONMENT
+    SUDO = protocol.IDENTITY_SUDO
 
 
 class PilotType(StrEnum):

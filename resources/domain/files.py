@@ -8,13 +8,13 @@ from unicodedata import is_normalized, normalize
 from urllib.parse import quote
 
 from wms.kernel.errors import RejectedError
+from wms.kernel.protocol import LFN_PREFIX
 
 MAX_LFN: Final = 255
 MAX_SIZE_BYTES: Final = 2**63 - 1
 #: Replicas in one request, whose transaction then takes less than a second.
 MAX_REPLICAS: Final = 10_000
 MAX_FAULTS: Final = 20
-LFN_PREFIX: Final = "LFN:"
 
 #: URL of a storage element. Logical names are appended to it, and readers of files may see it.
 STORAGE_URL: Final = re.compile(r"(?:file://(?:localhost)?|[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+)(?:/[^\s?#]*)?\Z")

@@ -18,6 +18,7 @@ from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
 from wms.kernel.memo import FORGETFUL, Remembered
 from wms.kernel.names import did_you_mean
+from wms.kernel.protocol import UNKNOWN_PLACE
 
 _PARAMETERS = ("parameters", "vo_parameters")
 RowT = TypeVar("RowT", Site, ComputingElement, Queue)
@@ -37,7 +38,7 @@ def queues_of(vo: VO) -> QuerySet[Queue]:
 class UnknownPlaceError(RejectedError):
     """The VO is served by no site, computing element or queue of this name."""
 
-    code = "unknown_place"
+    code = UNKNOWN_PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

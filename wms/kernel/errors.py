@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from wms.kernel.protocol import NOT_FOUND
+
 
 class WmsError(Exception):
     """Base of every error that is reported to a caller.
@@ -41,7 +43,7 @@ class ForbiddenError(WmsError):
 class NotFoundError(WmsError):
     """The object does not exist, or is not visible to this caller (404)."""
 
-    code = "not_found"
+    code = NOT_FOUND
 
 
 class ConflictError(WmsError):

@@ -15,6 +15,8 @@ import jwt
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
+from wms.kernel.protocol import PILOT_TOKEN_PREFIX
+
 #: Pinned: a token that names another algorithm, or none, is refused.
 ALGORITHM = "HS256"
 _HEADER: Final = b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"  # {"alg":"HS256","typ":"JWT"}
@@ -33,7 +35,7 @@ class TokenKind(StrEnum):
 
 
 #: The prefix shows the kind of a token before anything is computed.
-PREFIXES: Mapping[TokenKind, str] = MappingProxyType({TokenKind.PILOT: "wmsp_", TokenKind.JOB: "wmsj_"})
+PREFIXES: Mapping[TokenKind, str] = MappingProxyType({TokenKind.PILOT: PILOT_TOKEN_PREFIX, TokenKind.JOB: "wmsj_"})
 
 
 class InvalidTokenError(Exception):

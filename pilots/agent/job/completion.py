@@ -23,6 +23,7 @@ from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableErro
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
+from wms.kernel.protocol import COMPLETING
 
 #: Seconds for reporting the status Completing, which is only informative.
 _SHORT_S = 5.0
@@ -43,10 +44,6 @@ _BOUNDLESS = ArchiveLimits(packed_bytes=2**63, unpacked_bytes=2**63)
 _LOST = ", the rest is lost"
 #: Missing files that a minor status names, and characters of each name.
 _MOST_NAMED, _LONG_NAME = 3, 40
-#: Fault of the job: it asks for something that the node does not have. The node is not blamed.
-OF_JOB = "job"
-#: Fault of the supervisor: the process of the job died, possibly because of the payload.
-OF_SUPERVISOR = "supervisor"
 Result = TypeVar("Result")
 
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
@@ -61,7 +58,7 @@ class Conclusion:
         minor: minor status with the reason, for the owner; None: the exit code is enough.
         reason: why the job was stopped from outside (lease.ENDED and so on); None: it was not.
         ran: True if the payload was started, so that there may be output.
-        fault: OF_JOB, OF_SUPERVISOR or None (unknown).
+        fault: FAULT_OF_JOB, FAULT_OF_SUPERVISOR or None (unknown).
     """
 
     exit_code: int | None
@@ -208,7 +205,7 @@ class Delivery:
 
     def _report_completing(self, usage: Usage, last_lines: str | None) -> None:
         def once() -> None:
-            self._context.server.report_status(self._lease, status="Completing")
+            self._context.server.report_status(self._lease, status=COMPLETING)
             # The output of a job shorter than the heartbeat interval could not be peeked at without this heartbeat.
             self._context.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
 

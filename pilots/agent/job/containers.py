@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pilots.agent.job import sandbox
-from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeFlawError, Program, own_file, words_of
+from pilots.agent.job.preparation import CannotRunError, NodeFlawError, Program, own_file, words_of
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node.container_runtime import RUNTIMES, SETTINGS_OF_SITE, runtime
 from pilots.agent.server.lease import Lease
+from wms.kernel.protocol import RESCHEDULE_EXIT_CODE
 
 _CVMFS = Path("/cvmfs")
 #: First command in the container: writes a mark, then becomes the payload. Only the mark distinguishes exit codes of
@@ -40,7 +41,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     """
     job, program = lease.job, runtime()
     if program is None:
-        raise CannotRunError(RESCHEDULE, f"The node has no container runtime ({' or '.join(RUNTIMES)})")
+        raise CannotRunError(RESCHEDULE_EXIT_CODE, f"The node has no container runtime ({' or '.join(RUNTIMES)})")
     options = ["--home", str(workspace.job), "--pwd", str(workspace.job), "--bind", str(workspace.tmp)]
     if _CVMFS.is_dir():
         options += ["--bind", str(_CVMFS)]
@@ -91,7 +92,7 @@ def _image(lease: Lease, workspace: Workspace) -> str:
         return name
     if name.startswith("/"):
         if not Path(name).exists():
-            raise CannotRunError(RESCHEDULE, f"The container image is missing on the node: {name}")
+            raise CannotRunError(RESCHEDULE_EXIT_CODE, f"The container image is missing on the node: {name}")
         return name
     own = workspace.job / name
     if not own.exists():

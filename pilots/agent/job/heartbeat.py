@@ -13,6 +13,7 @@ from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Backoff
+from wms.kernel.protocol import RUNNING
 
 #: Last lines of standard output that a heartbeat carries, at most TAIL_BYTES.
 TAIL_LINES = 20
@@ -118,7 +119,7 @@ class Heartbeat:
         if warning is None:
             return
         try:
-            self._server.report_status(self._lease, status="Running", minor=warning[:MAX_MINOR])
+            self._server.report_status(self._lease, status=RUNNING, minor=warning[:MAX_MINOR])
         except RefusedError as error:  # the job is no longer Running
             log.event("warning.refused", job=self._lease.job.id, error=error)
         if self._warning == warning:

@@ -32,8 +32,7 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import LeasedJob
-
-NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
+from wms.kernel.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
 
 #: Seconds for copying the input of a job, and for unlocking and removing its files.
 _FILES_WITHIN_S = 600.0
@@ -117,11 +116,11 @@ def identity_of(place: Place, job: LeasedJob, directory: Path) -> Identity:
     Raises:
         NoIdentityError: the node cannot provide it.
     """
-    if place.identity not in {NONE, "", ENVIRONMENT, SUDO}:
+    if place.identity not in {IDENTITY_NONE, "", IDENTITY_ENVIRONMENT, IDENTITY_SUDO}:
         raise NoIdentityError(f"this pilot does not know the kind {place.identity}; a newer one is needed")
-    names = {"USER": job.owner, "LOGNAME": job.owner} if place.identity == ENVIRONMENT and job.owner else {}
+    names = {"USER": job.owner, "LOGNAME": job.owner} if place.identity == IDENTITY_ENVIRONMENT and job.owner else {}
     try:
-        if place.identity == SUDO:
+        if place.identity == IDENTITY_SUDO:
             return Other(accounts.claim(place.payload_users, owner=job.owner), sudo=_sudo())
         if not accounts.can_change_user():
             return Own(names)

@@ -20,13 +20,12 @@ from pilots.agent.job import accounts, containers
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import container_runtime
 from pilots.agent.server.configuration import Place
-from pilots.agent.server.job_data import IN_PLACE
 from pilots.agent.server.lease import Lease
+from wms.kernel.protocol import IDENTITY_SUDO, IN_PLACE
 
 #: Kinds of isolation, as the node's report names them.
 BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"
 BY_BOTH = f"{BY_USER_ID} and {BY_NAMESPACES}"
-_SUDO = "sudo"
 #: Seconds for trying whether payloads can have namespaces.
 _TRY_WITHIN_S = 20.0
 #: In the place of the script: namespaces.py only tries.
@@ -35,7 +34,7 @@ _TRY = "-"
 
 def kind(place: Place) -> str:
     """Return the kind of isolation that payloads have at this place."""
-    if place.identity == _SUDO:
+    if place.identity == IDENTITY_SUDO:
         return BY_SUDO
     if accounts.can_change_user():
         return BY_BOTH if has_namespaces() else BY_USER_ID

@@ -20,12 +20,7 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
 from pilots.agent.server.lease import Lease, SandboxReference
-
-#: Exit codes, as in a shell.
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
-#: Exit code of a job that is to run elsewhere.
-RESCHEDULE = 222
+from wms.kernel.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
 #: Errors of system calls whose cause is the node (disk, file systems, memory, limits), not the job.
 _OF_NODE = frozenset(
@@ -69,7 +64,7 @@ class NodeTroubleError(CannotRunError):
     of_node = True
 
     def __init__(self, minor: str) -> None:
-        super().__init__(RESCHEDULE, minor)
+        super().__init__(RESCHEDULE_EXIT_CODE, minor)
 
 
 class NodeFlawError(CannotRunError):
@@ -79,7 +74,7 @@ class NodeFlawError(CannotRunError):
     what = "software"
 
     def __init__(self, minor: str) -> None:
-        super().__init__(RESCHEDULE, minor)
+        super().__init__(RESCHEDULE_EXIT_CODE, minor)
 
 
 def is_of_node(error_number: int | None) -> bool:
@@ -244,8 +239,8 @@ def _executable(name: str, environment: Mapping[str, str], workspace: Workspace)
     elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
         if os.access(name, os.X_OK):
             return Path(name)
-        raise CannotRunError(NOT_EXECUTABLE, f"The executable may not be executed on the node: {name}")
-    raise CannotRunError(NOT_FOUND, f"Executable not found: {name}")
+        raise CannotRunError(NOT_EXECUTABLE_EXIT_CODE, f"The executable may not be executed on the node: {name}")
+    raise CannotRunError(NOT_FOUND_EXIT_CODE, f"Executable not found: {name}")
 
 
 def _is_there(path: Path) -> bool:

@@ -11,11 +11,12 @@ from pilots.agent.base.clock import monotonic
 from pilots.agent.data.checksums import is_same
 from pilots.agent.data.storage import StorageError, opened_below, path_of, without_secrets
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
+from pilots.agent.job.preparation import CannotRunError, NodeTroubleError, is_of_node
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
-from pilots.agent.server.job_data import IN_PLACE, DataFile, InputCopy
+from pilots.agent.server.job_data import DataFile, InputCopy
 from pilots.agent.server.lease import Lease
+from wms.kernel.protocol import IN_PLACE, RESCHEDULE_EXIT_CODE
 
 #: File with {logical name: path or URL}, for the payload.
 CATALOG = "input_data.json"
@@ -40,7 +41,8 @@ def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
     data = lease.data
     if data.output_files and data.output is None:
         sentence = "There is no place for the output data: the site has no storage element (name one by output_se)"
-        raise CannotRunError(RESCHEDULE, f"{sentence}, or a logical name is in a directory that is not its owner's")
+        sentence += ", or a logical name is in a directory that is not its owner's"
+        raise CannotRunError(RESCHEDULE_EXIT_CODE, sentence)
     if not data.input_files:
         return
     places = {}
@@ -71,7 +73,7 @@ def _from_any_copy(context: JobContext, lease: Lease, file: DataFile, *, number:
                 "input_data.unreadable", job=lease.job.id, lfn=file.lfn, url=without_secrets(copy.url), error=reason
             )
     sentence = f"Input data {file.lfn} cannot be read: {reason}"[:255]
-    raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
+    raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE_EXIT_CODE, sentence)) from cause
 
 
 def _fetch(context: JobContext, lease: Lease, copy: InputCopy, *, into: Path, lfn: str) -> None:

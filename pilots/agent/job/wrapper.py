@@ -9,16 +9,13 @@ from pathlib import Path
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.job import containers, preparation
-from pilots.agent.job.completion import OF_JOB, Conclusion, Delivery
+from pilots.agent.job.completion import Conclusion, Delivery
 from pilots.agent.job.execution import Execution, PayloadOutcome
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, identity_of
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload import End, name_of_signal
 from pilots.agent.job.preparation import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
-    RESCHEDULE,
     CannotRunError,
     DamagedTransferError,
     NodeFlawError,
@@ -33,6 +30,13 @@ from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableErro
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError, SandboxReference
 from pilots.agent.server.retry import InterruptedCallError
+from wms.kernel.protocol import (
+    FAULT_OF_JOB,
+    NOT_EXECUTABLE_EXIT_CODE,
+    NOT_FOUND_EXIT_CODE,
+    RESCHEDULE_EXIT_CODE,
+    RUNNING,
+)
 
 #: Transfers of an input sandbox that arrives damaged; then the node counts as the cause.
 _TRANSFERS = 3
@@ -84,7 +88,7 @@ class Wrapper:
             Delivery(self._context, self._lease, workspace=workspace, configuration=self._configuration).deliver(
                 conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
             )
-        in_order = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+        in_order = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE_EXIT_CODE
         return in_order or (self._lacks_software and not self.container_failed)
 
     def _conclude(self, workspace: Workspace, directory: Path) -> Conclusion:
@@ -96,13 +100,15 @@ class Wrapper:
             outcome = self._run(workspace, identity)
         except OSError as error:
             log.event("node.trouble", error=error)
-            return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
+            return Conclusion(
+                RESCHEDULE_EXIT_CODE, f"The node has no room or no means to run the job: {error.strerror}"
+            )
         except CannotRunError as error:
             self.container_failed = isinstance(error, containers.NotBegunError)
             self._lacks_software = isinstance(error, NodeFlawError)
             if isinstance(error, NodeFlawError):
                 self._report_flaw(error)
-            return Conclusion(error.exit_code, error.minor, fault=None if error.of_node else OF_JOB)
+            return Conclusion(error.exit_code, error.minor, fault=None if error.of_node else FAULT_OF_JOB)
         except LeaseEndedError as error:
             self._lease.end(str(error))
             return Conclusion(None, reason=ENDED)
@@ -165,7 +171,7 @@ class Wrapper:
 
     def _report_running(self) -> None:
         def once() -> None:
-            self._context.server.report_status(self._lease, status="Running")
+            self._context.server.report_status(self._lease, status=RUNNING)
 
         try:
             self._context.insist("status.running", self._lease, once)
@@ -182,12 +188,12 @@ def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
     if outcome.reason is not None:
         return _stopped(outcome.reason, end, ran=True)
     if outcome.verdict is not None:
-        code = RESCHEDULE if outcome.verdict.elsewhere else None
+        code = RESCHEDULE_EXIT_CODE if outcome.verdict.elsewhere else None
         return Conclusion(code, outcome.verdict.sentence, ran=True)
     if end.error_number is not None:
-        code = NOT_FOUND if end.error_number == errno.ENOENT else NOT_EXECUTABLE
+        code = NOT_FOUND_EXIT_CODE if end.error_number == errno.ENOENT else NOT_EXECUTABLE_EXIT_CODE
         minor = f"The executable cannot be run: {os.strerror(end.error_number)}"
-        return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else OF_JOB)
+        return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else FAULT_OF_JOB)
     if end.signal_number is not None:
         name = name_of_signal(end.signal_number)
         return Conclusion(end.exit_code, f"Killed by signal {end.signal_number} ({name})", ran=True)
@@ -200,4 +206,4 @@ def _stopped(reason: str, end: End, *, ran: bool) -> Conclusion:
     if reason == KILLED:
         return Conclusion(end.exit_code, "Killed by order", reason=reason, ran=ran)
     minor = {STOPPED: "Pilot was stopped", EXPIRING: "The pilot could not renew its lease"}.get(reason)
-    return Conclusion(RESCHEDULE, minor, reason=reason, ran=ran)
+    return Conclusion(RESCHEDULE_EXIT_CODE, minor, reason=reason, ran=ran)

@@ -7,8 +7,6 @@ import stat
 import sys
 from pathlib import Path
 
-#: Prefix of a pilot's own token; any other token is exchanged for one (POST /api/pilots/register/).
-PILOT_TOKEN_PREFIX = "wmsp_"  # noqa: S105 - how tokens begin
 _MAX_BYTES = 4096
 STANDARD_INPUT = "-"
 

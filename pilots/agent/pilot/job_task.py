@@ -17,11 +17,9 @@ from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data import output_spool
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import stale_workspaces
-from pilots.agent.job.completion import OF_SUPERVISOR
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload_records import Ending, PayloadRecord, remains_of
-from pilots.agent.job.preparation import RESCHEDULE
 from pilots.agent.job.wrapper import Wrapper
 from pilots.agent.pilot import drain
 from pilots.agent.pilot.options import Options
@@ -31,6 +29,7 @@ from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Retry
+from wms.kernel.protocol import FAULT_OF_SUPERVISOR, RESCHEDULE_EXIT_CODE
 
 #: Flags of the exit status: inspect the node before the next job; the job's container did not start.
 LOOK_AT_NODE = 1
@@ -67,7 +66,7 @@ class ProcessDeath:
     @property
     def fault(self) -> str | None:
         """Return the fault that is reported when the job is handed back."""
-        return None if self.asked_to else OF_SUPERVISOR
+        return None if self.asked_to else FAULT_OF_SUPERVISOR
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def hand_back(context: JobContext, lease: Lease, *, died: ProcessDeath) -> None:
     def once() -> str:
         with lease.reporting:
             status = context.server.finish(
-                lease, exit_code=RESCHEDULE, minor=died.minor, usage=Usage(), output=None, fault=died.fault
+                lease, exit_code=RESCHEDULE_EXIT_CODE, minor=died.minor, usage=Usage(), output=None, fault=died.fault
             )
             lease.handed_back = True
         return status

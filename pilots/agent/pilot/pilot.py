@@ -16,12 +16,10 @@ from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import isolation, payload_records, stale_workspaces
-from pilots.agent.job.preparation import RESCHEDULE
 from pilots.agent.job.workspace import directory_of
 from pilots.agent.node import gpus
 from pilots.agent.node.inspection import host_name
 from pilots.agent.pilot import drain, free_resources, job_task
-from pilots.agent.pilot.credentials import PILOT_TOKEN_PREFIX
 from pilots.agent.pilot.drain import DrainRequest
 from pilots.agent.pilot.job_processes import EndedTask, JobProcesses
 from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, JobTask, ProcessDeath
@@ -36,6 +34,7 @@ from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import LeaseEndedError
 from pilots.agent.server.retry import Backoff, InterruptedCallError, Retry
+from wms.kernel.protocol import PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE
 
 #: Exit codes of the process; wrong usage is 2 (``__main__``).
 DONE, REFUSED, UNREACHABLE = 0, 1, 3
@@ -55,8 +54,6 @@ _MOST_DEATHS = 10
 _SHORTEST_WAIT_S = 0.1
 #: Jobs that one request may ask for: the limit of the server.
 _MOST_JOBS = 100
-#: Error code of a drained pilot; it ends as with a drain file.
-_DRAINED = "pilot_drained"
 _FILE_LEFT = (
     "jobs could read the token file {file}, for this node can give them neither namespaces nor another account: "
     "give --remove-token-file, or the token by a pipe and --token-fd N or --token-file -"
@@ -323,7 +320,7 @@ class PilotLoop:
             status = self._retry.call(
                 "job.hand_back",
                 lambda: self._server.finish(
-                    lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None, fault=fault
+                    lease, exit_code=RESCHEDULE_EXIT_CODE, minor=minor, usage=Usage(), output=None, fault=fault
                 ),
                 until=lambda: give_up_at,
             )
@@ -411,6 +408,6 @@ class PilotLoop:
 def _refused(error: RefusedError | OtherProtocolError) -> PilotExit:
     if isinstance(error, OtherProtocolError):
         return PilotExit(str(error), exit_code=REFUSED)
-    if error.code == _DRAINED:
+    if error.code == PILOT_DRAINED:  # it ends as with a drain file
         return PilotExit(f"drained by the server: {error.detail}")
     return PilotExit(f"refused by the server: {error}", exit_code=REFUSED)

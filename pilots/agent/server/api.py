@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlencode
@@ -16,7 +17,6 @@ from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableEr
 from pilots.agent.server.job_data import JobData, parse_data
 from pilots.agent.server.json_fields import Record
 from pilots.agent.server.lease import (
-    DRAIN,
     Lease,
     LeasedJob,
     LeaseEndedError,
@@ -25,19 +25,21 @@ from pilots.agent.server.lease import (
     parse_job,
     parse_renewal,
 )
+from wms.kernel.protocol import (
+    DRAIN,
+    LEASE_ENDED,
+    NOT_FOUND,
+    PILOT_ENDED,
+    PILOT_REVOKED,
+    THROTTLE_BUSY,
+    WHY_HEADER,
+    output_sandbox_name,
+)
 
-UNAUTHENTICATED = 401
-NOT_FOUND = 404
-NOTHING_FITS = 204
-#: Header with a sentence: jobs that a pilot does not get because its queue is unknown.
-WHY_HEADER = "X-WMS-Why"
-#: Error codes of pilots without leases.
-PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
-LEASE_ENDED = "lease_ended"
+#: Error codes that mean the end of a lease.
+_ENDED = frozenset({LEASE_ENDED, PILOT_REVOKED, PILOT_ENDED})
 #: Characters of a minor status.
 MAX_MINOR = 255
-#: Error code with status 503: the server could not decide in time whether a job fits.
-THROTTLE_BUSY = "throttle_busy"
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Server:
             if error.code != THROTTLE_BUSY:
                 raise
             return NothingFits(retry_after_s=error.retry_after_s, is_proven=False)
-        if answer.status == NOTHING_FITS:
+        if answer.status == HTTPStatus.NO_CONTENT:
             return NothingFits(retry_after_s=answer.retry_after_s(), why=answer.headers.get(WHY_HEADER, ""))
         return [
             MatchedJob(
@@ -220,7 +222,7 @@ class Server:
     def store(self, lease: Lease, *, file: Path, give_up: Callable[[], bool]) -> str:
         """Store the output sandbox and return its reference."""
         path = f"/api/matches/{lease.match_id}/sandboxes/"
-        name = f"job-{lease.job.id}-output.tar.gz"
+        name = output_sandbox_name(lease.job.id)
         with _end_noticed(not_found_too=False):
             answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
         return json_fields.text(answer.record(), "sandbox")
@@ -252,7 +254,7 @@ class Server:
             try:
                 return self._report_as(lease, path, body, with_pilots=pilots_first, timeout_s=timeout_s)
             except RefusedError as error:
-                if error.status != UNAUTHENTICATED:
+                if error.status != HTTPStatus.UNAUTHORIZED:
                     raise
                 return self._report_as(lease, path, body, with_pilots=not pilots_first, timeout_s=timeout_s)
 
@@ -275,7 +277,7 @@ def _end_noticed(*, not_found_too: bool) -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        gone = not_found_too and error.status == NOT_FOUND and error.code == "not_found"
-        if gone or error.status == UNAUTHENTICATED or error.code == LEASE_ENDED or error.code in PILOT_IS_OVER:
+        gone = not_found_too and error.status == HTTPStatus.NOT_FOUND and error.code == NOT_FOUND
+        if gone or error.status == HTTPStatus.UNAUTHORIZED or error.code in _ENDED:
             raise LeaseEndedError(str(error)) from error
         raise

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import PROTOCOL
+from wms.kernel.protocol import IDENTITY_NONE, PROTOCOL
 
 
 class OtherProtocolError(Exception):
@@ -37,7 +37,7 @@ class Place:
     tags: tuple[str, ...] = ()
     required_tags: tuple[str, ...] = ()
     #: Identity of payloads, see identity.py, and the Unix accounts for ``sudo``.
-    identity: str = "none"
+    identity: str = IDENTITY_NONE
     payload_users: tuple[str, ...] = ()
 
 
@@ -130,6 +130,6 @@ def _place(data: Record) -> Place:
         platforms=json_fields.names(data, "platforms"),
         tags=json_fields.names(data, "tags"),
         required_tags=json_fields.names(data, "required_tags"),
-        identity=json_fields.text(data, "identity", "none"),
+        identity=json_fields.text(data, "identity", IDENTITY_NONE),
         payload_users=json_fields.names(data, "payload_users"),
     )

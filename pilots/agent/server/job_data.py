@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-
-DOWNLOAD = "download"
-IN_PLACE = "in_place"
+from wms.kernel.protocol import DOWNLOAD
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,13 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import Record
+from wms.kernel.protocol import DRAIN, KILL, PEEK, SANDBOX_PREFIX
 
 #: Reasons why a payload is stopped from outside, the strongest first.
 ENDED = "the lease has ended"
 EXPIRING = "the lease could not be renewed in time"
 KILLED = "killed by order"
 STOPPED = "the pilot was stopped"
-
-KILL = "kill"
-PEEK = "peek"
-#: For the whole pilot: it takes no more jobs.
-DRAIN = "drain"
 
 
 class LeaseEndedError(Exception):
@@ -262,10 +258,9 @@ def parse_renewal(data: Record, *, sent_at: float) -> Renewal:
 
 
 def _input(data: Record) -> SandboxReference:
-    prefix = "sha256:"
     reference = json_fields.text(data, "sandbox")
     return SandboxReference(
-        digest=reference.removeprefix(prefix),
+        digest=reference.removeprefix(SANDBOX_PREFIX),
         file_name=json_fields.text(data, "file_name"),
         is_archive=data.get("is_archive") is True,
         size_bytes=json_fields.whole(data, "size_bytes"),

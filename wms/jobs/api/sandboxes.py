@@ -20,6 +20,7 @@ from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 from wms.kernel.rest.throttling import RequestRate, SandboxRate
 
@@ -114,6 +115,6 @@ class JobOutputView(APIView):
         return FileResponse(
             sandboxes.open_content(output),
             as_attachment=True,
-            filename=sandboxes.output_name(pk),
+            filename=output_sandbox_name(pk),
             content_type="application/gzip",
         )

@@ -16,6 +16,7 @@ from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, composed_names, did_you_mean
+from wms.kernel.protocol import DOWNLOAD, IN_PLACE
 
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
@@ -37,7 +38,7 @@ IMAGE_SOURCES: Final = ("docker://", "oras://", "library://", "https://", "http:
 MAX_PRIORITY: Final = 10
 PILOT_TYPES: Final = frozenset({"private", "generic"})
 #: Input data are copied into the job's directory, or read where they are.
-DATA_POLICIES: Final = ("download", "in_place")
+DATA_POLICIES: Final = (DOWNLOAD, IN_PLACE)
 
 RequirementValue: TypeAlias = Scalar | tuple[Scalar, ...]
 
@@ -100,7 +101,7 @@ class JobDescription:
     output_sandbox: tuple[str, ...] = ()
     output_data: tuple[str, ...] = ()
     #: One of DATA_POLICIES.
-    input_data_policy: str = "download"
+    input_data_policy: str = DOWNLOAD
     #: Storage element for output_data; None: one of the pilot's site.
     output_se: str | None = None
     #: Logical directory for output_data; None: ``data.output_directory``.
@@ -335,7 +336,7 @@ def _output_data(reader: FieldReader) -> tuple[str, ...]:
 
 
 def _data_policy(reader: FieldReader) -> str:
-    policy = reader.text("input_data_policy", "download").lower()
+    policy = reader.text("input_data_policy", DOWNLOAD).lower()
     if policy not in DATA_POLICIES:
         hint = did_you_mean(policy, DATA_POLICIES)
         reader.fault("input_data_policy", f'input_data_policy is "download" or "in_place", not {shown(policy)}.{hint}')

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from wms.kernel import protocol
+
 
 class JobStatus(StrEnum):
     """Status of a job, spelled as in the REST interface and the database."""
@@ -13,9 +15,9 @@ class JobStatus(StrEnum):
     WAITING = "Waiting"
     HELD = "Held"
     MATCHED = "Matched"
-    RUNNING = "Running"
+    RUNNING = protocol.RUNNING
     STALLED = "Stalled"
-    COMPLETING = "Completing"
+    COMPLETING = protocol.COMPLETING
     RESCHEDULED = "Rescheduled"
     FAILED = "Failed"
     DONE = "Done"

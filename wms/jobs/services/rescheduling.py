@@ -16,6 +16,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
+from wms.kernel.protocol import KILL
 from wms.kernel.time_texts import to_the_second
 
 _MINOR_LENGTH: Final = 255
@@ -155,4 +156,4 @@ def held(recorded: transitions.Recorded) -> frozenset[int]:
 @transaction_required
 def order_to_kill(job_ids: Collection[int], *, now: datetime) -> None:
     """Write kill commands for the jobs; their pilots get them with their next heartbeats."""
-    JobCommand.objects.bulk_create(JobCommand(job_id=job_id, name="kill", created_at=now) for job_id in sorted(job_ids))
+    JobCommand.objects.bulk_create(JobCommand(job_id=job_id, name=KILL, created_at=now) for job_id in sorted(job_ids))

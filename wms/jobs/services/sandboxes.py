@@ -20,10 +20,10 @@ from wms.jobs.services import sandbox_files, sandbox_upkeep
 from wms.jobs.services.archives import check_output_archive, is_safe_archive
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, RejectedError
+from wms.kernel.protocol import SANDBOX_PREFIX, output_sandbox_name
 
 CHUNK_BYTES = 1024 * 1024
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-PREFIX = "sha256:"
 #: Different outputs of a job within WMS_SANDBOX_GRACE_S, for which unreported ones are kept; several times the number
 #: of attempts of a job.
 MAX_OUTPUTS_OF_JOB = 10
@@ -69,7 +69,7 @@ class NamedSandbox:
 
 def reference_of(sandbox: Sandbox) -> str:
     """Return the name of the content in the REST interface: ``sha256:<hex>``."""
-    return f"{PREFIX}{sandbox.digest}"
+    return f"{SANDBOX_PREFIX}{sandbox.digest}"
 
 
 def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> NamedSandbox:
@@ -105,7 +105,7 @@ def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
     _refuse_further_output(job, digest=digest, now=now)
     check_output_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=True, created_at=now)
-    return _keep(new, content, owner=job.owner, file_name=output_name(job.pk), is_output=True, now=now)
+    return _keep(new, content, owner=job.owner, file_name=output_sandbox_name(job.pk), is_output=True, now=now)
 
 
 def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
@@ -115,7 +115,7 @@ def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
     """
     # Uses index: output_of_job
     others = SandboxUpload.objects.filter(
-        is_output=True, file_name=output_name(job.pk), uploaded_at__gt=now - sandbox_upkeep.grace()
+        is_output=True, file_name=output_sandbox_name(job.pk), uploaded_at__gt=now - sandbox_upkeep.grace()
     ).exclude(sandbox__digest=digest)
     if others.count() >= MAX_OUTPUTS_OF_JOB:
         sentence = f"{MAX_OUTPUTS_OF_JOB} different outputs of job {job.pk} were uploaded already; that is enough."
@@ -130,7 +130,9 @@ def output_of(job: Job, *, reference: str) -> Sandbox:
     """
     uploaded = (
         SandboxUpload.objects.filter(
-            sandbox__digest=reference.removeprefix(PREFIX), owner=job.owner_id, file_name=output_name(job.pk)
+            sandbox__digest=reference.removeprefix(SANDBOX_PREFIX),
+            owner=job.owner_id,
+            file_name=output_sandbox_name(job.pk),
         )
         .select_related("sandbox")
         .first()
@@ -145,11 +147,6 @@ def output_of(job: Job, *, reference: str) -> Sandbox:
 def _no_such_output() -> UnusableSandboxError:
     sentence = "No such output was uploaded for this job; upload it first."
     return UnusableSandboxError(sentence, errors={"output_sandbox": [sentence]})
-
-
-def output_name(job_id: int) -> str:
-    """Return the file name of a job's output for upload and download."""
-    return f"job-{job_id}-output.tar.gz"
 
 
 def output_to_fetch(job: Job) -> Sandbox:
@@ -169,8 +166,8 @@ def input_sandbox_of(job: Job, *, digest: str) -> InputSandbox:
     Raises:
         NoSandboxError: it is not an input of the job, whether it is stored or not.
     """
-    inputs = InputSandbox.objects.filter(job=job, sandbox__digest=digest.removeprefix(PREFIX)).select_related("sandbox")
-    input_sandbox = inputs.first()
+    digest = digest.removeprefix(SANDBOX_PREFIX)
+    input_sandbox = InputSandbox.objects.filter(job=job, sandbox__digest=digest).select_related("sandbox").first()
     if input_sandbox is None:
         raise NoSandboxError(f"Job {job.pk} was given no such sandbox.")
     return input_sandbox
@@ -187,7 +184,9 @@ def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping
     These are uploads of the owner, and of members of groups of the same VO that share jobs with the owner. The file
     name is that of the owner's newest upload, else of the members' newest.
     """
-    digests = {reference.removeprefix(PREFIX) for reference in references if reference.startswith(PREFIX)}
+    digests = {
+        reference.removeprefix(SANDBOX_PREFIX) for reference in references if reference.startswith(SANDBOX_PREFIX)
+    }
     digests = {digest for digest in digests if DIGEST.match(digest)}
     if not digests:
         return {}
