@@ -11,13 +11,13 @@ from django.db.models.functions import TruncMinute
 
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
 from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, in_vain_at, throttle_of
-from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart, joined, newest_of
-from pilots.domain.pilot import PilotStatus, WatchdogMargins
+from pilots.domain.logs import LogPart, joined, newest_of
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
-from wms.kernel.protocol import PROTOCOL
+from wms.kernel.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
@@ -312,7 +312,7 @@ def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
         return KeptLog(pilot_id=pilot.pk)
     parts = PilotLogPart.objects.filter(log=log)
     if newest is not None:
-        parts = parts.filter(offset__gt=log.received - newest - MAX_CHUNK_LENGTH)
+        parts = parts.filter(offset__gt=log.received - newest - MAX_LOG_CHUNK)
     rows = parts.order_by("offset").values_list("offset", "text")
     text = joined([LogPart(offset=offset, text=text) for offset, text in rows])
     return KeptLog(

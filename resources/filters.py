@@ -2,10 +2,11 @@
 
 from django_filters import FilterSet
 
-from resources.domain.files import MAX_LFN, canonical_lfn
+from resources.domain.files import canonical_lfn
 from resources.models import ReplicaQuerySet, SiteQuerySet
 from wms.accounts.models import VO
 from wms.kernel.filters import NameFilter
+from wms.kernel.protocol import MAX_LFN
 
 
 class SiteFilterSet(FilterSet):

@@ -13,9 +13,10 @@ from rest_framework.views import APIView
 
 from matching.api.permissions import IsJobOfLease
 from matching.services.data import MAX_COPIES, LeaseData, register_output
-from resources.domain.files import MAX_LFN, MAX_SIZE_BYTES, GivenReplica, checksum_problem
+from resources.domain.files import MAX_SIZE_BYTES, GivenReplica, checksum_problem
 from resources.queries.replicas import ReplicaCopy
 from wms.jobs.tasks import reevaluate_soon
+from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
 

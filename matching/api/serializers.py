@@ -10,20 +10,16 @@ from matching.queries.preview import Preview
 from matching.services import job_tokens
 from matching.services.claim import Claimed
 from matching.services.data import LeaseData
-from matching.services.leases import LeaseRenewal, Usage
+from matching.services.leases import LeaseRenewal
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR
+from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Usage
 from wms.kernel.rest import FastSerializer, Flag, Name, Number, StrictSerializer, Text, WholeNumber
 
-MAX_NAME = 255
 MAX_NAMES = 1000
-MAX_JOBS = 100
 MAX_OUTPUT_TAIL = 16 * 1024
 #: Maximum of seconds and megabytes of one payload; more is an error of units.
 LARGEST = 10**12
-#: Maximum of PostgreSQL's integer, the type of the compared columns.
-LARGEST_INTEGER = 2**31 - 1
 
 
 def names(help_text: str) -> serializers.ListField:
@@ -160,7 +156,7 @@ class UsageIn(FastSerializer):
     @classmethod
     def usage_of(cls, values: dict[str, Any]) -> Usage:
         """Return the usage in the checked values of a body."""
-        return Usage(**{name: values.get(name) for name in ("cpu_s", "wall_s", "memory_mb", "disk_mb")})
+        return Usage(*map(values.get, Usage._fields))
 
 
 class HeartbeatIn(UsageIn):

@@ -30,7 +30,14 @@ from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import ask_directly, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.memo import Memo
-from wms.kernel.protocol import KILL, LEASE_ENDED, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import (
+    KILL,
+    LEASE_ENDED,
+    NOT_EXECUTABLE_EXIT_CODE,
+    NOT_FOUND_EXIT_CODE,
+    RESCHEDULE_EXIT_CODE,
+    Usage,
+)
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
@@ -58,16 +65,6 @@ class LeaseEndedError(ConflictError):
     """The lease has ended; the pilot must stop the payload, whose job may already run elsewhere."""
 
     code = LEASE_ENDED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Resources that a payload has used so far; None: not measured."""
-
-    cpu_s: float | None = None
-    wall_s: float | None = None
-    memory_mb: float | None = None
-    disk_mb: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +149,12 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
     Returns:
         None if more is to be done, or the heartbeat must be refused: nothing has changed.
     """
-    measures = (usage.cpu_s, usage.wall_s, usage.memory_mb, usage.disk_mb)
     try:
         rows = ask_directly(
             "heartbeat",
             _RENEW,
             str(match_id),
-            *(None if value is None else repr(value) for value in (of, *measures)),
+            *(None if value is None else repr(value) for value in (of, *usage)),
             std_output,
             repr(settings.WMS_LEASE_S),
             repr(min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S)),

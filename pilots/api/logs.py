@@ -11,11 +11,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pilots.api.permissions import IsPilot, pilot_of
-from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart
+from pilots.domain.logs import LogPart
 from pilots.models import Pilot
 from pilots.queries import KeptLog, kept_log
 from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.protocol import MAX_LOG_CHUNK
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
 #: Largest offset: a log of so many characters takes years, so a larger offset is a mistake.
@@ -29,9 +30,9 @@ class ChunkIn(StrictSerializer):
         min_value=0, max_value=MAX_OFFSET, help_text="Characters of the log before this chunk, sent or not."
     )
     text = Text(
-        max_length=MAX_CHUNK_LENGTH,
+        max_length=MAX_LOG_CHUNK,
         allow_blank=True,
-        help_text=f"The next lines, at most {MAX_CHUNK_LENGTH} characters; empty: only asks how much was received.",
+        help_text=f"The next lines, at most {MAX_LOG_CHUNK} characters; empty: only asks how much was received.",
     )
 
     @classmethod

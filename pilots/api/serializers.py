@@ -15,6 +15,7 @@ from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import NodeCheck, NodeCheckItem, NodeFlaw
 from resources.domain.ce_options import payload_users
 from resources.models import Queue
+from wms.kernel.protocol import MAX_DETAIL, MAX_NAME
 from wms.kernel.rest import Flag, StrictSerializer, Text
 
 #: Size of a node report as JSON; it is stored as received.
@@ -32,7 +33,7 @@ class RegistrationIn(StrictSerializer):
     ce = Text(max_length=128, help_text="Name of the computing element at the site.")
     queue = Text(max_length=128, help_text="Name of the queue of the computing element.")
     stamp = Text(max_length=128, required=False, allow_blank=True, help_text="Name in the batch system.")
-    host_name = Text(max_length=255, required=False, allow_blank=True, help_text="Of the node.")
+    host_name = Text(max_length=MAX_NAME, required=False, allow_blank=True, help_text="Of the node.")
 
     @classmethod
     def parse(cls, data: object) -> Registration:
@@ -60,21 +61,23 @@ class CheckIn(StrictSerializer):
 
     name = Text(max_length=64, help_text="What was looked at, such as disk.")
     ok = Flag(help_text="Whether jobs can run for all that.")
-    detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
+    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="For people.")
 
 
 class FlawIn(StrictSerializer):
     """Something that a job did not find on the node."""
 
     name = Text(max_length=64, help_text="What it is about: software, container, identity.")
-    detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
+    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="For people.")
 
 
 class ReportIn(StrictSerializer):
     """Body of POST /api/pilots/report/: the result of the node check, a flaw that a job found, or the last report."""
 
-    host_name = Text(max_length=255, required=False, help_text="Of the node; required with ok.")
-    batch_id = Text(max_length=255, required=False, allow_blank=True, help_text="Of the pilot in its batch system.")
+    host_name = Text(max_length=MAX_NAME, required=False, help_text="Of the node; required with ok.")
+    batch_id = Text(
+        max_length=MAX_NAME, required=False, allow_blank=True, help_text="Of the pilot in its batch system."
+    )
     ok = Flag(required=False, help_text="Whether the node is fit for jobs; false ends the pilot.")
     checks = serializers.ListField(
         child=CheckIn(), max_length=MAX_CHECKS, required=False, help_text="What was looked at, in order."
@@ -85,7 +88,7 @@ class ReportIn(StrictSerializer):
         help_text=f"What the node has and is; at most {MAX_NODE_BYTES} bytes of JSON.",
     )
     flaw = FlawIn(required=False, help_text="Alone: something that a job did not find on the node; the pilot goes on.")
-    leaving = Text(max_length=255, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
+    leaving = Text(max_length=MAX_NAME, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
     failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:

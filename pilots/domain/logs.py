@@ -6,8 +6,6 @@ Offsets and lengths are in characters; agents write ASCII, so these are bytes as
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Characters of one request.
-MAX_CHUNK_LENGTH = 64 * 1024
 #: Characters stored from the start and the end of a log: people ask how a pilot began and how it ended.
 HEAD_LENGTH = 128 * 1024
 TAIL_LENGTH = 896 * 1024

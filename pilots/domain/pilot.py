@@ -1,4 +1,4 @@
-"""Terms and records of pilots: statuses, credentials, margins of the watchdog."""
+"""Terms and records of pilots: statuses and credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,30 +73,3 @@ class SecretCredential:
     """The content of a director's secret: the one pilot that it may register."""
 
     pilot_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchdogMargins:
-    """Limits beyond which a pilot ends its payload (PIL §2.1)."""
-
-    #: Seconds between two checks of the payload.
-    period_s: int = 10
-    #: Times the CPU time or memory that the job asked for: a little more harms no other job and saves many.
-    cpu_factor: float = 1.1
-    memory_factor: float = 1.1
-    #: Free disk below which the payload is ended, as the pilot itself could no longer write its output.
-    min_free_disk_mb: int = 500
-    #: Stalled: less CPU per wall-clock time than this part, over so many seconds (DIRAC's watchdog: 5 % over 30
-    #: minutes).
-    stalled_s: int = 1800
-    stalled_cpu_fraction: float = 0.05
-    #: Longest window that a job may ask for; 0: any, or none.
-    max_stalled_s: int = 86400
-    #: Part of the window after which the job's owner is warned.
-    stalled_warning_fraction: float = 0.5
-    #: Part of a limit at which the job's owner is warned.
-    warning_fraction: float = 0.9
-    #: Size of standard output, and of standard error; 0: no limit.
-    stream_max_mb: int = 1000
-    #: Disk of a job that asked for none, without its input; 0: all that the node has above min_free_disk_mb.
-    unasked_disk_mb: int = 1000

@@ -8,9 +8,8 @@ from unicodedata import is_normalized, normalize
 from urllib.parse import quote
 
 from wms.kernel.errors import RejectedError
-from wms.kernel.protocol import LFN_PREFIX
+from wms.kernel.protocol import LFN_PREFIX, MAX_LFN
 
-MAX_LFN: Final = 255
 MAX_SIZE_BYTES: Final = 2**63 - 1
 #: Replicas in one request, whose transaction then takes less than a second.
 MAX_REPLICAS: Final = 10_000

@@ -14,12 +14,13 @@ import pytest
 from pilots.agent.base import linux
 from pilots.agent.base import log as agent_log
 from pilots.agent.base.log import Journal
-from pilots.agent.pilot.log_upload import CHUNK_BYTES, LogUpload
+from pilots.agent.pilot.log_upload import LogUpload
 from pilots.agent.server.api import Server
 from pilots.agent.server.http import Client
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
+from wms.kernel.protocol import MAX_LOG_CHUNK
 
 JOURNAL_BYTES = 64 * 1024
 
@@ -209,7 +210,7 @@ def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, upload
         text += f"{number:0100}\n"
     upload.send_rest()
     assert server.log == text
-    assert [len(seen.body["text"]) for seen in server.log_requests] == [0, min(CHUNK_BYTES, len(text))]
+    assert [len(seen.body["text"]) for seen in server.log_requests] == [0, min(MAX_LOG_CHUNK, len(text))]
 
 
 def test_nothing_is_asked_when_there_is_nothing_new(

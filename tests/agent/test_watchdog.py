@@ -21,11 +21,11 @@ from pilots.agent.job.identity import Own
 from pilots.agent.job.payload import End
 from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.wrapper import conclusion_of
-from pilots.agent.server.configuration import Margins
 from pilots.agent.server.lease import parse_job
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import marker, processes_with
 from tests.agent.scripted import ScriptedServer
+from wms.kernel.protocol import WatchdogMargins
 
 NOBODY = 2**30
 
@@ -172,7 +172,7 @@ def test_a_job_chooses_its_stall_window_within_that_of_its_place(
     asked: dict[str, int], margins: dict[str, float], expected_s: float
 ) -> None:
     job = parse_job({"id": 1, "executable": "x", **asked})
-    assert limits_of(job, Margins(**margins), wall_left_s=1, speed=1.0).stalled_s == expected_s
+    assert limits_of(job, WatchdogMargins(**margins), wall_left_s=1, speed=1.0).stalled_s == expected_s
 
 
 def test_a_payload_that_was_suspended_with_the_pilot_is_not_stalled(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_payload_that_was_suspended_with_the_pilot_is_not_stalled(tmp_path: Pa
 
 
 def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
-    margins = Margins(cpu_factor=1.1, memory_factor=1.2, stalled_s=50, stream_max_mb=7)
+    margins = WatchdogMargins(cpu_factor=1.1, memory_factor=1.2, stalled_s=50, stream_max_mb=7)
     asked = parse_job(
         {"id": 1, "executable": "x", "cpu_time_s": 1000, "processors": 4, "memory_mb": 500, "disk_mb": 60}
         | {"wall_time_s": 90}
@@ -195,8 +195,9 @@ def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
     assert (limits.wall_s, limits.asked_wall_s) == (70, 90)
     assert (limits.memory_mb, limits.disk_mb, limits.stream_mb, limits.stalled_s) == (600, 60, 7, 50)
 
-    silent = limits_of(parse_job({"id": 1, "executable": "x"}), Margins(stream_max_mb=0), wall_left_s=1, speed=1.0)
-    assert silent.memory_mb == silent.disk_mb == silent.asked_wall_s == silent.stream_mb == math.inf
+    silent = parse_job({"id": 1, "executable": "x"})
+    limits = limits_of(silent, WatchdogMargins(stream_max_mb=0), wall_left_s=1, speed=1.0)
+    assert limits.memory_mb == limits.disk_mb == limits.asked_wall_s == limits.stream_mb == math.inf
 
 
 # ---- measuring

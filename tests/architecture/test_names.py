@@ -14,7 +14,6 @@ SHARED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Command": "Django finds a management command by this name.",
         "LeaseEndedError": "The server raises it, and the agent raises it again when the server has answered so.",
-        "Usage": "The agent sends it, and the server reads it.",
     }
 )
 

@@ -13,7 +13,6 @@ from rest_framework.test import APIClient
 
 from matching.models import Match
 from matching.services import leases
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -21,6 +20,7 @@ from resources.models import Queue
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_pilot_token, make_queue, make_site
 from tests.pace import within
 from wms.accounts.models import Group
+from wms.kernel.protocol import Usage
 
 MOST = 2**31 - 1
 pytestmark = pytest.mark.django_db

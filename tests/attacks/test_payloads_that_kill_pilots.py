@@ -17,7 +17,6 @@ from matching.queries.invariants import violations
 from matching.queries.restrictions import closings_now
 from matching.services import leases
 from matching.services.expiry import expire_leases
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.backends.local import dismiss
@@ -34,7 +33,7 @@ from tests.pace import wait_for
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.protocol import RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import RESCHEDULE_EXIT_CODE, Usage
 
 End = Callable[[Match], object]
 

@@ -6,6 +6,9 @@ It is packed into the pilot agent (pilots/agent_package.py): it imports only the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 #: Version of the protocol, in the configuration of a pilot: an agent of another one leaves. Increased when agents of
 #: earlier versions can no longer work with this server.
 PROTOCOL = 1
@@ -52,6 +55,63 @@ NOT_FOUND = "not_found"
 UNKNOWN_PLACE = "unknown_place"
 #: … and, with status 503, of a match that could not be decided in time.
 THROTTLE_BUSY = "throttle_busy"
+
+#: Characters of a name or batch id, of the reason why a pilot leaves, and of a minor status.
+MAX_NAME = 255
+#: Characters of the detail of a check or flaw of the node.
+MAX_DETAIL = 1000
+#: Characters of one part of a pilot's log.
+MAX_LOG_CHUNK = 64 * 1024
+#: Characters of a logical file name.
+MAX_LFN = 255
+#: Jobs of one match.
+MAX_JOBS = 100
+#: Largest number in an offer or exit code: that of PostgreSQL's integer.
+LARGEST_INTEGER = 2**31 - 1
+
+
+class Usage(NamedTuple):
+    """Resources that a payload has used so far; None: not measured."""
+
+    #: Of all its processes.
+    cpu_s: float | None = None
+    #: Since its start.
+    wall_s: float | None = None
+    #: Resident, of all its processes.
+    memory_mb: float | None = None
+    #: Of its directory.
+    disk_mb: float | None = None
+
+    def as_record(self) -> dict[str, float]:
+        """Return the measured values as fields of a report, rounded to 1/1000."""
+        return {name: round(value, 3) for name, value in self._asdict().items() if value is not None}
+
+
+@dataclass(frozen=True)
+class WatchdogMargins:
+    """Limits beyond which a pilot ends its payload, in the configuration of a pilot (PIL §2.1)."""
+
+    #: Seconds between two checks of the payload.
+    period_s: float = 10
+    #: Times the CPU time or memory that the job asked for: a little more harms no other job and saves many.
+    cpu_factor: float = 1.1
+    memory_factor: float = 1.1
+    #: Free disk below which the payload is ended, as the pilot itself could no longer write its output.
+    min_free_disk_mb: float = 500
+    #: Stalled: less CPU per wall-clock time than this part, over so many seconds (DIRAC's watchdog: 5 % over 30
+    #: minutes).
+    stalled_s: float = 1800
+    stalled_cpu_fraction: float = 0.05
+    #: Longest window that a job may ask for; 0: any, or none.
+    max_stalled_s: float = 86400
+    #: Part of the window after which the job's owner is warned.
+    stalled_warning_fraction: float = 0.5
+    #: Part of a limit at which the job's owner is warned.
+    warning_fraction: float = 0.9
+    #: Size of standard output, and of standard error; 0: no limit.
+    stream_max_mb: float = 1000
+    #: Disk of a job that asked for none, without its input; 0: all that the node has above min_free_disk_mb.
+    unasked_disk_mb: float = 1000
 
 
 def output_sandbox_name(job_id: int) -> str:

@@ -17,13 +17,12 @@ from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
 from pilots.agent.job.stage_out import NoOutputDataError, Persistently, present_files, store_file, store_output_data
 from pilots.agent.job.workspace import Workspace
-from pilots.agent.server.api import MAX_MINOR, Usage
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
-from wms.kernel.protocol import COMPLETING
+from wms.kernel.protocol import COMPLETING, MAX_NAME, Usage
 
 #: Seconds for reporting the status Completing, which is only informative.
 _SHORT_S = 5.0
@@ -84,7 +83,7 @@ def _both(conclusion: Conclusion, trouble: str) -> str:
     """Return the minor status of a job whose output could not be stored as asked, the reason shortened if need be."""
     code = conclusion.exit_code
     why = conclusion.minor or ("Execution complete" if code == 0 else f"Exited with code {code}")
-    most = max(MAX_MINOR - len("; ") - len(trouble), _MIN_REASON)
+    most = max(MAX_NAME - len("; ") - len(trouble), _MIN_REASON)
     return f"{why if len(why) <= most else f'{why[: most - 1]}…'}; {trouble}"
 
 

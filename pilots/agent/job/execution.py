@@ -22,9 +22,9 @@ from pilots.agent.job.payload_records import PayloadRecord
 from pilots.agent.job.preparation import NodeTroubleError, Program
 from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.workspace import Workspace
-from pilots.agent.server.api import Usage
-from pilots.agent.server.configuration import Margins, PilotConfiguration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
+from wms.kernel.protocol import Usage, WatchdogMargins
 
 #: Seconds of CPU time by which the kernel's limit of a single process exceeds the watchdog's limit of the payload.
 _BEYOND_CPU_S = 60.0
@@ -213,7 +213,7 @@ class Execution:
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
 
 
-def stall_window_s(job: LeasedJob, margins: Margins) -> float:
+def stall_window_s(job: LeasedJob, margins: WatchdogMargins) -> float:
     """Return the seconds for which the payload may use hardly any CPU time; infinite: no limit.
 
     The value of the job replaces that of the place, up to the longest window of the place. A place that does not stop
@@ -226,7 +226,7 @@ def stall_window_s(job: LeasedJob, margins: Margins) -> float:
     return min(job.stalled_s or math.inf, longest_s)
 
 
-def limits_of(job: LeasedJob, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
+def limits_of(job: LeasedJob, margins: WatchdogMargins, *, wall_left_s: float, speed: float) -> PayloadLimits:
     """Return the limits of the payload of *job*.
 
     Args:

@@ -8,18 +8,16 @@ import traceback
 from collections.abc import Callable
 
 from pilots.agent.base import log
-from pilots.agent.server.api import Server, Usage
+from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Backoff
-from wms.kernel.protocol import RUNNING
+from wms.kernel.protocol import MAX_NAME, RUNNING, Usage
 
 #: Last lines of standard output that a heartbeat carries, at most TAIL_BYTES.
 TAIL_LINES = 20
 TAIL_BYTES = 4096
-#: Characters of a minor status.
-MAX_MINOR = 255
 #: Longest wait in seconds after a heartbeat that failed.
 _RETRY_LIMIT_S = 30.0
 #: Bounds in seconds of the time limit of one call.
@@ -119,7 +117,7 @@ class Heartbeat:
         if warning is None:
             return
         try:
-            self._server.report_status(self._lease, status=RUNNING, minor=warning[:MAX_MINOR])
+            self._server.report_status(self._lease, status=RUNNING, minor=warning[:MAX_NAME])
         except RefusedError as error:  # the job is no longer Running
             log.event("warning.refused", job=self._lease.job.id, error=error)
         if self._warning == warning:

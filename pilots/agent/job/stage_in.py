@@ -16,7 +16,7 @@ from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
 from pilots.agent.server.job_data import DataFile, InputCopy
 from pilots.agent.server.lease import Lease
-from wms.kernel.protocol import IN_PLACE, RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import IN_PLACE, MAX_NAME, RESCHEDULE_EXIT_CODE
 
 #: File with {logical name: path or URL}, for the payload.
 CATALOG = "input_data.json"
@@ -72,7 +72,7 @@ def _from_any_copy(context: JobContext, lease: Lease, file: DataFile, *, number:
             log.event(
                 "input_data.unreadable", job=lease.job.id, lfn=file.lfn, url=without_secrets(copy.url), error=reason
             )
-    sentence = f"Input data {file.lfn} cannot be read: {reason}"[:255]
+    sentence = f"Input data {file.lfn} cannot be read: {reason}"[:MAX_NAME]
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE_EXIT_CODE, sentence)) from cause
 
 

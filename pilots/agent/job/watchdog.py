@@ -6,14 +6,14 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from pilots.agent.base import processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.processes import CPUMeter, Process
-from pilots.agent.server.api import Usage
+from wms.kernel.protocol import Usage
 
 #: Largest part of the time that measuring disk use may take.
 _DISK_EFFORT = 1 / 20
@@ -120,8 +120,7 @@ class Watchdog:
         """Measure; return an exceeded limit, or None."""
         tree = processes.measure(self._root)
         now = self._clock()
-        self.usage = replace(
-            self.usage,
+        self.usage = self.usage._replace(
             cpu_s=max(self.usage.cpu_s or 0.0, self._meter.add(tree)),
             wall_s=now - self._started_at,
             memory_mb=max(self.usage.memory_mb or 0.0, self._read_memory_mb(tree.processes)),
@@ -162,8 +161,7 @@ class Watchdog:
             max_memory_mb: of the largest single process; None: unknown.
         """
         self._next_walk_at = 0.0
-        self.usage = replace(
-            self.usage,
+        self.usage = self.usage._replace(
             cpu_s=max(self.usage.cpu_s or 0.0, cpu_s or 0.0),
             wall_s=self._clock() - self._started_at,
             memory_mb=max(self.usage.memory_mb or 0.0, max_memory_mb or 0.0),

@@ -12,7 +12,7 @@ from pathlib import Path
 from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, gpus, site_environment
 from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import AGENT_VERSION, PROTOCOL
+from wms.kernel.protocol import AGENT_VERSION, MAX_DETAIL, MAX_NAME, PROTOCOL
 
 #: Largest clock skew in seconds with which certificates, tokens and file times still work.
 MAX_SKEW_S = 300.0
@@ -31,7 +31,7 @@ class Check:
 
     def as_record(self) -> Record:
         """Return the check as a field of the report."""
-        return {"name": self.name, "ok": self.ok, "detail": self.detail[:1000]}
+        return {"name": self.name, "ok": self.ok, "detail": self.detail[:MAX_DETAIL]}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class NodeReport:
         """Return the body of POST /api/pilots/report/."""
         return {
             "host_name": self.host_name,
-            "batch_id": self.batch_id[:255],
+            "batch_id": self.batch_id[:MAX_NAME],
             "ok": self.ok,
             "checks": [check.as_record() for check in self.checks],
             "node": self.facts,
@@ -208,7 +208,7 @@ class _Measurements:
 
 def host_name() -> str:
     """Return the host name; ``unnamed`` if it is empty, for the server counts jobs by host name."""
-    return socket.gethostname()[:255] or "unnamed"
+    return socket.gethostname()[:MAX_NAME] or "unnamed"
 
 
 def usable_processors() -> int:

@@ -23,13 +23,13 @@ from pilots.agent.job.payload_records import Ending, PayloadRecord, remains_of
 from pilots.agent.job.wrapper import Wrapper
 from pilots.agent.pilot import drain
 from pilots.agent.pilot.options import Options
-from pilots.agent.server.api import MatchedJob, Server, Usage
+from pilots.agent.server.api import MatchedJob, Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Retry
-from wms.kernel.protocol import FAULT_OF_SUPERVISOR, RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import FAULT_OF_SUPERVISOR, RESCHEDULE_EXIT_CODE, Usage
 
 #: Flags of the exit status: inspect the node before the next job; the job's container did not start.
 LOOK_AT_NODE = 1

@@ -8,11 +8,10 @@ from pilots.agent.base.log import Journal, event, journal
 from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
+from wms.kernel.protocol import MAX_LOG_CHUNK
 
 #: Seconds between two uploads.
 PERIOD_S = 60.0
-#: Bytes of one request.
-CHUNK_BYTES = 64 * 1024
 #: Seconds of one upload, for which jobs and the end of the pilot wait; the rest follows with the next upload, if any.
 _PATIENCE_S = 5.0
 
@@ -57,7 +56,7 @@ class LogUpload:
 
     def _send_chunk(self) -> bool:
         """Send one chunk; return whether there was one."""
-        chunk = self._lines.read(self._sent, most=CHUNK_BYTES)
+        chunk = self._lines.read(self._sent, most=MAX_LOG_CHUNK)
         if not chunk:
             return False
         if self._before is None:

@@ -12,6 +12,7 @@ from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import Record
+from wms.kernel.protocol import LARGEST_INTEGER
 
 #: CPU time offered by a slot of unknown length, of a pilot started by hand.
 UNLIMITED_CPU_TIME_S = 7 * 24 * 3600
@@ -22,8 +23,6 @@ TOLERANCE = 0.01
 STARTING_S = 10.0
 #: Usual ratio of the wall-clock limit of a batch queue to its CPU limit: payloads also wait for files.
 WALL_FACTOR = 1.5
-#: Limit of the server; the file system of a site may have more.
-MOST_DISK_MB = 2**31 - 1
 #: Fraction by which the memory of a node may be below its nominal value: the kernel keeps some.
 MEMORY_TOLERANCE = 0.05
 #: Outside of a batch system, or in one without information.
@@ -121,7 +120,7 @@ def resources_of(
     wall_time_s = _wall_time_s(options.wall_time_s or place.wall_time_s, usable_s)
     processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
     part = min(1.0, processors / node.processors)
-    free_mb = min(int(node.disk_mb or 0.0), MOST_DISK_MB)
+    free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
     return Resources(
         cpu_time_s=_cpu_time_s(options.cpu_time_s or place.cpu_time_s, wall_time_s, speed=node.speed),
         wall_time_s=wall_time_s,

@@ -28,13 +28,13 @@ from pilots.agent.pilot.node_monitor import NodeMonitor, NodeSnapshot
 from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.submit_pools import SubmitPools, configured_place, contradiction
-from pilots.agent.server.api import MatchedJob, NothingFits, Server, Usage
+from pilots.agent.server.api import MatchedJob, NothingFits, Server
 from pilots.agent.server.configuration import OtherProtocolError, PilotConfiguration
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import LeaseEndedError
 from pilots.agent.server.retry import Backoff, InterruptedCallError, Retry
-from wms.kernel.protocol import PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import MAX_JOBS, MAX_NAME, PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE, Usage
 
 #: Exit codes of the process; wrong usage is 2 (``__main__``).
 DONE, REFUSED, UNREACHABLE = 0, 1, 3
@@ -52,8 +52,6 @@ _KILLED_WITHIN_S = 5.0
 _MOST_DEATHS = 10
 #: Shortest wait in seconds between two requests for jobs.
 _SHORTEST_WAIT_S = 0.1
-#: Jobs that one request may ask for: the limit of the server.
-_MOST_JOBS = 100
 _FILE_LEFT = (
     "jobs could read the token file {file}, for this node can give them neither namespaces nor another account: "
     "give --remove-token-file, or the token by a pipe and --token-fd N or --token-file -"
@@ -218,7 +216,7 @@ class PilotLoop:
 
     def _match(self, left: Resources, snapshot: NodeSnapshot, backoff: Backoff) -> float:
         """Request jobs that fill the free resources; return the seconds until the next request."""
-        most = 1 if snapshot.alone else min(left.processors, _MOST_JOBS)
+        most = 1 if snapshot.alone else min(left.processors, MAX_JOBS)
         if self._options.max_jobs is not None:
             most = min(most, self._options.max_jobs - self._jobs)
         offer = {**self._offer(left, snapshot.configuration), "max_jobs": most}
@@ -367,7 +365,7 @@ class PilotLoop:
         log.event("pilot.leaving", reason=end.reason, jobs=self._jobs)
         if self._is_registered:
             failed = {"failed": True} if end.exit_code == REFUSED else {}
-            report = {"leaving": end.reason[:255], **failed}
+            report = {"leaving": end.reason[:MAX_NAME], **failed}
             self._try("pilot.last_words", lambda: self._server.report(report), for_s=_LAST_REPORT_S)
             self._log_upload.send_rest()
         return end.exit_code

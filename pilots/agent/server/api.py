@@ -28,18 +28,18 @@ from pilots.agent.server.lease import (
 from wms.kernel.protocol import (
     DRAIN,
     LEASE_ENDED,
+    MAX_NAME,
     NOT_FOUND,
     PILOT_ENDED,
     PILOT_REVOKED,
     THROTTLE_BUSY,
     WHY_HEADER,
+    Usage,
     output_sandbox_name,
 )
 
 #: Error codes that mean the end of a lease.
 _ENDED = frozenset({LEASE_ENDED, PILOT_REVOKED, PILOT_ENDED})
-#: Characters of a minor status.
-MAX_MINOR = 255
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,6 @@ class MatchedJob:
             configuration=configuration,
             wakeup=wakeup,
         )
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Usage of a payload so far; None: not measured."""
-
-    cpu_s: float | None = None
-    wall_s: float | None = None
-    memory_mb: float | None = None
-    disk_mb: float | None = None
-
-    def as_record(self) -> Record:
-        """Return the measured values, rounded to 1/1000."""
-        measured = {"cpu_s": self.cpu_s, "wall_s": self.wall_s, "memory_mb": self.memory_mb, "disk_mb": self.disk_mb}
-        return {name: round(value, 3) for name, value in measured.items() if value is not None}
 
 
 class Server:
@@ -205,7 +190,7 @@ class Server:
         """
         body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record()}
         if minor is not None:
-            body["minor_status"] = minor[:MAX_MINOR]
+            body["minor_status"] = minor[:MAX_NAME]
         if output is not None:
             body["output_sandbox"] = output
         if fault is not None:

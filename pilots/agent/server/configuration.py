@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import IDENTITY_NONE, PROTOCOL
+from wms.kernel.protocol import IDENTITY_NONE, PROTOCOL, WatchdogMargins
 
 
 class OtherProtocolError(Exception):
@@ -42,22 +42,6 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Margins:
-    """Margins of the watchdog, as described in pilots.domain.pilot.WatchdogMargins."""
-
-    cpu_factor: float = 1.1
-    memory_factor: float = 1.1
-    min_free_disk_mb: float = 500
-    stalled_s: float = 1800
-    stalled_cpu_fraction: float = 0.05
-    max_stalled_s: float = 86400
-    stalled_warning_fraction: float = 0.5
-    warning_fraction: float = 0.9
-    stream_max_mb: float = 1000
-    unasked_disk_mb: float = 1000
-
-
-@dataclass(frozen=True)
 class PilotConfiguration:
     """The configuration of one pilot."""
 
@@ -73,8 +57,12 @@ class PilotConfiguration:
     lease_grace_s: float
     sandbox_max_bytes: int
     sandbox_max_unpacked_bytes: int
-    look_every_s: float
-    watchdog: Margins
+    watchdog: WatchdogMargins
+
+    @property
+    def look_every_s(self) -> float:
+        """Return the seconds between two checks of a payload."""
+        return min(self.watchdog.period_s, self.heartbeat_s)
 
     @property
     def min_free_disk_mb(self) -> float:
@@ -93,21 +81,19 @@ def parse(data: Record, *, asked_at: float) -> PilotConfiguration:
     if protocol != PROTOCOL:
         raise OtherProtocolError(protocol)
     watchdog = json_fields.optional_record(data, "watchdog")
-    heartbeat_s = json_fields.number(data, "heartbeat_s", 30)
     return PilotConfiguration(
         server_time=json_fields.moment(data, "server_time"),
         asked_at=asked_at,
         place=_place(json_fields.optional_record(data, "place")),
-        heartbeat_s=heartbeat_s,
+        heartbeat_s=json_fields.number(data, "heartbeat_s", 30),
         match_retry_after_s=json_fields.number(data, "match_retry_after_s", 10),
         lease_first_s=json_fields.number(data, "lease_first_s", 300),
         lease_s=json_fields.number(data, "lease_s", 1800),
         lease_grace_s=json_fields.number(data, "lease_grace_s", 60),
         sandbox_max_bytes=json_fields.whole(data, "sandbox_max_bytes", 10 * 1024 * 1024),
         sandbox_max_unpacked_bytes=json_fields.whole(data, "sandbox_max_unpacked_bytes", 200 * 1024 * 1024),
-        look_every_s=min(json_fields.number(watchdog, "period_s", 10), heartbeat_s),
-        watchdog=Margins(
-            **{name: json_fields.number(watchdog, name, usual) for name, usual in asdict(Margins()).items()}
+        watchdog=WatchdogMargins(
+            **{name: json_fields.number(watchdog, name, usual) for name, usual in asdict(WatchdogMargins()).items()}
         ),
     )
 

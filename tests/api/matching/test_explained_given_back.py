@@ -8,7 +8,6 @@ import pytest
 from pytest_django import Settings
 
 from matching.services import leases
-from matching.services.leases import Usage
 from pilots.models import Pilot
 from resources.models import Queue
 from tests import factories
@@ -18,6 +17,7 @@ from tests.clock import pass_time, reset_clock, stop_clock
 from tests.database.matching.test_given_back import jobs_for, pilot_at
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 DELAY_S = 60
 

@@ -8,10 +8,11 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from pilots.agent.server.configuration import parse
-from pilots.domain.pilot import PilotStatus, WatchdogMargins
+from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import PayloadIdentity
 from tests.api.pilots.credentials import CONFIG, bearer
 from tests.factories import make_ce, make_group, make_pilot, make_pilot_token, make_queue, make_user, make_vo
+from wms.kernel.protocol import WatchdogMargins
 
 
 @pytest.mark.django_db
@@ -67,9 +68,9 @@ def test_the_configuration_tells_everything_about_the_place(
     assert told["sandbox_max_bytes"] == settings.WMS_SANDBOX_MAX_BYTES
     assert told["sandbox_max_unpacked_bytes"] == settings.WMS_SANDBOX_MAX_UNPACKED_BYTES
     assert told["watchdog"] == asdict(WatchdogMargins(stream_max_mb=77))
-    # What is sent arrives: the agent knows each of the margins by the same name.
+    # What is sent arrives.
     margins = parse({**told, "watchdog": {**told["watchdog"], "stalled_s": 9}}, asked_at=0.0).watchdog
-    assert asdict(margins) | {"period_s": 10} == asdict(WatchdogMargins(stream_max_mb=77, stalled_s=9))
+    assert margins == WatchdogMargins(stream_max_mb=77, stalled_s=9)
     assert datetime.fromisoformat(told["server_time"]).tzinfo is not None
 
 

@@ -3,13 +3,14 @@
 import pytest
 from django.test import Client
 
-from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart
+from pilots.domain.logs import LogPart
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services import logs
 from tests.api.pilots.credentials import CREDENTIALS, bearer, post
 from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_token, make_user, make_vo
 from wms.accounts.models import User
+from wms.kernel.protocol import MAX_LOG_CHUNK
 
 pytestmark = pytest.mark.django_db
 
@@ -68,7 +69,7 @@ def test_a_pilot_that_has_ended_may_still_say_why(client: Client) -> None:
         ({"offset": True, "text": "x"}, "offset"),
         ({"offset": "0", "text": "x"}, "offset"),
         ({"offset": 0.5, "text": "x"}, "offset"),
-        ({"offset": 0, "text": "x" * (MAX_CHUNK_LENGTH + 1)}, "text"),
+        ({"offset": 0, "text": "x" * (MAX_LOG_CHUNK + 1)}, "text"),
         ({"offset": 0, "text": None}, "text"),
         ({"offset": 0, "text": 5}, "text"),
         ({"offset": 0, "text": "a\0b"}, "text"),
@@ -84,7 +85,7 @@ def test_a_chunk_that_is_wrong_is_refused_and_keeps_nothing(client: Client, body
 
 
 def test_the_largest_chunk_is_taken(client: Client) -> None:
-    text = "\N{SNOWMAN}" * MAX_CHUNK_LENGTH
+    text = "\N{SNOWMAN}" * MAX_LOG_CHUNK
     assert post(client, LOG, {"offset": 0, "text": text}, token=make_pilot_token()).status_code == 200
 
 

@@ -19,7 +19,6 @@ from django.utils import timezone
 from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import expiry, leases
-from matching.services.leases import Usage
 from matching.services.match import PilotNotWelcomeError, match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
@@ -39,6 +38,7 @@ from wms.jobs.services import control, editing
 from wms.jobs.services.submission import submit
 from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError, NotFoundError
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from matching.models import Match
 from matching.services import expiry, leases
-from matching.services.leases import LeaseEndedError, Usage
+from matching.services.leases import LeaseEndedError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from taskqueues.models import QueuedJob
@@ -23,6 +23,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,7 +15,6 @@ from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import avoided_places, claim, leases
 from matching.services.claim import Claimant, Claimed
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -30,6 +29,7 @@ from wms.accounts.models import Group
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

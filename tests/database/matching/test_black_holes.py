@@ -13,7 +13,6 @@ from pytest_django import Settings
 from matching.models import Match
 from matching.services import expiry, leases
 from matching.services.black_holes import find_black_holes
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
@@ -42,6 +41,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import control
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db
 

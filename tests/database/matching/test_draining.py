@@ -9,7 +9,6 @@ import pytest
 from matching.models import Match
 from matching.services import leases
 from matching.services.draining import tell_drained_pilots
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -21,6 +20,7 @@ from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db
 

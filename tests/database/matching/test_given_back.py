@@ -11,7 +11,6 @@ from pytest_django import Settings
 
 from matching.models import Match
 from matching.services import avoided_places, expiry, leases
-from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
@@ -27,7 +26,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
 from wms.kernel.db import database_now
-from wms.kernel.protocol import RESCHEDULE_EXIT_CODE
+from wms.kernel.protocol import RESCHEDULE_EXIT_CODE, Usage
 
 pytestmark = pytest.mark.django_db
 

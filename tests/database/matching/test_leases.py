@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from matching.models import Match
 from matching.services import expiry, leases
-from matching.services.leases import LeaseEndedError, LeaseRenewal, Usage
+from matching.services.leases import LeaseEndedError, LeaseRenewal
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
@@ -26,6 +26,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from matching.models import Match
 from matching.services import leases
-from matching.services.leases import LeaseRenewal, Usage
+from matching.services.leases import LeaseRenewal
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -19,6 +19,7 @@ from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.kernel.db import database_now
+from wms.kernel.protocol import Usage
 
 pytestmark = pytest.mark.django_db
 

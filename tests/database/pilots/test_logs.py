@@ -6,13 +6,14 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django import Settings
 
-from pilots.domain.logs import HEAD_LENGTH, MAX_CHUNK_LENGTH, MAX_OUTPUT_LENGTH, PART_LENGTH, TAIL_LENGTH, LogPart
+from pilots.domain.logs import HEAD_LENGTH, MAX_OUTPUT_LENGTH, PART_LENGTH, TAIL_LENGTH, LogPart
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.queries import kept_log
 from pilots.services import logs
 from pilots.services.reports import PilotRevokedError
 from pilots.tasks import remove_old_logs
 from tests.factories import NOW, make_pilot
+from wms.kernel.protocol import MAX_LOG_CHUNK
 
 pytestmark = pytest.mark.django_db
 
@@ -78,7 +79,7 @@ def test_few_lines_at_a_time_make_few_rows() -> None:
 
 def test_of_a_long_log_the_beginning_and_the_end_are_kept() -> None:
     pilot = make_pilot()
-    chunk = MAX_CHUNK_LENGTH
+    chunk = MAX_LOG_CHUNK
     chunks = (HEAD_LENGTH + TAIL_LENGTH) // chunk + 10
     for number in range(chunks):
         send(pilot, f"{number:08}\n".ljust(chunk - 1) + "\n", offset=number * chunk)

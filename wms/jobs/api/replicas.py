@@ -16,7 +16,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from resources.domain.files import (
-    MAX_LFN,
     MAX_REPLICAS,
     parse_replicas,
     refused,
@@ -28,6 +27,7 @@ from resources.services import replicas
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.names import did_you_mean
+from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import CursorPages, error_responses
 
 _FIELDS = ("vo", "replicas")
