@@ -18,13 +18,8 @@ from typing import Any, BinaryIO
 
 from pilots.agent.job import user_helper
 from pilots.agent.server.http import GivenUpError
+from wms.kernel.protocol import MAX_DEPTH, MAX_MEMBERS, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
 
-#: Members of one archive.
-MAX_MEMBERS = 10_000
-#: Limits of the server for names in archives: levels, bytes of one part and of the whole name.
-_MAX_DEPTH = 32
-_MAX_PART_BYTES = 255
-_MAX_NAME_BYTES = 4096
 CHUNK_BYTES = 64 * 1024
 #: Bytes read between two checks whether the job must stop.
 _STEP_BYTES = 1024 * 1024
@@ -54,7 +49,7 @@ def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
     """Unpack a tar archive of any compression, and return the number of bytes written.
 
     Each path is checked on the disk: parents must be real directories, so that no link is followed. In the target of a
-    link ".." may only come first, so that it stays inside (the server has the same rule).
+    link ".." may only come first, so that it stays inside.
 
     Raises:
         UnsafeMemberError: names the member; earlier members have been unpacked.
@@ -238,11 +233,11 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    parts = tuple(part for part in name.split("/") if part not in {"", "."})
+    parts = components(name)
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise UnsafeMemberError(f"{name!r} leads out of the directory")
-    if len(parts) > _MAX_DEPTH:
-        raise UnsafeMemberError(f"{name[:100]!r} lies deeper than {_MAX_DEPTH} levels")
+    if len(parts) > MAX_DEPTH:
+        raise UnsafeMemberError(f"{name[:100]!r} lies deeper than {MAX_DEPTH} levels")
     return parts
 
 
@@ -275,12 +270,8 @@ def _make_room(target: Path, name: str) -> None:
 
 def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
     target = member.linkname
-    parts = [part for part in target.split("/") if part not in {"", "."}]
-    climbs = 0
-    while climbs < len(parts) and parts[climbs] == "..":
-        climbs += 1
-    # NB: ".." after a directory may follow another link out of the directory.
-    if not target or target.startswith("/") or "\0" in target or climbs > depth or ".." in parts[climbs:]:
+    unusable = not target or target.startswith("/") or "\0" in target
+    if unusable or may_lead_out(components(target), depth=depth):
         raise UnsafeMemberError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
     return target
 
@@ -313,7 +304,7 @@ def _matches(directory: Path, pattern: str) -> Iterator[Path]:
         if literal.exists():
             yield literal  # a name may contain brackets
             return
-    yield from _matching(directory, [part for part in pattern.split("/") if part not in {"", "."}])
+    yield from _matching(directory, components(pattern))
 
 
 def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
@@ -361,10 +352,10 @@ def _files(path: Path) -> Iterator[Path]:
 def _safe_name(relative: Path) -> str:
     """Return a name within the limits of the server: UTF-8, without control characters, neither deep nor long."""
     parts = [_printable(part) for part in relative.parts]
-    if len(parts) > _MAX_DEPTH:
-        parts = [*parts[: _MAX_DEPTH - 1], _SLASH.join(parts[_MAX_DEPTH - 1 :])]
+    if len(parts) > MAX_DEPTH:
+        parts = [*parts[: MAX_DEPTH - 1], _SLASH.join(parts[MAX_DEPTH - 1 :])]
     name = "/".join(map(_shortened, parts))
-    return name if len(name.encode()) <= _MAX_NAME_BYTES else _shortened(_SLASH.join(parts))
+    return name if len(name.encode()) <= MAX_PATH_BYTES else _shortened(_SLASH.join(parts))
 
 
 def _printable(part: str) -> str:
@@ -375,7 +366,7 @@ def _printable(part: str) -> str:
 def _shortened(part: str) -> str:
     """Return the part of a name; a long one is replaced by its beginning and a hash."""
     content = part.encode()
-    if len(content) <= _MAX_PART_BYTES:
+    if len(content) <= MAX_PART_BYTES:
         return part
     return f"{content[:200].decode('utf-8', 'ignore')}~{hashlib.sha256(content).hexdigest()[:16]}"
 

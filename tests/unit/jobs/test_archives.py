@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from wms.jobs.domain.archives import (
-    MAX_DEPTH,
     Member,
     MemberKind,
     SandboxTooLargeError,
@@ -19,6 +18,7 @@ from wms.jobs.domain.archives import (
     check_members,
     flaw_of_name,
 )
+from wms.kernel.protocol import MAX_DEPTH
 
 FILE, DIRECTORY, SYMLINK, HARD_LINK, SPECIAL = MemberKind
 

@@ -7,12 +7,8 @@ from typing import NoReturn
 from unicodedata import category
 
 from wms.kernel.errors import RejectedError, TooLargeError
+from wms.kernel.protocol import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
 
-#: Limits of common file systems, in bytes.
-MAX_NAME_BYTES = 255
-MAX_PATH_BYTES = 4096
-#: Nested directories; the memory of the check grows with this depth.
-MAX_DEPTH = 32
 SETUID = 0o4000
 SETGID = 0o2000
 
@@ -59,8 +55,8 @@ def flaw_of_name(name: str) -> str | None:
         return "has a slash in it"
     if not name.isprintable() and any(category(character) in {"Cc", "Cs"} for character in name):
         return "has a control character or a byte that is not UTF-8 in it"
-    if len(name.encode()) > MAX_NAME_BYTES:
-        return f"is longer than {MAX_NAME_BYTES} bytes"
+    if len(name.encode()) > MAX_PART_BYTES:
+        return f"is longer than {MAX_PART_BYTES} bytes"
     return None
 
 
@@ -138,14 +134,11 @@ def _check_link(member: Member, path: tuple[str, ...], earlier: _EarlierMembers)
         _refuse(member.name, "is a link that leads out of the archive")
     if len(target.encode(errors="surrogateescape")) >= MAX_PATH_BYTES:
         _refuse(member.name, f"is a link to a path of {MAX_PATH_BYTES} bytes or more")
-    components = _components(target)
     if member.kind is MemberKind.HARD_LINK:
-        if components not in earlier.files:
+        if components(target) not in earlier.files:
             _refuse(member.name, "is a hard link to no earlier file of the archive")
         return
-    climbs = next((i for i, component in enumerate(components) if component != ".."), len(components))
-    # NB: ".." after a descent is refused even where it looks harmless: the descent may follow a link to the top.
-    if climbs > len(path) - 1 or ".." in components[climbs:]:
+    if may_lead_out(components(target), depth=len(path) - 1):
         _refuse(member.name, "is a link that leads, or may lead, out of the archive")
 
 
@@ -153,7 +146,7 @@ def _path_of(member: Member) -> tuple[str, ...]:
     """Return the components of the member's name, from the top downwards; () is the top itself."""
     if member.name.startswith("/"):
         _refuse(member.name, "has an absolute path")
-    path = _components(member.name)
+    path = components(member.name)
     if ".." in path:
         _refuse(member.name, 'has ".." in its path')
     if not path and member.kind is not MemberKind.DIRECTORY:
@@ -166,10 +159,6 @@ def _path_of(member: Member) -> tuple[str, ...]:
     if len(path) > MAX_DEPTH or len(member.name.encode()) > MAX_PATH_BYTES:
         _refuse(member.name, f"has a path of more than {MAX_DEPTH} levels or {MAX_PATH_BYTES} bytes")
     return path
-
-
-def _components(path: str) -> tuple[str, ...]:
-    return tuple(component for component in path.split("/") if component not in {"", "."})
 
 
 def _refuse(name: str, flaw: str) -> NoReturn:

@@ -18,8 +18,8 @@ from wms.jobs.domain.archives import (
     check_members,
 )
 from wms.kernel.errors import RejectedError
+from wms.kernel.protocol import MAX_MEMBERS
 
-MAX_MEMBERS = 10_000
 #: Header of one member with its extensions (long names, attributes), which tarfile holds in memory.
 MAX_HEADER_BYTES = 32 * 1024
 #: Mean header of all members: longer attributes take seconds of parsing.
