@@ -1,4 +1,4 @@
-"""Who comes to the admin, and what there is to be seen."""
+"""Clients of the admin by role, and the rows that its tests need."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ from wms.jobs.models import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One row of everything that belongs to one VO."""
+    """One row of each kind that belongs to one VO."""
 
     vo: VO
     group: Group
@@ -120,7 +120,7 @@ def vo_uuid(vo: VO) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Rows of no VO in particular."""
+    """Rows that belong to no VO."""
 
     site: Site
     platform: Platform
@@ -156,7 +156,7 @@ def client_of(user: User) -> Client:
 
 @pytest.fixture
 def manager(mine: World) -> Client:
-    """Bob manages lhcb."""
+    """Return the client of Bob, who manages lhcb."""
     return client_of(make_user(username="bob", staff=True, manages=[mine.vo]))
 
 

@@ -1,4 +1,4 @@
-"""What the pages that confirm deletions say, and what goes with the row that is deleted."""
+"""Pages that confirm a deletion: the rows that they list, and the rows that are deleted with the selected one."""
 
 import pytest
 from django.db.models import Model

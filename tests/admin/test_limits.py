@@ -1,4 +1,4 @@
-"""The pages of limits and quotas: who sets which, what is refused, and the room that they tell of."""
+"""Pages of limits and quotas: who may set which, what is refused, and the room that is shown."""
 
 from typing import Any
 

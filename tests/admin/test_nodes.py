@@ -1,4 +1,4 @@
-"""What people do about pilots, nodes and computing elements."""
+"""Actions of the admin on pilots, nodes and computing elements."""
 
 import re
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object) -> list[int]:
-    """Return the CEs at which rounds are asked for."""
+    """Return the list to which each CE is added for which a round is started."""
     found: list[int] = []
     monkeypatch.setattr(serve_ce, "apply_async", lambda kwargs, **_: found.append(kwargs["ce_id"]))
     return found

@@ -1,4 +1,4 @@
-"""Every page answers, for whom it is; rows of others are not there."""
+"""Every page can be opened by those who may, and shows no rows of other VOs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a manager of a VO does with groups and users, and what no forged request lets one do."""
+"""Rights of managers of a VO on groups and users; forged requests are refused."""
 
 import pytest
 from django.test import Client
@@ -89,7 +89,7 @@ def test_a_name_that_nobody_has_is_refused(operator: Client, mine: World) -> Non
 
 
 def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
-    """Return the form of a group in which this membership is ticked for deletion."""
+    """Return the form data of a group in which this membership is selected for deletion."""
     return {
         **NO_INVITATIONS,
         "priority": "1",

@@ -1,4 +1,4 @@
-"""A list of thirty rows asks the database no more than a list of one."""
+"""A list of thirty rows needs no more queries than a list of one."""
 
 from collections.abc import Callable, Mapping
 from itertools import count

@@ -1,4 +1,4 @@
-"""What a manager of a VO does with resources and limits, and what no forged request lets one do."""
+"""Rights of managers of a VO on resources and limits; forged requests are refused."""
 
 from typing import Any
 from unicodedata import normalize
@@ -68,7 +68,7 @@ def of_site(**others: Any) -> dict[str, Any]:
 
 
 def refreshed(pool: SubmitPool) -> set[Queue]:
-    """Return the pool's queues after the refresh that beat, or the nudge, begins within seconds."""
+    """Return the pool's queues after a refresh, which in production beat or a task starts within seconds."""
     submit_pools.refresh_stale(now=NOW)
     return set(SubmitPool.objects.get(pk=pool.pk).queues.all())
 

@@ -1,4 +1,4 @@
-"""What people do on pages of the admin is in the security log: names, never values; and nobody changes the log."""
+"""Changes in the admin are in the security log, with names and without values; nobody can change the log."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ SECRET = "hunter2 of the store"
 
 
 def events() -> list[tuple[Any, ...]]:
-    """Return (kind, who, what it was done to, facts), oldest first."""
+    """Return (kind, actor, object, facts) of each event, oldest first."""
     rows = SecurityEvent.objects.filter(address="127.0.0.1").order_by("id")  # those without make the world
     told = list(rows.values_list("kind", "actor_name", "target", "facts"))
     assert SECRET not in str(told)

@@ -1,4 +1,4 @@
-"""What the page of throttles tells, and the site's own page of its throttle."""
+"""The list of throttles, and the page of one site's throttle."""
 
 import pytest
 from django.test import Client
@@ -22,7 +22,7 @@ SAID = {SUBMITTING: 2, GATHERING: 0, CURRENT: 9}
 
 
 def rows(client: Client) -> dict[str, list[object]]:
-    """Return the cells of the list by the site's name."""
+    """Return the cells of the list by the name of the site."""
     page = client.get(reverse("admin:resources_sitethrottle_changelist"))
     assert page.status_code == 200
     shown = page.context["cl"].model_admin

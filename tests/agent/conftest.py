@@ -1,4 +1,4 @@
-"""The stand-in server, and agents that are ended with the test that started them."""
+"""The scripted server, and agents that end with the test that started them."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ StartAgent = Callable[..., RunningAgent]
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
+    """Return a directory that other users can enter and write to: a root agent runs payloads as other users."""
     with directory_of_agents(tmp_path) as directory:
         yield directory
 
@@ -35,7 +35,7 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def start(server: ScriptedServer, tmp_path: Path) -> Iterator[StartAgent]:
-    """Return what starts an agent against the stand-in."""
+    """Return a function that starts an agent against the scripted server."""
     with ExitStack() as stack:
 
         def start(*options: str, **more: Any) -> RunningAgent:
@@ -46,7 +46,7 @@ def start(server: ScriptedServer, tmp_path: Path) -> Iterator[StartAgent]:
 
 @pytest.fixture
 def start_plainly(server: ScriptedServer) -> Iterator[StartAgent]:
-    """Return what starts a pilot as a user who may not read what is locked, which root always may."""
+    """Return a function that starts a pilot as an unprivileged user; root would ignore file permissions."""
     if not Path(PYTHON).exists():
         pytest.skip("no interpreter that every user can run")
     directory = Path(tempfile.mkdtemp(prefix="wms-hostile-", dir="/tmp"))  # pytest's own is closed to others

@@ -83,7 +83,7 @@ class ContainerNode:
 
 @contextmanager
 def stand_in_node(url: str, directory: Path) -> Iterator[ContainerNode]:
-    """Yield a node whose runtime does as apptainer does without needing any privilege."""
+    """Yield a node whose container runtime imitates apptainer without needing privileges."""
     (directory / "bin").mkdir()
     program = directory / "bin" / "apptainer"
     told, told_environment = directory / "told", directory / "told_environment"
@@ -111,7 +111,7 @@ def stand_in_node(url: str, directory: Path) -> Iterator[ContainerNode]:
 
 @contextmanager
 def apptainer_node(url: str, root: str) -> Iterator[ContainerNode]:
-    """Yield a node with apptainer itself, in the root directory *root*; its pilots are an ordinary user's."""
+    """Yield a node with apptainer itself, in the root directory *root*; its pilots run as an ordinary user."""
     # Not in the test's own directory, which nobody but root may enter.
     directory = Path(tempfile.mkdtemp(prefix="wms-apptainer-", dir="/tmp"))
     directory.chmod(0o755)
@@ -157,7 +157,7 @@ def _make_image(directory: Path, *, busybox: Path) -> None:
 
 
 def _image_file(enter: Sequence[str], image: Path) -> bytes:
-    """Return the same image as one file, as users bring it."""
+    """Return the same image as one file, the form in which users bring images."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         Path(made).chmod(0o777)
         file = Path(made, "own.sif")

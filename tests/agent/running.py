@@ -46,7 +46,7 @@ WITHOUT_NAMESPACES: Mapping[str, Any] = {
 
 
 class RunningAgent:
-    """A pilot that was started; ``with`` ends it."""
+    """A started pilot; leaving the ``with`` block ends it."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class RunningAgent:
 
 
 def marker() -> str:
-    """Return a number of seconds to sleep by which a test knows its own processes, on a machine with other tests."""
+    """Return a number of seconds to sleep, unique to the test, by which it finds its own processes on this machine."""
     return f"9{uuid4().int % 10**8:08}.25"
 
 
@@ -152,7 +152,7 @@ def processes_with(marker: str) -> list[int]:
 
 
 def ancestor_below(top: int, pid: int) -> int:
-    """Return the child of process *top* that is *pid* or has it below: the pilot's process for one job."""
+    """Return the child of process *top* that is *pid* or its ancestor: the pilot's process for one job."""
     while (parent := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) != top:
         pid = parent
     return pid

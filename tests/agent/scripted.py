@@ -1,6 +1,6 @@
-"""A stand-in for the server in what the real one does not do on demand: errors, lost answers, ends of leases.
+"""A stand-in for the server, for behaviour that a real one does not show on demand: errors, lost answers, ended leases.
 
-It speaks the pilots' part of the contract over real sockets, remembers every request, and does what a test tells it.
+It speaks the pilots' part of the contract over real sockets, records every request, and follows a test's script.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ PILOT_TOKEN = "wmsp_scripted"
 
 @dataclass(kw_only=True)
 class Seen:
-    """One request that arrived."""
+    """One received request."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(kw_only=True)
 class Download:
-    """A program as it is sent: with what SHA-256, or none, and how many bytes of it really."""
+    """The agent's program as it is served: the announced SHA-256, or none, and the number of bytes really sent."""
 
     content: bytes
     sha256: str | None
@@ -81,7 +81,7 @@ class Lease:
 
 
 class ScriptedServer(LoopbackServer):
-    """``with ScriptedServer() as server``: listens on a port of its own until the end."""
+    """A scripted server; within ``with`` it listens on a port of its own."""
 
     def __init__(self) -> None:
         self.configuration: dict[str, Any] = {
@@ -121,7 +121,7 @@ class ScriptedServer(LoopbackServer):
     # ---- what tests say
 
     def add_job(self, executable: str, arguments: str = "", **more: Any) -> dict[str, Any]:
-        """Let a job wait."""
+        """Add a waiting job."""
         job = {"id": len(self.waiting) + len(self.leases) + 1, "owner": "alice", "group": "users"}
         job |= {"executable": executable, "arguments": arguments, "std_output": "std.out", "std_error": "std.err"}
         job |= {"cpu_time_s": 86400, "processors": 1, **more}
@@ -129,7 +129,7 @@ class ScriptedServer(LoopbackServer):
         return job
 
     def add_sandbox(self, content: bytes, *, file_name: str, is_archive: bool = False) -> dict[str, Any]:
-        """Store an input sandbox; return how a job names it."""
+        """Store an input sandbox; return its name in job descriptions."""
         digest = hashlib.sha256(content).hexdigest()
         self.sandboxes[digest] = content
         return {"sandbox": f"sha256:{digest}", "file_name": file_name} | {
@@ -138,9 +138,9 @@ class ScriptedServer(LoopbackServer):
         }
 
     def script(self, name: str, *actions: object) -> None:
-        """Do *actions* with the next requests whose path ends with *name*.
+        """Set the *actions* for the next requests whose path ends with *name*.
 
-        A status, (status, body), DROP, LOSE, None: as usual, or what is called before the usual.
+        An action is a status, (status, body), DROP, LOSE, None (usual answer), or a function that is called before it.
         """
         self.scripts.setdefault(name, []).extend(actions)
 
@@ -156,7 +156,7 @@ class ScriptedServer(LoopbackServer):
         return [seen for seen in self.seen if seen.path.endswith(name)]
 
     def wait_until(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
-        """Wait until *condition* holds; it is looked at whenever a request has been answered."""
+        """Wait until *condition* holds; it is evaluated after each answered request."""
         deadline = Deadline(timeout_s)
         with self.changed:
             while not self.changed.wait_for(condition, 1.0):
@@ -164,7 +164,7 @@ class ScriptedServer(LoopbackServer):
                     raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
 
     def poll(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
-        """Wait until *condition* holds, whether or not there are requests."""
+        """Wait until *condition* holds, evaluating it also without requests."""
         wait_for(condition, timeout_s, every_s=0.02)
 
     @property
@@ -218,7 +218,7 @@ class ScriptedServer(LoopbackServer):
         return 201, {"leases": [self._granted(lease) for lease in leases]}
 
     def _fitting(self, offer: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Take the oldest job, whatever it asks, and those after it that fit beside it."""
+        """Remove and return the oldest job, whatever its requirements, and later ones that fit beside it."""
         taken = [self.waiting.pop(0)]
         while self.waiting and len(taken) < offer["max_jobs"]:
             together = [*taken, self.waiting[0]]
@@ -268,7 +268,7 @@ class ScriptedServer(LoopbackServer):
         return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
 
     def delay_s(self, path: str) -> float:
-        """Return how long to wait before the answer, while other requests are answered."""
+        """Return the seconds before the answer is sent; other requests are answered meanwhile."""
         for name, actions in self.scripts.items():
             if actions and path.endswith(name) and str(actions[0]).startswith(SLOWLY):
                 return float(str(actions[0]).removeprefix(SLOWLY))
@@ -281,7 +281,7 @@ class ScriptedServer(LoopbackServer):
         return None
 
     def take(self, seen: Seen) -> tuple[int, object] | None:
-        """Remember the request and do what it asks for, or what the test wants; None: no answer."""
+        """Record the request and return its answer, or the scripted one; None: no answer."""
         with self.changed:
             (self.log_requests if seen.path == "/api/pilots/log/" else self.seen).append(seen)
             action = 503 if self.away else self.next_action(seen.path)

@@ -1,4 +1,4 @@
-"""What batch systems say of a slot, and what the pilot offers of it; Slurm is a real one."""
+"""Slots as batch systems describe them, and the pilot's offer made from them; Slurm is a real one."""
 
 import math
 import os

@@ -1,6 +1,6 @@
-"""Jobs in containers, by a runtime that does as apptainer does without needing any privilege: real processes.
+"""Jobs in containers, by a stand-in for apptainer that needs no privilege; the processes are real.
 
-``container_nodes.py`` tells how to run these tests with apptainer itself.
+``container_nodes.py`` says how to run these tests with apptainer itself.
 """
 
 import os
@@ -23,7 +23,7 @@ REGISTRY = "one of a registry is written docker://alpine:3"
 
 @pytest.fixture
 def node(server: ScriptedServer, tmp_path: Path) -> Iterator[ContainerNode]:
-    """Return a node that runs containers: with apptainer itself where its root directory is named."""
+    """Return a node that runs containers: with apptainer itself if its root directory is configured."""
     root = os.environ.get(VARIABLE)
     with apptainer_node(server.url, root) if root else stand_in_node(server.url, tmp_path) as made:
         yield made
@@ -31,7 +31,7 @@ def node(server: ScriptedServer, tmp_path: Path) -> Iterator[ContainerNode]:
 
 @pytest.fixture
 def bare_node(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of a pilot on a node that has none, whatever this machine has."""
+    """Return the environment of a pilot on a node without a container runtime, whatever this machine has."""
     (tmp_path / "empty").mkdir()
     return {"PATH": str(tmp_path / "empty")}
 

@@ -1,4 +1,4 @@
-"""Storage elements that misbehave, and what cannot be sent or named: the pilot goes on, and tells no secret."""
+"""Storage elements that fail, and output that cannot be sent or named: the pilot goes on, without leaking secrets."""
 
 from pathlib import Path
 from typing import Any

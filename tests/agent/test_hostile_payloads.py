@@ -1,4 +1,4 @@
-"""What payloads may do to the files of their job, and what comes back all the same; they run as an ordinary user."""
+"""Payloads that damage the files of their job, and the report that still arrives; they run as an ordinary user."""
 
 import shlex
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""As whom payloads run: the pilot's own user, or real other ones by sudo; and what they then see of the pilot.
+"""Users of payloads: the pilot's own, or other real ones by sudo; and what such payloads can see of the pilot.
 
-Root makes the users and the sudoers' file for these tests and removes them; elsewhere what needs them is skipped.
+Root creates the users and the sudoers file for these tests and removes them; without root such tests are skipped.
 """
 
 import json
@@ -31,7 +31,7 @@ from tests.programs import needed
 
 @dataclass(frozen=True)
 class Node:
-    """A node with a user for pilots, who may become one of those for payloads."""
+    """A node with a user for pilots, who may become one of the users for payloads."""
 
     pilot: str
     payloads: Sequence[str]
@@ -39,7 +39,7 @@ class Node:
 
 
 def _repeated(*command: str) -> None:
-    """Run what fails while another process has a lock on the list of users."""
+    """Run a command that fails while another process locks the list of users, until it succeeds."""
     for _ in range(100):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if "lock" not in done.stderr:
@@ -85,7 +85,7 @@ def node(users: Sequence[str], server: ScriptedServer) -> Iterator[Node]:
 
 @pytest.fixture
 def start_there(server: ScriptedServer, node: Node) -> Iterator[Callable[..., RunningAgent]]:
-    """Return what starts a pilot as the user for pilots."""
+    """Return a function that starts a pilot as the user for pilots."""
     with ExitStack() as stack:
 
         def start(*options: str, **more: Any) -> RunningAgent:
@@ -252,7 +252,7 @@ def test_a_pilot_that_is_killed_takes_such_a_payload_with_it_and_the_next_cleans
 
 
 def _kill_supervisors(server: ScriptedServer, agent: RunningAgent, mark: str, *, agent_too: bool) -> None:
-    """Kill all that supervises the job's payload, which is begun, so that none of them sees another one end."""
+    """Kill all supervisors of the job's running payload at once, so that none can react to another's end."""
     server.wait_until(
         lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
     )
@@ -406,7 +406,7 @@ def test_a_work_directory_that_is_closed_to_others_is_said_to_be(
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return users that every system has, and that no test becomes."""
+    """Return users that every system has, and as which no test runs."""
     names = [each.pw_name for each in pwd.getpwall() if each.pw_uid not in {0, os.getuid()}][:3]
     assert len(names) == 3
     return names

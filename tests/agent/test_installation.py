@@ -71,7 +71,7 @@ class Node:
 
     @property
     def left(self) -> set[str]:
-        """Return what there is but for the script."""
+        """Return the files in the directory, without the script."""
         return {path.name for place in (self.home, self.scratch) for path in place.iterdir()} - {"pilot"}
 
 

@@ -1,4 +1,4 @@
-"""What the agent does with one job, from the lease to the last report; the agent is a process of its own."""
+"""One job in the agent, from the lease to the last report; the agent is a separate process."""
 
 import io
 import os

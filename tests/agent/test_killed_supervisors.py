@@ -1,4 +1,4 @@
-"""Payloads whose supervisors are killed by SIGKILL: no payload survives them to run beside its own second execution."""
+"""Supervisors killed by SIGKILL: their payloads end too, so that no job runs twice at the same time."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def begun(server: ScriptedServer, agent: RunningAgent, mark: str) -> tuple[int, int]:
-    """Wait until the payload runs and was looked at; return the pilot's process for it, and the supervisor."""
+    """Wait until the payload runs and was checked once; return the pilot's process for the job, and the supervisor."""
     server.wait_until(
         lambda: server.leases and any("started" in beat.get("std_output", "") for beat in server.lease.heartbeats)
     )
@@ -56,7 +56,7 @@ def begun(server: ScriptedServer, agent: RunningAgent, mark: str) -> tuple[int, 
 
 
 def kill_at_once(*pids: int) -> None:
-    """Kill processes none of which sees another one end."""
+    """Kill all the processes together, so that none can react to another's end."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
@@ -64,7 +64,7 @@ def kill_at_once(*pids: int) -> None:
 
 
 def forbid_processes(pid: int) -> None:
-    """Set the limit of processes that a process may start to none; only its own user may."""
+    """Set the process's limit of child processes to zero; only the process's own user may do so."""
     program = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_NPROC, (0, 0))"
     numbers = dict(
         line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "id:\t" in line
@@ -313,7 +313,7 @@ def test_records_in_a_directory_of_another_user_end_nothing(tmp_path: Path, monk
 
 
 def _record_file(directory: Path, *, processes: list[tuple[int, int]], cgroup: str = "") -> Path:
-    """Leave the record of a payload whose supervisors are gone."""
+    """Write the record of a payload whose supervisors have ended."""
     with PayloadRecord("0f1e", account="", work_directory=directory, directory=directory, keep=True) as record:
         if cgroup:
             record.note_group(Path(cgroup))
@@ -323,7 +323,7 @@ def _record_file(directory: Path, *, processes: list[tuple[int, int]], cgroup: s
 
 
 def _orphan(mark: str, *, work_directory: Path) -> Path:
-    """Start a payload that nobody supervises, with its record where all pilots of the node look; return the record."""
+    """Start a payload without a supervisor, with its record where all pilots of the node look; return the record."""
     match_id = f"test-{os.getpid()}-{mark}"
     environment = {"PATH": os.defpath, "WMS_MATCH_ID": match_id}
     shell = subprocess.Popen(["/bin/sh", "-c", f"(sleep {mark} &); sleep {mark} & exit 0"], env=environment)

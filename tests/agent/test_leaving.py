@@ -1,4 +1,4 @@
-"""How a pilot that is to leave sees to its jobs: drained by a file, an order or the server, stopped by a signal."""
+"""Jobs of a pilot that leaves: drained by a file, a command or the server, or stopped by a signal."""
 
 import os
 import shlex
@@ -261,7 +261,7 @@ def test_a_job_that_was_given_while_the_signal_came_is_handed_back_at_once(
 
 
 def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subprocess.CompletedProcess[str]":
-    """Run an agent whose processes do *work*, a function of Python, instead of carrying out their jobs."""
+    """Run an agent whose job processes call *work* instead of carrying out their jobs."""
     program = (
         "import sys; from pilots.agent import __main__; from pilots.agent.pilot import job_task; {}; "
         "job_task.run_task = work; sys.exit(__main__.main())"

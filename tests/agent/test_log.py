@@ -1,4 +1,4 @@
-"""The pilot's log on its way to the server: whole, once, without secrets, and at nobody's expense."""
+"""The upload of the pilot's log: complete, once, without secrets, and without delaying jobs."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def journal() -> Iterator[Journal]:
 
 @pytest.fixture
 def api(server: ScriptedServer) -> Iterator[Server]:
-    """The server as the pilot sees it."""
+    """Return the pilot's client of the server."""
     api = Server(Client(server.url, timeout_s=5), token=PILOT_TOKEN)
     yield api
     api.close()

@@ -1,4 +1,4 @@
-"""How much memory a pilot takes of the slot that it fills."""
+"""The part of its slot's memory that a pilot keeps for itself."""
 
 from pathlib import Path
 

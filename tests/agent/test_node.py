@@ -1,4 +1,4 @@
-"""The look at the node before the first job: what is found, what makes it unfit, how fast it is."""
+"""The check of the node before the first job: its properties, reasons to refuse it, its speed."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pilots on nodes that are set up oddly, or started in an odd way: they work, or say in a sentence why they cannot."""
+"""Pilots on unusual nodes, or started in unusual ways: they work, or exit with one sentence that says why not."""
 
 import os
 import shlex
@@ -207,7 +207,7 @@ class _Version6(ThreadingHTTPServer):
 
 
 class ServerOfVersion6(ScriptedServer):
-    """The stand-in at an address of IPv6, below a path."""
+    """The scripted server at an IPv6 address, below a path."""
 
     kind = _Version6
     host = "::1"
@@ -265,7 +265,7 @@ def test_the_end_of_an_address_is_not_taken_for_a_port(
 
 
 class _SendsOn(BaseHTTPRequestHandler):
-    """As a proxy does that has moved its server to another address."""
+    """A handler that redirects to the server's new address, as a proxy does."""
 
     def do_GET(self) -> None:
         self.send_response(308)

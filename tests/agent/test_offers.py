@@ -1,4 +1,4 @@
-"""What a pilot offers of wall-clock time, GPUs and disk, and what its payloads get of them."""
+"""Wall-clock time, GPUs and disk: offered by the pilot, and given to its payloads."""
 
 import math
 from pathlib import Path
@@ -171,7 +171,7 @@ def test_no_more_cpu_time_is_offered_than_the_slot_lasts_for() -> None:
 def offered(
     *, told: dict[str, Any] | None = None, speed: float = 1.0, ends_s: float | None = None, **found: Any
 ) -> Resources:
-    """Return what is offered of a queue, told by the server, on a node and in a slot that ends after *ends_s*."""
+    """Return the offer for a queue of the server's configuration, on a node and in a slot that ends after *ends_s*."""
     node = NodeReport(
         host_name="", batch_id="", platform="x86_64-el9", processors=found.pop("cores", 8), gpus=(), checks=(),
         memory_mb=found.pop("node_mb", 16_000.0), disk_mb=1e4, container_runtime=None, speed=speed, facts={},

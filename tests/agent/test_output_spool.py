@@ -1,4 +1,4 @@
-"""Output that cannot be delivered stays on the node, where its owner is told."""
+"""Output that cannot be delivered stays on the node, and the owner is notified."""
 
 import os
 import tarfile

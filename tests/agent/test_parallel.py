@@ -1,4 +1,4 @@
-"""Several payloads on one node: what is offered beside them, and that none touches another."""
+"""Several payloads on one node: the free resources that are offered, and the separation of the payloads."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ def node_with(server: ScriptedServer, *, processors: int, **more: Any) -> None:
 
 
 def until_there(path: Path) -> str:
-    """Return the arguments of a shell that ends when *path* is there."""
+    """Return the arguments of a shell that ends when *path* exists."""
     return f"-c {shlex.quote(f'until [ -e {path} ]; do sleep 0.05; done')}"
 
 
@@ -38,7 +38,7 @@ def finished(leases: Sequence[Lease]) -> list[int | None]:
 
 
 def running(server: ScriptedServer, count: int) -> None:
-    """Wait until so many payloads run."""
+    """Wait until this number of payloads runs."""
     server.wait_until(lambda: len([lease for lease in server.leases if lease.statuses and lease.heartbeats]) == count)
 
 

@@ -1,4 +1,4 @@
-"""The agent's small parts: waiting, measuring, the look at the node, leases by the clock, the log."""
+"""Small parts of the agent: waiting, measuring, node snapshots, clocks of leases, the log."""
 
 import errno
 import math
@@ -69,7 +69,7 @@ def test_very_many_tries_are_no_overflow() -> None:
 
 
 class _StoppedClock(WakeupPipe):
-    """Time goes on only while somebody sleeps on the pipe."""
+    """A clock that advances only while a process waits on the pipe."""
 
     now_s = 0.0
 

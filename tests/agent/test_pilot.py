@@ -1,4 +1,4 @@
-"""The pilot's life around its jobs: credentials, configuration, check of the node, offers, waiting, leaving."""
+"""The pilot beside its jobs: credentials, configuration, check of the node, offers, waiting, exit."""
 
 import json
 import os

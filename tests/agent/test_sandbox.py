@@ -1,4 +1,4 @@
-"""Archives from outside are unpacked safely, and only what is inside is packed."""
+"""Archives from outside are unpacked safely; only files inside the workspace are packed."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What a pilot leaves on its node when it is killed: the next one removes it, and nothing that anybody still uses."""
+"""Files of a killed pilot: the next pilot on the node removes them, unless another process still uses them."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ def sweep(directory: Path, *, stopped: Callable[[], object] = lambda: None) -> N
 
 
 def left_behind(below: Path, name: str = "wms-job-7-0f1e", *, node: str = f"host:{socket.gethostname()}") -> Path:
-    """Make the directory of a job and the file beside it, which nobody locks."""
+    """Make the directory of a job and its lock file, which no process locks."""
     directory = below / name
     (directory / "job" / "locked").mkdir(parents=True)
     (directory / "job" / "locked" / "output").write_text("half")

@@ -1,4 +1,4 @@
-"""How the agent watches a payload and obeys: heartbeats, orders, limits, leases that end; real processes throughout."""
+"""Supervision of a payload: heartbeats, commands, limits and expired leases, with real processes."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""The watchdog: what it measures and judges, and what becomes of real payloads that do too much, or nothing."""
+"""The watchdog: its measurements and verdicts, and real payloads that use too much, or nothing."""
 
 import math
 import os
@@ -31,7 +31,7 @@ NOBODY = 2**30
 
 
 class Watched:
-    """A watchdog whose clock and whose payload are the test's."""
+    """A watchdog whose clock and payload the test controls."""
 
     def __init__(self, directory: Path, **limits: Any) -> None:
         self.now = 100.0
@@ -215,7 +215,7 @@ def test_cpu_time_that_no_parent_waited_for_is_not_forgotten() -> None:
 
 @contextmanager
 def _family(script: str) -> Iterator[int]:
-    """Yield the process id of a Python program that has said that it is ready."""
+    """Yield the process id of a Python program that has reported that it is ready."""
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
         assert program.stdout.read(1) == b"x"

@@ -12,7 +12,7 @@ class StandsAloneContract(Contract):
 
     Configuration options:
         - source_module: a module or package.
-        - allowed_modules: exact names of modules outside of it, which the same holds for (optional).
+        - allowed_modules: exact names of modules outside of it, under the same rule (optional).
     """
 
     type_name = "stands_alone"

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its diagrams and its list of conditions are those of the code."""
+"""The diagrams and the list of conditions in docs/architecture.md equal those of the code."""
 
 import re
 from pathlib import Path

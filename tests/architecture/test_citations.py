@@ -42,7 +42,7 @@ VARIABLE: Final = re.compile(r"\b(?:WMS_TESTS_[A-Z]+|FUZZ_EXAMPLES)\b")
 
 @cache
 def files() -> frozenset[Path]:
-    """Return the files of the repository: not those of the environment, of caches, or that programs have written."""
+    """Return the repository's own files: without the environment, caches and generated files."""
     tops = (*PRODUCT, "templates", "tests", "docs", "deploy", ".ci")
     below = [file for top in tops for file in (ROOT / top).rglob("*")]
     return frozenset(file for file in (*ROOT.iterdir(), *below) if file.is_file() and "__pycache__" not in file.parts)
@@ -72,7 +72,7 @@ def comments(file: Path) -> list[str]:
 
 @cache
 def text_of(file: Path) -> str:
-    """Return what people read in *file*: a document, or the comments and docstrings of a program."""
+    """Return the prose in *file*: a document, or the comments and docstrings of a program."""
     if file.suffix == ".py":
         return "\n".join([*comments(file), *docstrings(file)])
     content = file.read_text(encoding="utf-8")

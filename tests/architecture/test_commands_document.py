@@ -1,4 +1,4 @@
-"""docs/commands.md: its tables are those of the programs."""
+"""The tables in docs/commands.md equal those of the programs."""
 
 import argparse
 import re
@@ -18,7 +18,7 @@ COMMON: Final = {"--help"}
 
 
 def rows(heading: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield name and options of each row of the table below a heading that begins so."""
+    """Yield name and options of each row of the table below the heading that begins with these words."""
     section = re.split(rf"^## {heading}", DOCUMENT, maxsplit=1, flags=re.MULTILINE)[1].partition("\n## ")[0]
     for name, options in re.findall(r"^\| `([\w-]+)[^`|]*` \|([^|]*)\|", section, flags=re.MULTILINE):
         yield name, frozenset(re.findall(r"`(--[\w-]+)`", options))

@@ -1,4 +1,4 @@
-"""Every rule that the database keeps is broken by some test, which names it."""
+"""Every named constraint of the database occurs in a test that breaks it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No test depends on how fast its machine is: deadlines follow the pace of tests/pace.py."""
+"""Deadlines of tests are computed by tests/pace.py, so that no test depends on the speed of its machine."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What uv.lock brings in: from one registry, with its digest, and under a licence that this project may use."""
+"""The packages of uv.lock: from one registry, with digests, under licences that this project may use."""
 
 import tomllib
 from collections.abc import Mapping

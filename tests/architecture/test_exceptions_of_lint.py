@@ -1,4 +1,4 @@
-"""Ruff's rules of security (S) hold for all that is not a test; each line that departs says why."""
+"""Ruff's security rules (S) hold for all files but tests; each exception states its reason."""
 
 import re
 import tomllib
@@ -12,7 +12,7 @@ _EXCEPTION: Final = re.compile(r"# noqa: (?=[A-Z0-9, ]*\bS[0-9]{3})(?P<rules>[A-
 
 
 def exceptions() -> Iterator[tuple[str, str]]:
-    """Yield place and reason of each."""
+    """Yield place and reason of each exception."""
     for part in PARTS:
         for file in sorted((ROOT / part).rglob("*.py")):
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):

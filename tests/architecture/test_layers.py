@@ -1,4 +1,4 @@
-"""The structure that docs/architecture.md, Layers draws, held by import-linter; nothing is ignored."""
+"""The layers of docs/architecture.md, Layers, kept by import-linter; no import is ignored."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One word for one thing: what is public has a name that no other app uses for something else."""
+"""Public classes of different apps have different names."""
 
 import ast
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What the repository promises to whoever clones it."""
+"""The repository: lock file, migrations, decision records, licence, files at the root, commit titles."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""docs/rest.md: its tables of endpoints, error codes and fields are those of the code."""
+"""The tables of endpoints, error codes and fields in docs/rest.md equal those of the code."""
 
 import ast
 import re
@@ -60,7 +60,7 @@ def names(cell: str) -> list[str]:
 
 
 def declared() -> Iterator[tuple[str, int]]:
-    """Yield every (code, status) that the code can answer with."""
+    """Yield every (code, status) that the code can answer."""
     for file in modules():
         parts = file.relative_to(ROOT).with_suffix("").parts
         import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
@@ -77,13 +77,15 @@ def declared() -> Iterator[tuple[str, int]]:
 
 
 def status_of(error: type[exceptions.APIException]) -> int:
-    """Return the status of an error of the framework: who is not known is answered 401, see wms.kernel.rest.errors."""
+    """Return the status of an error of the framework; a missing credential gives 401, see wms.kernel.rest.errors."""
     unknown = issubclass(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed)
     return HTTPStatus.UNAUTHORIZED if unknown else error.status_code
 
 
 def named_in_calls(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield those of calls such as ``api_error(HTTPStatus.X, "code", …)`` and ``PermissionDenied(…, code="code")``."""
+    """Yield the code and status of calls such as ``api_error(HTTPStatus.X, "code", …)`` and
+    ``PermissionDenied(…, code="code")``.
+    """
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue

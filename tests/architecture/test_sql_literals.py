@@ -1,6 +1,6 @@
-"""The database's functions repeat statuses and lock keys of the Python code as literals: they must be the same.
+"""Statuses and lock keys that the database's functions repeat as literals equal those of the Python code.
 
-SQL in Python is given them as parameters.
+SQL in Python takes them as parameters.
 """
 
 import ast
@@ -47,7 +47,7 @@ LOCK = re.compile(r"pg_(?:try_)?advisory_\w+\((?P<key>\w+)")
 
 
 def found_in(text: str, literal: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    """Return the literals of a text with their lines, but for those in comments."""
+    """Return the literals of an SQL text with their lines, without those in comments."""
     for number, line in enumerate(text.splitlines(), start=1):
         for match in literal.finditer(line.partition("--")[0]):
             yield number, match
@@ -89,7 +89,7 @@ def test_sql_in_python_has_statuses_and_keys_as_parameters() -> None:
 
 
 def quotes_a_literal(text: str) -> bool:
-    """Whether a text is SQL with a status in quotes, or with the number of a lock."""
+    """Return whether a text is SQL with a quoted status, or with the number of a lock."""
     if not re.search(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", text):
         return False
     return bool(re.search(rf"'\{{?({WORDS})\b", text) or re.search(r"pg_(try_)?advisory_\w+\(\d", text))

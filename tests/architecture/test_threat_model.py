@@ -1,4 +1,4 @@
-"""The threat model names tests that there are."""
+"""Every test that the threat model names exists."""
 
 import re
 from pathlib import Path

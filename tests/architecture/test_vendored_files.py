@@ -1,4 +1,4 @@
-"""Files of others are what they are said to be."""
+"""Vendored files have the listed checksums and licences."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Log-in, tokens, and what each of them opens."""
+"""Log-in, tokens, and the addresses that each of them opens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ PASSWORD = "correct horse battery staple"
 
 @dataclass(frozen=True)
 class Machine:
-    """A caller that is no user: a pilot, a job or a site."""
+    """A caller that is not a user: a pilot, a job or a site."""
 
     is_authenticated: bool = True
     is_active: bool = True

@@ -1,4 +1,4 @@
-"""A system configured by a file, and callers who know nothing but the contract."""
+"""A system configured by a file, and callers that use only the documented contract."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ sites:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody with a token, who reads answers as they come over the wire."""
+    """A client with a token; it returns answers as they come over the wire."""
 
     token: str | None = None
 
     def __call__(self, method: str, address: str, body: object = None, *, status: int, **options: Any) -> Any:
-        """Send a request, insist on the status of its answer, and return what the JSON says."""
+        """Send a request, assert the status of its answer, and return the JSON."""
         client = APIClient()
         if self.token is not None:
             client.credentials(HTTP_AUTHORIZATION=f"Bearer {self.token}")
@@ -61,7 +61,7 @@ class Caller:
         return answer.json()
 
     def refused(self, method: str, address: str, body: object = None, *, status: int) -> str:
-        """Send a request that is refused in the one shape of errors, and return the code."""
+        """Send a request that is refused with the standard error body; return the error code."""
         answer: dict[str, Any] = self(method, address, body, status=status)
         assert set(answer) - {"errors"} == {"code", "detail"}
         assert isinstance(answer["detail"], str)
@@ -91,36 +91,36 @@ def logged_in(username: str, password: str) -> Caller:
 
 @pytest.fixture
 def alice(configured: None) -> Caller:
-    """Alice submits; her default group does not share jobs."""
+    """Return the caller Alice, who submits; her default group does not share jobs."""
     return logged_in("alice", "a")
 
 
 @pytest.fixture
 def bob(configured: None) -> Caller:
-    """Bob manages the VO, and shares the production group with Alice."""
+    """Return the caller Bob, who manages the VO and shares the production group with Alice."""
     return logged_in("bob", "b")
 
 
 @pytest.fixture
 def charlie(configured: None) -> Caller:
-    """Charlie is a stranger to Alice's jobs."""
+    """Return the caller Charlie, who has no rights on Alice's jobs."""
     return logged_in("charlie", "c")
 
 
 @pytest.fixture
 def site(configured: None) -> Caller:
-    """The token that the configuration file names for registrations."""
+    """Return the token that the configuration file names for registrations."""
     return Caller("register-at-CERN")
 
 
 @pytest.fixture
 def gateway(configured: None) -> Caller:
-    """The token that the configuration file names for advertisements."""
+    """Return the token that the configuration file names for advertisements."""
     return Caller("advertise-RAL")
 
 
 @pytest.fixture
 def pilot(site: Caller) -> Caller:
-    """A pilot registered at the queue `grid`."""
+    """Return a pilot registered at the queue `grid`."""
     place = {"vo": "lhcb", "site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "stamp": "s1"}
     return Caller(site("POST", "/pilots/register/", place, status=201)["token"])

@@ -22,7 +22,7 @@ def offer(**said: object) -> dict[str, object]:
 
 
 def lease(pilot: Caller, **said: object) -> tuple[dict[str, Any], Caller]:
-    """Return a lease, and who carries its token."""
+    """Return a lease, and the caller with its token."""
     given: dict[str, Any] = pilot("POST", "/matches/", offer(**said), status=201)
     return given, Caller(given["token"])
 

@@ -1,4 +1,4 @@
-"""The OpenAPI schema: every address of the contract, without warnings, and pages that need nobody else."""
+"""The OpenAPI schema: it has every address of the contract, no warnings, and pages without foreign scripts."""
 
 import json
 import re
@@ -64,7 +64,7 @@ Operation = Mapping[str, Any]
 
 @pytest.fixture(scope="module")
 def schema() -> Mapping[str, Any]:
-    """Return the schema; a warning of its making would be an error."""
+    """Return the schema; a warning of its generator fails the test."""
     written = StringIO()
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=written)
     made: Mapping[str, Any] = yaml.safe_load(written.getvalue())

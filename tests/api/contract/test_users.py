@@ -95,7 +95,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def submit(who: Caller, body: object) -> list[int]:
-    """Return the ids of the jobs that were submitted."""
+    """Return the ids of the submitted jobs."""
     return [job["id"] for job in who("POST", "/jobs/", body, status=201)["jobs"]]
 
 

@@ -1,4 +1,4 @@
-"""Every address that the system answers, found by a walk through its URL configuration."""
+"""Every address of the system, found by a walk through its URL configuration."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -30,19 +30,19 @@ class Address:
 
     @property
     def is_api(self) -> bool:
-        """Whether tokens are looked at there."""
+        """True below /api/, where tokens are checked."""
         return self.route.startswith(API)
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """What is tried there."""
+        """The HTTP methods that tests send to the address."""
         return METHODS if self.is_api else METHODS_OF_PAGES
 
     def url(self, arguments: Mapping[str, object]) -> str:
-        """Return the address with its arguments, which are told by name, or by name of the address and name.
+        """Return the address with its arguments, looked up by name, or by name of the address and name.
 
         Raises:
-            KeyError: an argument that is new; say what stands for it.
+            KeyError: a new argument without a value.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -53,7 +53,7 @@ class Address:
 
 
 def every_address() -> Iterator[Address]:
-    """Yield all of them."""
+    """Yield every address."""
     yield from _below(get_resolver(), route="/", namespace="")
 
 

@@ -1,6 +1,6 @@
-"""A credential that comes in another place, or by another scheme, than it should: at every address.
+"""Credentials in a wrong place, or with a wrong scheme, at every address.
 
-What it opens where it should come is in the matrix (``tests/attacks/test_matrix.py``).
+Rights of credentials in their right place are in the matrix (``tests/attacks/test_matrix.py``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ GOOD: Final = ("owner", "manager", "pilot", "job", "secret", "registering site",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """How requests are sent: with a credential, in its place or in another."""
+    """A client that sends a credential in its right place or in a wrong one."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
@@ -68,12 +68,12 @@ def world(db: None, settings: Settings, tmp_path: Path) -> World:
 
 
 def opens(method: str, address: Address) -> bool:
-    """Return whether it opens for who has no credential at all."""
+    """Return whether the address answers callers without any credential."""
     return matrix.opens(matrix.NOBODY_KNOWN, f"{method} {address.name}")
 
 
 def answered() -> Iterator[tuple[str, Address]]:
-    """Yield what views below /api/ have code for."""
+    """Yield each method and address below /api/ that a view implements and that needs a credential."""
     for address in addresses():
         for method in address.methods if address.is_api else ():
             if method in address.answers and address.name not in DOCUMENTATION and not opens(method, address):

@@ -1,4 +1,4 @@
-"""A system at work, and every credential that somebody could have stolen from it."""
+"""A system in use, and every kind of credential that could be stolen from it."""
 
 import gzip
 import io
@@ -38,7 +38,7 @@ STORAGE_CREDENTIAL: Final = "hush-hush"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Alice's job runs in a pilot at a site; beside her and it is everybody who should not get at it."""
+    """Alice's job in a pilot at a site; and users, groups and tokens without rights on them."""
 
     vo: VO
     group: Group
@@ -54,7 +54,7 @@ class World:
     alice_token_id: int
 
     def arguments(self) -> Mapping[str, object]:
-        """Return what stands in addresses: everywhere what is Alice's."""
+        """Return the arguments of addresses; all of them are Alice's."""
         return {
             "match_id": self.match.pk,
             "match-sandbox digest": self.sandbox,
@@ -72,7 +72,7 @@ class World:
         }
 
     def body(self, name: str) -> Mapping[str, Any]:
-        """Return what is sent to an address, as good as it gets; to those that want nothing, nothing."""
+        """Return a valid body for an address as far as possible; an empty one where none is expected."""
         replica = {
             "lfn": f"/{self.vo.name}/user/a/alice/{self.job.pk}/out",
             "storage_element": self.storage_element.name,
@@ -176,19 +176,19 @@ def _job_token(match: Match, *, now: datetime | None = None) -> str:
 
 
 def _with_lease(world: World, **columns: Any) -> str:
-    """Return the token of Alice's job, whose lease is as *columns* say."""
+    """Return the token of Alice's job; *columns* are values of its lease."""
     Match.objects.filter(pk=world.match.pk).update(**columns)
     return _job_token(world.match)
 
 
 def _with_pilot(world: World, **columns: Any) -> str:
-    """Return the token of Alice's job, whose pilot is as *columns* say."""
+    """Return the token of Alice's job; *columns* are values of its pilot."""
     Pilot.objects.filter(pk=world.pilot.pk).update(**columns)
     return _job_token(world.match)
 
 
 def _lease_of(world: World, **columns: Any) -> Match:
-    """Return a lease beside the other, on another job of Alice."""
+    """Return a lease of another pilot on another job of Alice."""
     job = factories.make_job(owner=world.alice, group=world.group, status=JobStatus.RUNNING)
     return factories.make_match(job=job, pilot=_pilot_of(world), leased_at=timezone.now(), **columns)
 
@@ -208,7 +208,7 @@ def _disguised(token: str, kind: TokenKind) -> str:
 
 
 def _sent(world: World, *, queue: Queue | None = None, **columns: Any) -> str:
-    """Return the secret of a pilot that a director has sent; *columns* are of the secret."""
+    """Return the secret of a pilot that a director has sent; *columns* are values of the secret."""
     now = timezone.now()
     pilot = Pilot.objects.create(
         vo=world.vo, queue=queue or world.queue, stamp=uuid4().hex, status=PilotStatus.WAITING, submitted_at=now

@@ -1,4 +1,4 @@
-"""A small VO, and clients that act as its people."""
+"""A small VO, and clients of its users."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from wms.jobs.models import InputSandbox, Job, JobCommand, JobHistory, Submissio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Alice owns; Bob shares prod with her; Charlie is a stranger; Mallory manages the VO; Olga operates."""
+    """Alice owns jobs; Bob is in prod too; Charlie is in another group; Mallory manages the VO; Olga is an operator."""
 
     vo: VO
     #: Does not share jobs: Alice and Dora are in it.
@@ -67,13 +67,13 @@ def client_of() -> Callable[[User], APIClient]:
 
 @pytest.fixture
 def alice(world: World, client_of: Callable[[User], APIClient]) -> APIClient:
-    """Alice's client."""
+    """Return Alice's client."""
     return client_of(world.alice)
 
 
 @pytest.fixture
 def everything() -> Callable[[], object]:
-    """Return what is stored about jobs, to be compared before and after a refusal."""
+    """Return all stored rows about jobs, to be compared before and after a refusal."""
 
     def everything() -> object:
         tables = (Submission, Job, JobHistory, JobCommand, InputSandbox, TaskQueue, QueuedJob, SubmitPool)

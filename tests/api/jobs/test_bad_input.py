@@ -1,4 +1,4 @@
-"""Bad input: always one clear error, and nothing half written."""
+"""Bad input is refused with one clear error, and stores nothing."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,6 @@
-"""GET /api/submit-pools/eligible/: where jobs with some requirements could run, and why not elsewhere (RFC7)."""
+"""GET /api/submit-pools/eligible/: queues where jobs with given requirements could run, and reasons against the others
+(RFC7).
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,7 +26,7 @@ ADDRESS = "/api/submit-pools/eligible/"
 
 @pytest.fixture
 def grid(world: World) -> World:
-    """The site A says Memory 4000 and tags; its ce2 says less; B says nothing, and C serves others."""
+    """Add three sites: A has Memory 4000 and tags, its ce2 less; B has neither; C serves other VOs."""
     RequirementDefinition.objects.create(name="Memory", kind="capacity", unit="MB")
     RequirementDefinition.objects.create(name="Model", kind="exact")
     Site.objects.all().delete()

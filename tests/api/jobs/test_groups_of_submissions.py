@@ -1,4 +1,4 @@
-"""In which group jobs act that name none, when memberships have changed (ADR 39)."""
+"""The group of jobs that name none, after memberships have changed (ADR 39)."""
 
 from typing import Any
 

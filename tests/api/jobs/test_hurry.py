@@ -1,4 +1,4 @@
-"""Jobs that wait for files are looked at as soon as these are registered, and nobody is bothered by other files."""
+"""Jobs that wait for files are evaluated as soon as their files are registered, and only those jobs."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ ClientOf = Callable[[User], APIClient]
 
 @pytest.fixture
 def sent() -> Iterator[list[str]]:
-    """Return the names of the tasks that were handed to the broker."""
+    """Return the names of the tasks that were sent to the broker."""
     names: list[str] = []
 
     def note(sender: str, **_: object) -> None:
@@ -34,7 +34,7 @@ def sent() -> Iterator[list[str]]:
 
 @pytest.fixture
 def job(world: World, client_of: ClientOf) -> Job:
-    """A job that reads two files, which have no site in common."""
+    """Return a job that reads two files without a common site."""
     near = factories.make_storage_element(name="near", sites=[world.cern])
     far = factories.make_storage_element(name="far", sites=[world.ral])
     for lfn, element in (("/lhcb/a", near), ("/lhcb/b", far)):

@@ -1,4 +1,4 @@
-"""Names of files: one file, however its name is typed, and no two that look the same."""
+"""Names of files: all spellings of a name are one file, and no two names look the same."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every endpoint for jobs × every role."""
+"""Rights at every endpoint of jobs, for every role."""
 
 from collections.abc import Callable
 from typing import Any

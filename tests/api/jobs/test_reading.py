@@ -24,7 +24,7 @@ def _ids(client: APIClient, query: str) -> list[int]:
 
 @pytest.fixture
 def jobs(world: World) -> dict[str, Job]:
-    """Jobs of Alice, one of each kind, oldest first."""
+    """Return jobs of Alice, one of each kind, oldest first."""
     make = factories.make_job
     return {
         "waiting": make(owner=world.alice, group=world.users, job_name="first", job_group="set"),

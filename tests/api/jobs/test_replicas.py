@@ -1,4 +1,4 @@
-"""/api/replicas/: who may see and say where files are, and what is refused."""
+"""/api/replicas/: rights to read and register replicas, and refusals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ REMOVE = "/api/replicas/remove/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Alice is in the VO, Mallory manages it, Charlie is of another one that Mia manages; Olga operates."""
+    """Alice is in the VO, Mallory manages it; Charlie is in another VO, which Mia manages; Olga is an operator."""
 
     vo: VO
     other: VO

@@ -1,4 +1,4 @@
-"""What jobs require of resources, in JSON, JDL and CFG: what is refused, in which words, and what waits (RFC7)."""
+"""Requirements of jobs in JSON, JDL and CFG: refusals with their sentences, and stored values (RFC7)."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def described(world: World) -> None:
-    """Let the VO know Memory as a capacity, SoftwareTag from a resource; and others a name of their own."""
+    """Define Memory as a capacity of the VO, SoftwareTag with values of resources, and names for other VOs."""
     factories.make_requirement_definition(name="Memory", kind=RequirementKind.CAPACITY, unit="MB")
     factories.make_requirement_definition(name="Theirs", kind=RequirementKind.SET, vos=[factories.make_vo()])
     ce = factories.make_ce(site=world.cern, parameters={"SoftwareTag": ["v1", "v2"], "Memory": 4000})

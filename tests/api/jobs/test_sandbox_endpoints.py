@@ -1,4 +1,4 @@
-"""POST /api/sandboxes/ and GET /api/jobs/{id}/output/: who may, what is refused, and that refusals change nothing."""
+"""POST /api/sandboxes/ and GET /api/jobs/{id}/output/: rights, refusals, and that refusals change nothing."""
 
 import gzip
 import hashlib
@@ -192,7 +192,7 @@ def test_an_unsafe_archive_is_refused_naming_the_member(client: Client, director
 
 
 def tokens() -> Mapping[str, str]:
-    """A valid token of each kind, and none."""
+    """Return a valid token of each kind, and a forged one."""
     return {
         "user": make_token(make_user()),
         "pilot": make_pilot_token(),

@@ -1,4 +1,4 @@
-"""POST /api/jobs/: what is taken in, and how it is answered."""
+"""POST /api/jobs/: accepted bodies and their answers."""
 
 from collections.abc import Callable
 from uuid import uuid4

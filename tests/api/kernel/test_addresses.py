@@ -1,4 +1,4 @@
-"""The real addresses: what no view answers, and what a server refuses, has the API's shape too."""
+"""Refusals without a view, by the server or for an unknown address, have the API's error body."""
 
 import pytest
 from django.test import Client

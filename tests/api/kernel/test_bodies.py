@@ -1,4 +1,4 @@
-"""Bodies that no view would read as they were meant: each is refused in a sentence that says how to send it."""
+"""Bodies of a wrong type or encoding are refused in a sentence that says how to send them."""
 
 import gzip
 

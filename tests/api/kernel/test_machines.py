@@ -1,4 +1,4 @@
-"""What machines that watch the system see, and what callers see when no view answers."""
+"""Endpoints for monitoring, and error bodies of requests that no view answers."""
 
 from datetime import timedelta
 
@@ -76,7 +76,7 @@ def test_a_process_that_reaches_everything_is_ready(visitor: Client) -> None:
 
 
 def not_ready(visitor: Client) -> set[str]:
-    """Return what /readyz says is down."""
+    """Return the components that /readyz reports as down."""
     answer = visitor.get("/readyz")
     assert answer.status_code == 503
     parts: dict[str, str] = answer.json()

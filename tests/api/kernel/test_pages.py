@@ -1,4 +1,4 @@
-"""Pages by cursor show every row once, whatever comes and goes while one turns them."""
+"""Pagination by cursor shows every row once, while rows are added and deleted."""
 
 from typing import Any
 from urllib.parse import quote
@@ -55,7 +55,7 @@ def names(answer: Response) -> list[str]:
 
 
 def turned(answer: Response, direction: str = "next", view: type[NewestFirst] = NewestFirst) -> list[str]:
-    """Return the names on *answer* and on all pages beyond it."""
+    """Return the names on the page *answer* and on all later pages."""
     found = names(answer)
     while answer.data[direction]:
         answer = page(answer.data[direction], view)

@@ -1,4 +1,4 @@
-"""A VO with a waiting job, a pilot at a site, and clients that act as pilots and people."""
+"""A VO with a waiting job, a pilot at a site, and clients of pilots and users."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wms.accounts.models import VO, Group, User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Alice's jobs wait; Bob shares her group; Charlie is a stranger; Mallory manages the VO; Olga operates."""
+    """Alice's jobs wait; Bob is in her group; Charlie is in another; Mallory manages the VO; Olga is an operator."""
 
     vo: VO
     prod: Group
@@ -52,7 +52,7 @@ def world(db: None) -> World:
 
 @pytest.fixture
 def large_slot(world: World) -> None:
-    """Have the pilot's queue give it room for as many jobs as a test takes."""
+    """Make the slots of the pilot's queue large enough for all jobs of a test."""
     Queue.objects.filter(pk=world.queue.pk).update(**factories.LARGE_SLOT)
 
 

@@ -1,4 +1,4 @@
-"""POST /api/sites/{name}/advertisements/: what sites say of themselves, and who may say it."""
+"""POST /api/sites/{name}/advertisements/: reports of sites, and the right to send them."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ def site_of(world: World) -> Site:
 
 @pytest.fixture
 def site(world: World) -> Site:
-    """A site that takes five jobs at once into submission."""
+    """Return a site whose throttle accepts five jobs in submission."""
     site = site_of(world)
     site.throttle_policy, site.max_submitting_jobs = ThrottlePolicy.LEVEL0, 5
     site.save()

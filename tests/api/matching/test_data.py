@@ -1,4 +1,4 @@
-"""What a lease tells of the data of its job, and how a pilot registers output."""
+"""Data of a job in its lease, and registration of output by the pilot."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ ClientOf = Callable[[User | Pilot], APIClient]
 
 @pytest.fixture
 def disk(world: World) -> StorageElement:
-    """A storage element of the pilot's site."""
+    """Return a storage element of the pilot's site."""
     return factories.make_storage_element(
         name="near", url="https://near.example.org/data/", credential="hush", sites=[world.queue.ce.site]
     )

@@ -1,4 +1,4 @@
-"""GET /api/jobs/{id}/explain/: why a job waits, from the very conditions that match."""
+"""GET /api/jobs/{id}/explain/: reasons why a job waits, by the same conditions as the match."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def of_alice(world: World, **description: Any) -> Job:
 
 
 def submitted(client: APIClient, **description: Any) -> Job:
-    """Return a job whose requirements are met by what is configured now."""
+    """Return a job whose requirements the current configuration meets."""
     answer = client.post("/api/jobs/", {"executable": "run.sh", **description}, format="json")
     assert answer.status_code == 201, answer.content
     return Job.objects.get(pk=answer.json()["jobs"][0]["id"])

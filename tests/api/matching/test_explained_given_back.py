@@ -1,4 +1,4 @@
-"""Explain and preview of a job that was given back: until when it waits, and which places come last."""
+"""Explain and preview of a job that was given back: the end of its delay, and the avoided places."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What explain says of the pilots that a job waits for: who is there, who comes, and why nobody does."""
+"""Pilots in explain: those that run, those that are sent, and reasons why none are sent."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -31,7 +31,7 @@ NOBODY = "It fits 1 of 1 queue, but no pilot is there and none is sent at presen
 
 @pytest.fixture
 def alice(world: World, client_of: ClientOf, clock: None) -> APIClient:
-    """Alice, in a world where the directors are at work, with a CE that has room, and no pilot."""
+    """Return Alice's client; directors are at work, and there is one CE with free room and without pilots."""
     pass_time(seconds=(NOW - database_now()).total_seconds())
     stop_clock()
     Pilot.objects.all().delete()

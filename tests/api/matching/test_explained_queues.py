@@ -1,4 +1,4 @@
-"""Which queues explain tells of, and that they fit where a match would say so."""
+"""Queues that explain lists, and that they fit exactly where a match would succeed."""
 
 from collections.abc import Callable
 from datetime import timedelta

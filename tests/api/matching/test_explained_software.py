@@ -1,4 +1,4 @@
-"""Explain and preview of jobs that need software which queues publish (ADR 34)."""
+"""Explain and preview of jobs that need published software (ADR 34)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An ordinary heartbeat is answered before the frameworks ask anything; its answer is the one that the view gives."""
+"""An ordinary heartbeat is answered without the frameworks, with the same answer as the view's."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -34,7 +34,7 @@ BEAT: dict[str, object] = {"cpu_s": 1.5, "wall_s": 2, "memory_mb": 3.5, "disk_mb
 
 @pytest.fixture
 def by_the_view(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of the content types of the heartbeats that came to the view."""
+    """Return the list to which the content type of each heartbeat is added that reaches the view."""
     seen: list[str] = []
     real = HeartbeatView.initialize_request
 

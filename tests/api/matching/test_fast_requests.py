@@ -1,4 +1,4 @@
-"""A plain request for a job skips the framework's machinery; its answer is the one that the framework would give."""
+"""A plain request for a job skips the framework's parsing, with the same answer as the framework's."""
 
 from datetime import timedelta
 from http import HTTPStatus
@@ -26,7 +26,7 @@ NOT_PLAIN = "application/json; charset=utf-8"
 
 @pytest.fixture
 def plain_ones(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list that tells of each request to a machine's view whether it was plain."""
+    """Return the list to which each request to a machine's view adds whether it was plain."""
     seen: list[bool] = []
     real = MachineView.initial
 

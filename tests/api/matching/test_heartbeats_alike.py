@@ -1,4 +1,4 @@
-"""Heartbeats of all kinds, sent by three ways: whatever is asked, the answers are the same, and so is what they change.
+"""Heartbeats of all kinds, sent by three ways: the answers and the changed rows are the same.
 
 The ways are that of PlainHeartbeats, that of the view without it, and the frameworks' own.
 """
@@ -42,7 +42,7 @@ ORDERS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How the lease stands when a heartbeat arrives."""
+    """The state of a lease, its job and its pilot when a heartbeat arrives."""
 
     job: Mapping[str, object]
     lease: Mapping[str, object]
@@ -175,12 +175,12 @@ def tokens(world: World, lease: dict[str, Any]) -> Mapping[str, str]:
 
 
 def same_token(content: bytes) -> bytes:
-    """Leave of a renewed token what does not depend on the second when it was signed."""
+    """Remove from a renewed token the part that depends on the second of its signature."""
     return re.sub(rb'"token":"(wms[pj]_)[^"]*"', rb'"token":"\1"', content)
 
 
 def arrange(state: State, *, now: datetime) -> None:
-    """Have everything stand as *state* says."""
+    """Store the rows of *state*."""
 
     def columns(given: Mapping[str, object]) -> dict[str, Any]:
         return {name: now + at if isinstance(at, timedelta) else at for name, at in given.items()}
@@ -204,12 +204,12 @@ Send = Callable[[str, Beat], "Answer"]
 
 @pytest.fixture
 def send(lease: dict[str, Any], tokens: Mapping[str, str]) -> Send:
-    """Return a function that sends a heartbeat by the way of that name."""
+    """Return a function that sends a heartbeat by the named way."""
     orders = list(JobCommand.objects.order_by("pk").values_list("pk", flat=True))
     ways = {"plain": FrontDoor(), "view": Client(raise_request_exception=False)}
 
     def numbered(body: bytes) -> bytes:
-        """Have what was acknowledged be orders of the job: 0 is the first."""
+        """Replace acknowledged numbers by ids of the job's commands; 0 is the first."""
         try:
             said = json.loads(body)
             said["acknowledged"] = [orders[n] if n in range(ORDERS) else n for n in said["acknowledged"]]
@@ -231,7 +231,7 @@ def send(lease: dict[str, Any], tokens: Mapping[str, str]) -> Send:
 
 @pytest.fixture
 def alike(send: Send) -> Callable[[State, Sequence[Beat]], None]:
-    """Return a function that sends heartbeats by all ways, and fails if they are not answered alike."""
+    """Return a function that sends heartbeats by all ways, and fails if the answers differ."""
 
     def alike(state: State, beats: Sequence[Beat]) -> None:
         told, left, now = {}, {}, database_now()

@@ -1,4 +1,4 @@
-"""Limits from outside, over the lives of jobs and of the limits themselves: what makes room, and what does not."""
+"""Limits over HTTP, while jobs run and end and the limits change: events that free room, and events that do not."""
 
 from collections.abc import Callable
 from itertools import combinations, product
@@ -38,7 +38,7 @@ def alice(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APICl
 
 
 def limit(written: str) -> None:
-    """Have these limits and no others, as the configuration file has them."""
+    """Set exactly these limits, as the configuration file stores them."""
     configure(f"limits: [{written}]".encode(), environ={}, now=timezone.now())
 
 
@@ -50,7 +50,7 @@ def lease(pilot: APIClient) -> dict[str, Any] | None:
 
 
 def leases(pilot: APIClient) -> list[dict[str, Any]]:
-    """Match until nothing is given any more; return the leases."""
+    """Match until there is no more job; return the leases."""
     found: list[dict[str, Any]] = []
     while (one := lease(pilot)) is not None:
         found.append(one)
@@ -59,7 +59,7 @@ def leases(pilot: APIClient) -> list[dict[str, Any]]:
 
 
 def on(said: dict[str, Any], what: str, body: dict[str, Any]) -> None:
-    """Have the pilot work on the lease."""
+    """Send *body* to the address *what* of the lease, with its token, and assert that it is accepted."""
     answer = bearer(said["token"]).post(f"/api/matches/{said['match_id']}/{what}/", body, format="json")
     assert answer.status_code == 200, answer.content
 
@@ -161,7 +161,7 @@ def test_a_stalled_job_holds_its_place_and_a_revived_one_takes_no_second(world: 
 
 
 def one_that_waits() -> Job:
-    """Return one of the jobs that no pilot has been given, whichever that is by now."""
+    """Return one of the jobs that no pilot has been given."""
     return Job.objects.filter(status=JobStatus.WAITING).latest("pk")
 
 

@@ -1,4 +1,4 @@
-"""Explain and lists show users limits, pilots and task queues of others without names."""
+"""Explain and lists show limits, pilots and task queues of other users without names."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -31,7 +31,7 @@ def alice(world: World, client_of: ClientOf) -> APIClient:
 
 
 def others(world: World) -> tuple[User, Group, VO]:
-    """Return a user and a group of the same VO, neither known to Alice, and another VO, all with waiting jobs."""
+    """Return a user and a group of the VO without relation to Alice, and another VO; all have waiting jobs."""
     hidden = factories.make_group(name="lhcb_hidden", vo=world.vo)
     atlas = factories.make_vo(name="atlas")
     xavier = factories.make_user(username="xavier", groups=[hidden])

@@ -1,4 +1,4 @@
-"""Wall-clock time, GPUs, disk and containers, from the words of a physicist to the lease of a pilot."""
+"""Wall-clock time, GPUs, disk and containers, from the job description to the lease."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""GET /api/pilots/summary/: how well pilots do, for managers and operators (PIL §2.3)."""
+"""GET /api/pilots/summary/: success rates of pilots, for managers and operators (PIL §2.3)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""POST /api/matches/preview/: what an offer would get, and why not the rest."""
+"""POST /api/matches/preview/: the jobs that an offer would get, and reasons against the others."""
 
 from collections.abc import Callable
 from typing import Any

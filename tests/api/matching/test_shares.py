@@ -1,4 +1,4 @@
-"""GET /api/groups/{name}/shares/: what a group was promised, and what it got."""
+"""GET /api/groups/{name}/shares/: the share that a group is promised, and the share it received."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -39,7 +39,7 @@ def shares(client: APIClient, name: str = "lhcb_prod") -> dict[str, Any]:
 
 
 def deliver(group: Group, *, ago_s: float, lasts_s: float, **description: object) -> None:
-    """Lease a job of *group* so long ago, for so long."""
+    """Create a lease of a job of *group* that began *ago_s* seconds ago and lasted *lasts_s*."""
     begins = database_now() - timedelta(seconds=ago_s)
     job = make_job(group=group, status=JobStatus.DONE, **description)  # type: ignore[arg-type]
     make_match(job=job, leased_at=begins, ended_at=begins + timedelta(seconds=lasts_s))
@@ -81,7 +81,7 @@ def test_the_whole_answer_of_a_group_that_got_nothing_yet(world: World, user_gro
 def test_delivered_shares_are_of_the_vo_and_of_the_time_asked(
     counted: bool, world: World, user_group: Group, client_of: Clients
 ) -> None:
-    """Whether the counter ran, never did, or has seen the older half only: nothing is missing and nothing twice."""
+    """Each lease is counted once, whether the counter has counted none or the older half of the leases."""
     deliver(world.prod, ago_s=1800, lasts_s=100)
     deliver(world.prod, ago_s=20 * 3600, lasts_s=100)
     deliver(user_group, ago_s=26 * 3600, lasts_s=50, processors=4)

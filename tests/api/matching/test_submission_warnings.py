@@ -1,4 +1,4 @@
-"""What a submission is warned of, and that explain says the same (ADR 32)."""
+"""Warnings of a submission, and that explain gives the same (ADR 32)."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ def alice(world: World, client_of: Callable[[User], APIClient]) -> APIClient:
 
 
 def warnings(client: APIClient, body: Mapping[str, object]) -> list[str]:
-    """Return the warnings of a submission, which are those that explain says of its first job."""
+    """Return the warnings of a submission, asserting that explain of its first job gives the same."""
     answer = client.post(JOBS, {"executable": "/bin/true", **body}, format="json")
     assert answer.status_code == 201, answer.content
     told = answer.json()

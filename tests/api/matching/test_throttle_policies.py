@@ -1,6 +1,6 @@
-"""SAM's policies from outside: a configuration file, an advertisement, and the leases that pilots get until 204.
+"""SAM's policies over HTTP: a configuration file, an advertisement, and leases until the answer is 204.
 
-The arithmetic itself is in tests/unit/resources/test_throttles.py; here stand the values that meet on their way.
+The arithmetic is tested in tests/unit/resources/test_throttles.py; here the whole path of the values is.
 """
 
 from collections.abc import Callable
@@ -44,12 +44,12 @@ def jobs(world: World) -> list[Job]:
 
 
 def throttle(written: str) -> None:
-    """Give the site this throttle, as the configuration file has it."""
+    """Give the site this throttle, as the configuration file stores it."""
     configure(f"sites: [{{name: LCG.CERN.ch, throttle: {{{written}}}}}]".encode(), environ={}, now=timezone.now())
 
 
 def leases(pilot: APIClient) -> int:
-    """Match until nothing is given any more; return how many jobs were."""
+    """Match until there is no more job; return the number of leases."""
     given = 0
     while (status := pilot.post("/api/matches/", offer(), format="json").status_code) != 204:
         assert status == 201

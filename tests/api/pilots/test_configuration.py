@@ -1,4 +1,4 @@
-"""What a pilot is told of its place, and of how to work."""
+"""The configuration that a pilot reads: of its queue, and of the protocol."""
 
 from dataclasses import asdict
 from datetime import datetime

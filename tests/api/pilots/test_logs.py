@@ -1,4 +1,4 @@
-"""Pilots send their logs, and only who may sees them."""
+"""Pilots upload their logs; only permitted users read them."""
 
 import pytest
 from django.test import Client
@@ -93,7 +93,7 @@ def test_the_largest_chunk_is_taken(client: Client) -> None:
 
 
 def people(*, shares_jobs: bool) -> tuple[Pilot, Pilot, dict[str, User]]:
-    """Return a generic and a private pilot of a VO, and those who may ask for them."""
+    """Return a generic and a private pilot of a VO, and users with and without rights on them."""
     vo = make_vo()
     group = make_group(vo=vo, shares_jobs=shares_jobs)
     owner = make_user(groups=[group])

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Alice and Bob share the jobs of one group, and are in another that shares none."""
+    """Alice and Bob share the jobs of one group, and are in a second group without shared jobs."""
 
     vo: VO
     alone: Group
@@ -51,7 +51,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
-    """Have a director send one pilot for what waits, and the pilot register; return its token."""
+    """Run a director that sends one pilot for the waiting jobs, and register the pilot; return its token."""
     ce = factories.make_ce(pilot_types=pilot_types)
     factories.make_queue(ce=ce, **factories.LARGE_SLOT)
     now = timezone.now()
@@ -70,7 +70,7 @@ def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
 
 
 def got(token: str) -> int | None:
-    """Return the job that a pilot gets; None: nothing."""
+    """Return the job that a pilot gets; None: no job."""
     offer = {"cpu_time_s": 300_000, "memory_mb": 4000, "request_id": str(uuid4())}
     answer = Client().post("/api/matches/", offer, content_type="application/json", headers=bearer(token))
     assert answer.status_code in {201, 204}, answer.content

@@ -1,4 +1,4 @@
-"""A pilot registers with the token of its site: what it gets, and all that is refused."""
+"""Registration of a pilot with the token of its site: the answer, and all refusals."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What a pilot says of its node and of its end, and all that is refused."""
+"""Reports of a pilot on its node and on its end, and all refusals."""
 
 import json
 from datetime import UTC, datetime, timedelta

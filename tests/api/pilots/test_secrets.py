@@ -1,4 +1,6 @@
-"""Single-use secrets of directors: what they open, once, and for whom (docs/architecture.md, Pilots and directors)."""
+"""Single-use secrets of directors: their rights, and their use by one pilot, once (docs/architecture.md, Pilots and
+directors).
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +25,7 @@ REGISTER = "/api/pilots/register/"
 
 
 def make_sent(*, private: bool = False, status: PilotStatus = PilotStatus.WAITING) -> tuple[Pilot, str]:
-    """Return a pilot as its director has sent it a moment ago, and its secret."""
+    """Return a pilot that a director has just sent, and its secret."""
     now = datetime.now(tz=UTC)
     vo = make_vo()
     group = make_group(vo=vo) if private else None

@@ -19,7 +19,7 @@ ADDRESS = "/api/submit-pools/"
 
 
 def register(vo: VO, *required: Mapping[str, object]) -> list[str]:
-    """Return the ids, sorted, of the pools of these requirements."""
+    """Return the sorted ids of the pools of these requirements."""
     with transaction.atomic():
         return sorted(pool.id for pool in submit_pools.register_all(vo=vo, requirements=required, now=NOW))
 
@@ -42,7 +42,7 @@ def alice(vo: VO) -> APIClient:
 
 @pytest.fixture
 def pools(vo: VO) -> list[str]:
-    """Return the ids of five pools; what the queues of the site offer is enough for three of them."""
+    """Return the ids of five pools; the queues of the site satisfy three of them."""
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
     ce = factories.make_ce(name="ce02", site=site, parameters={"Memory": 3000})
     for name in ("b", "a"):

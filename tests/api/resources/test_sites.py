@@ -1,4 +1,4 @@
-"""GET /api/sites/, and what the token of a site opens."""
+"""GET /api/sites/, and the rights of a site's token."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -150,7 +150,7 @@ def test_who_may_list_sites(caller: str, status: int) -> None:
 
 
 def authenticated(token: str) -> SiteCredential | None:
-    """Return the credential that a request with this token has."""
+    """Return the credential of a request with this token."""
     request = HttpRequest()
     request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
     found = SiteTokenAuthentication().authenticate(Request(request))
