@@ -39,7 +39,7 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture
 def start_as(server: ScriptedServer, directory: Path) -> Iterator[Start]:
-    """Return what starts a pilot as root, whose payloads have user ids, or as another user."""
+    """Return a function that starts a pilot as root, whose payloads have user ids of their own, or as another user."""
     if os.geteuid() != 0:
         pytest.skip("only root can start pilots as others")
     with ExitStack() as stack:
@@ -61,5 +61,5 @@ def start_as(server: ScriptedServer, directory: Path) -> Iterator[Start]:
 
 @pytest.fixture(params=["root", "namespaces"])
 def start(request: pytest.FixtureRequest, start_as: Start) -> Start:
-    """Return what starts a pilot on a node where its payloads may have namespaces of their own."""
+    """Return a function that starts a pilot on a node where its payloads may have namespaces of their own."""
     return partial(start_as, node=request.param)

@@ -1,7 +1,7 @@
-"""The one table of the matrix: who may open which address. One that is not in it opens for nobody and changes nothing.
+"""The table of the matrix: which callers may use which address. An address that is missing here is closed to everybody.
 
-Every address that names an object is asked with one of Alice: her job, its pilot and site, her token, her VO; the
-callers differ in what they are to Alice. A new address, method, page or action of the admin, scope or way to be known
+Each address that names an object is called with one of Alice's: her job, its pilot and site, her token, her VO; callers
+differ by their relation to Alice. A new address, method, page or action of the admin, scope or way to authenticate
 fails ``test_matrix_is_whole.py`` until it is here.
 """
 
@@ -297,7 +297,7 @@ ACTIONS: Final[Mapping[str, Names]] = MappingProxyType(
 
 
 def opens(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> bool:
-    """Return whether *asked*, such as "GET job", opens for the caller, by a token of this scope."""
+    """Return whether the caller may use *asked*, such as "GET job", with a token of this scope."""
     method, _, name = asked.partition(" ")
     asked = f"{'GET' if method == 'HEAD' else method} {name.partition(' ')[0]}"  # an action is sent to its list
     return role in _opens_for(asked) and _is_in_scope(role, asked, scope)

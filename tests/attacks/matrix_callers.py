@@ -1,4 +1,4 @@
-"""The callers of the matrix, and the scene to which they come: Alice's job in its pilot, and another VO."""
+"""The callers of the matrix, and the rows that they request: Alice's job in its pilot, and another VO."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """The rows that all requests of the matrix meet."""
+    """The rows that all requests of the matrix use."""
 
     #: Alice's.
     world: World
@@ -47,7 +47,7 @@ class Scene:
 
 
 def make_scene() -> Scene:
-    """Return a scene; the objects of the other VO are there to be seen by nobody else, and to be no excuse."""
+    """Create the rows; those of the other VO prove that its callers reach their own, and that nobody else does."""
     world, other_vo = make_world(), make_rows_of_vo("atlas")
     Group.objects.filter(pk=world.group.pk).update(properties=[GroupProperty.JOB_SHARING])
     Group.objects.filter(pk=other_vo.group.pk).update(properties=[GroupProperty.JOB_SHARING])
@@ -134,7 +134,7 @@ def _rows(world: World) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Somebody, and how they are known to the server."""
+    """A client with its credential and role."""
 
     #: As the table names them.
     role: str
@@ -146,11 +146,11 @@ class Caller:
 
     @property
     def is_cross_site(self) -> bool:
-        """Return whether a page of another site sends what is sent: with the session, without the form's token."""
+        """Return whether requests come from a page of another site: with the session, without the form's token."""
         return bool(self.client.handler.enforce_csrf_checks)
 
     def role_at(self, *, is_api: bool, is_reading: bool) -> str:
-        """Return the role as which the caller is known there."""
+        """Return the role that the credential gives at an address."""
         if self.is_cross_site and not is_reading:
             return NOBODY_KNOWN if is_api else UNWANTED
         return self.role if is_api or not self.token else NOBODY_KNOWN
@@ -264,7 +264,7 @@ def _logged_in(user: User) -> Client:
 
 
 def _objects_of(rows: RowsOfVO) -> World:
-    """Return the world of the other VO, as its credentials need it."""
+    """Return the rows of the other VO in the form that credentials are made from."""
     return World(
         vo=rows.vo,
         group=rows.group,

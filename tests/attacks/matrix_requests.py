@@ -1,4 +1,4 @@
-"""The requests of the matrix: each address with each method, with an object that is there and with one that is not."""
+"""The requests of the matrix: each address with each method, for an existing object and for a missing one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,11 +39,11 @@ class Request:
 
     @property
     def asked(self) -> str:
-        """Return what the table calls it."""
+        """Return the name of the request in the table."""
         return f"{self.method} {self.name}"
 
     def send(self, caller: Caller) -> Any:
-        """Return the answer."""
+        """Send the request; return its answer."""
         headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
         if self.method in {"GET", "HEAD"}:
             return getattr(caller.client, self.method.lower())(self.url, headers=headers)
@@ -63,7 +63,7 @@ class Request:
 
 
 def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
-    """Yield what the caller of this name asks for."""
+    """Yield the requests that the caller of this name sends."""
     for address in every_address():
         arguments = _arguments(address, scene)
         url, body = address.url(arguments), _body(address, scene)
@@ -78,7 +78,7 @@ def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
 
 
 def methods(name: str, caller: Caller, address: Address) -> tuple[str, ...]:
-    """Return with which methods the address is asked."""
+    """Return the HTTP methods that the caller sends to the address."""
     if name in TRY_EVERYTHING:
         # A token makes nobody known on pages, and the admin sends away everybody who is no staff.
         is_anonymous = caller.token and not address.is_api
@@ -90,7 +90,7 @@ def methods(name: str, caller: Caller, address: Address) -> tuple[str, ...]:
 
 
 def is_redirect(name: str) -> bool:
-    """Return whether the address of this name is an old one of a row of the admin, which leads to the row's page."""
+    """Return whether the name is that of an old address of a row of the admin, which redirects to the row's page."""
     return name.startswith("admin:/admin/") and "object_id" in name
 
 
@@ -129,7 +129,7 @@ def _missing(value: object) -> object:
 
 
 def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
-    """Return what is sent, as good as it gets: what is refused must not be refused for its body."""
+    """Return a valid body, so that a refusal is not caused by the body."""
     if address.name.endswith("_delete"):
         return {"post": "yes"}
     job, group = str(scene.world.job.pk), scene.world.group.name

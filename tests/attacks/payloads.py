@@ -1,4 +1,4 @@
-"""Programs of hostile payloads, and a place where payloads wait for the test."""
+"""Programs of hostile payloads, and a barrier at which payloads wait for the test."""
 
 import socket
 from collections.abc import Callable
@@ -66,7 +66,7 @@ print(sorted(done), end="")
 
 
 class Meeting:
-    """Where payloads wait until the test lets them go on, in whatever namespaces they are."""
+    """A barrier at which payloads wait, over TCP so that it works in any namespace, until the test releases them."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -81,7 +81,7 @@ class Meeting:
             self._there[connection.makefile().readline().strip()] = connection
 
     def let_go(self, word: str) -> None:
-        """Let it go on, and wait until it has ended."""
+        """Release the payload, and wait until it has ended."""
         connection = self._there[word]
         connection.sendall(b"!")
         assert connection.recv(1) == b""

@@ -1,4 +1,4 @@
-"""Characters that steer a terminal, or turn the direction of what follows, are shown as such and do neither."""
+"""Control characters of terminals, and characters that reverse the direction of text, are shown escaped."""
 
 import json
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ def test_ordinary_texts_are_left_alone() -> None:
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """Refuses everything in words that steer."""
+    """A server that refuses every request, in a sentence with control characters."""
 
     def do_GET(self) -> None:
         body = json.dumps({"code": "no", "detail": f"no {STEERING}"}).encode()
@@ -110,7 +110,7 @@ class Refusing(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 def test_the_command_line_prints_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

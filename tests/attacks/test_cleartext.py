@@ -1,4 +1,4 @@
-"""Having passwords, tokens and cookies sent in clear, or a server that believes it is reached by another name."""
+"""Passwords, tokens and cookies over unencrypted HTTP, and requests with a forged Host header."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def settings_of_production(*names: str, **changed: str) -> Any:
 
 @pytest.fixture
 def https(settings: Settings) -> Settings:
-    """Settings as production has them for the transport."""
+    """Return the settings of production for the transport."""
     settings.WMS_HTTPS = settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_HSTS_SECONDS = 3600
     settings.WMS_TRUSTED_PROXIES = [PROXY]

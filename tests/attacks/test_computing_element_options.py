@@ -1,4 +1,4 @@
-"""The type, the options and the identity of a computing element decide what the server runs: they are for operators."""
+"""The type, options and identity of a computing element define the commands of the server: only operators set them."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def theirs() -> World:
 
 @pytest.fixture
 def manager(mine: World) -> Client:
-    """Bob manages lhcb, and nothing else."""
+    """Return the client of Bob, who manages lhcb only."""
     return client_of(make_user(username="bob", staff=True, manages=[mine.vo]))
 
 
@@ -56,7 +56,7 @@ def operator() -> Client:
 
 
 def evil(**others: str) -> dict[str, str]:
-    """Return a form of a computing element whose batch system loads what a user has uploaded."""
+    """Return form data of a computing element whose batch system would load an uploaded file."""
     options = {"environment": {"LD_PRELOAD": "/var/lib/wms/sandboxes/ab/cd"}, "host": "h", "identity_file": "/etc/key"}
     parameters = {"parameters": '{"Memory": 1}', "vo_parameters": "{}"}
     return {"type": "slurm", "identity": "sudo", "options": json.dumps(options), **parameters, **others}
@@ -69,7 +69,7 @@ def decided(ce: ComputingElement) -> tuple[Any, ...]:
 
 @pytest.fixture
 def untouched() -> Iterator[None]:
-    """What computing elements run is after the test as it was before."""
+    """Assert that the test has not changed type, options or identity of any computing element."""
     columns = ("pk", "site", "name", "type", "options", "identity")
     before = list(ComputingElement.objects.order_by("pk").values(*columns))
     yield
@@ -153,7 +153,7 @@ def test_nothing_in_the_rest_interface_takes_them(operator: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_variable_that_is_stored_already_loads_nothing(tmp_path: Path) -> None:
-    """Whatever wrote the row: the round at the CE refuses it before any command runs, and the health page says so."""
+    """The round at the CE refuses the stored option before it runs a command; the health page shows the reason."""
     for program in ("squeue", "sbatch", "sinfo", "scontrol", "scancel", "sacct"):
         (tmp_path / program).write_text("#!/bin/bash\nexit 1\n")
         (tmp_path / program).chmod(0o755)

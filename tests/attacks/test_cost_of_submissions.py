@@ -1,4 +1,4 @@
-"""What one request may cost the server: its worst descriptions are bounded, and so is what is made of them."""
+"""The cost of one submission: the most expensive descriptions are bounded, and so are the rows that they create."""
 
 import json
 import tracemalloc

@@ -1,4 +1,4 @@
-"""A stolen token, session or link after the password was changed, or its user suspended, by whatever door."""
+"""Stolen tokens, sessions and links end when the password is changed or the user suspended, by any interface."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

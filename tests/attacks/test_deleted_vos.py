@@ -1,4 +1,4 @@
-"""A site that serves one VO alone does not serve everybody when that VO is deleted."""
+"""A site that serves one VO only serves no VO after that VO is deleted."""
 
 from collections.abc import Callable
 

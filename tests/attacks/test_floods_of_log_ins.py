@@ -1,4 +1,4 @@
-"""Many log-ins at once, which need no password: each of them costs memory and processors by design."""
+"""Many simultaneous log-ins, which need no password; each costs memory and processor time by design."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime

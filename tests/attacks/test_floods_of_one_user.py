@@ -1,4 +1,4 @@
-"""One user who floods the server with submissions: refused, while others are served."""
+"""Floods of submissions by one user are refused, while other users are served."""
 
 import logging
 import signal
@@ -68,7 +68,7 @@ def bob(group: Group) -> User:
 
 
 def counted_by(location: str, settings: Settings) -> None:
-    """Have rates counted there, under names that no other test has, by a process that has met no failure."""
+    """Count rates at this Redis address, under a prefix of the test's own."""
     cache = {**settings.CACHES["rates"], "LOCATION": location, "KEY_PREFIX": str(uuid4())}
     settings.CACHES = {**settings.CACHES, "rates": cache}
 
@@ -80,7 +80,7 @@ def counting(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def until_refused(ask: Callable[[], Any], *, limit: int) -> Any:
-    """Return the refusal; in two minutes, which so few requests do not take, there is one at the latest."""
+    """Return the first refusal; the number of requests exceeds the limits of two minutes."""
     for _ in range(2 * limit + 1):
         if (answer := ask()).status_code == HTTPStatus.TOO_MANY_REQUESTS:
             return answer

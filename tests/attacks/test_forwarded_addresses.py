@@ -1,4 +1,4 @@
-"""A client that hides behind what its proxy passes on."""
+"""Forged X-Forwarded-For headers, sent through a proxy, do not hide a client's address."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ BODY = b'{"username": "nobody", "password": "guess"}'
 
 
 def log_in(forwarded: bytes) -> bytes:
-    """Return a wrong log-in; proxies append the client's address to what the client has sent as X-Forwarded-For."""
+    """Return a request of a failing log-in; a proxy appends the client's address to X-Forwarded-For."""
     lines = (
         b"POST /api/auth/token/ HTTP/1.1",
         b"Host: 127.0.0.1",

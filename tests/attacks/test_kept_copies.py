@@ -1,4 +1,4 @@
-"""What a cache between server and caller keeps: nothing of what is the caller's own."""
+"""Caches between server and client store nothing that belongs to one user."""
 
 from collections.abc import Mapping
 

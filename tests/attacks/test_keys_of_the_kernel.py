@@ -1,4 +1,4 @@
-"""Keys that the kernel keeps for sessions and users, such as Kerberos tickets, against payloads that look for them."""
+"""Kernel keyrings of sessions and users, such as Kerberos tickets, are out of reach of payloads."""
 
 import platform
 from pathlib import Path

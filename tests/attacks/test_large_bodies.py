@@ -1,4 +1,4 @@
-"""Bodies that are larger than they may be: refused by their heads, and memory is given back."""
+"""Bodies above the limit are refused by their headers, and their memory is freed."""
 
 import json
 from contextlib import ExitStack, suppress
@@ -100,7 +100,7 @@ def test_a_process_that_has_grown_is_replaced_while_requests_are_answered(tmp_pa
 
 
 def test_a_full_disk_stops_nobody_for_good(tmp_path: Path) -> None:
-    """What waits of a long body is in a file: it ends with an answer, and is not counted for ever."""
+    """Each long body, stored in a file, is answered with an error, and no longer counts as in progress afterwards."""
     token = make_token(make_user())
     with web(tmp_path, workers=1) as server:
         for worker in server.workers():

@@ -1,4 +1,4 @@
-"""Links that a payload makes in a storage element that is a directory, where its pilot reads and writes later."""
+"""Links that a payload creates in a storage element that is a directory, where its pilot later reads and writes."""
 
 import io
 import os
@@ -16,7 +16,7 @@ EVERY_PART = ("lhcb", "lhcb/user/m", "lhcb/user/m/mallory/1", "lhcb/user/m/mallo
 
 @pytest.fixture
 def element(tmp_path: Path) -> Path:
-    """The directory of a storage element, with a file of Mallory's."""
+    """Return the directory of a storage element, with a file of Mallory's."""
     file = tmp_path / "element" / LFN[1:]
     file.parent.mkdir(parents=True)
     file.write_text("Mallory's\n")
@@ -25,7 +25,7 @@ def element(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """A directory that only the pilot can read and write, with all that a link could lead to."""
+    """Return a directory that only the pilot can read and write, with a file for each link to point to."""
     directory = tmp_path / "private"
     for part in EVERY_PART:
         below = directory / LFN[1:].removeprefix(part).lstrip("/")

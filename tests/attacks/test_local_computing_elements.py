@@ -1,4 +1,4 @@
-"""Payloads of a computing element on the server's own machine: refused in production under the server's account."""
+"""Payloads of a CE on the server's own machine: refused in production under the server's account."""
 
 import os
 from collections.abc import Iterator
@@ -39,10 +39,10 @@ def production(settings: Settings) -> None:
 
 @contextmanager
 def an_ordinary_server() -> Iterator[None]:
-    """Run as an account that is not root, as a server in production does.
+    """Run under an account that is not root, as a server in production does.
 
-    NB: that account may not be able to read the Python in which the tests run; so what is done is done once before, of
-    an element that nobody refuses, and all modules are there.
+    That account may be unable to read the Python of the tests; so the same work is done once before, for an allowed CE,
+    so that all modules are loaded.
     """
     before = os.geteuid()
     if before == 0:

@@ -1,4 +1,4 @@
-"""Locking other people out by failing to log in as them, and guessing in spite of the brake."""
+"""Locking other users out by failed log-ins in their name, and guessing passwords in spite of the brake."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ def ask_for_token(username: str, password: str = PASSWORD, **extra: Any) -> Any:
 
 
 def known_browser(username: str) -> Client:
-    """Return a browser that the user has logged in with before; the session is over."""
+    """Return a browser with which the user has logged in before and out again."""
     before = Client()
     assert log_in(before, username).status_code == 302
     after = Client()

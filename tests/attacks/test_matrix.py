@@ -1,4 +1,4 @@
-"""The matrix: every address and method × everybody who may come, as the table in matrix.py says."""
+"""The matrix: every address and method, requested by every kind of caller, answers as the table in matrix.py says."""
 
 import copy
 import logging
@@ -69,7 +69,7 @@ def role_of(caller: Caller, request: Request) -> str:
 
 
 def opens(caller: Caller, request: Request) -> bool:
-    """Return whether the table says that the caller is let in."""
+    """Return whether the table allows the request to the caller."""
     role, name = role_of(caller, request), request.name
     if is_redirect(name):
         return role in matrix.OF_THE_ADMIN
@@ -83,12 +83,12 @@ def opens(caller: Caller, request: Request) -> bool:
 
 
 def changes(caller: Caller, request: Request) -> bool:
-    """Return whether the table says that the caller may change something."""
+    """Return whether the table allows the request to change anything."""
     return request.is_there and matrix.changes(role_of(caller, request), request.asked, scope=caller.scope)
 
 
 def unlike_the_table(answer: Any, request: Request, caller: Caller, *, let_in: bool) -> str:
-    """Return how the answer is not what the table says, or nothing."""
+    """Return the difference between the answer and the table; empty: none."""
     status, may = answer.status_code, opens(caller, request)
     if status >= 500 and request.name != READINESS:
         return "failed"
@@ -110,7 +110,7 @@ NAMES_OF_THE_VO: Final = ("lhcb_user", "lhcb_guests", "LCG.CERN.ch", "ce01.cern.
 
 
 def told(answer: Any, request: Request, caller: Caller) -> list[str]:
-    """Return what the caller must not learn, and learned from the answer."""
+    """Return the secrets that the answer discloses to the caller."""
     text = (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace") + str(answer.headers)
     sent = f"{request.url} {request.body}"
     role = role_of(caller, request)
@@ -126,7 +126,7 @@ def told(answer: Any, request: Request, caller: Caller) -> list[str]:
 
 
 class Asker:
-    """Sends the requests of one caller and collects what is wrong."""
+    """The requests of one caller, and the differences from the table that were found."""
 
     def __init__(self, name: str, scene: Scene) -> None:
         self.name = name
@@ -166,7 +166,7 @@ class Asker:
         return int(answer.status_code)
 
     def must_not_learn_what_there_is(self, request: Request) -> bool:
-        """Return whether a refusal must be the same for what there is: for all but whose it is."""
+        """Return whether refusals must not depend on existence: for all callers without rights on the job."""
         role = role_of(self.caller, request)
         is_open = matrix.opens(role, request.asked)
         return not is_open and role not in matrix.OF_THE_JOB | matrix.LEASE and self.name not in OF_THE_LEASE_ONCE

@@ -1,4 +1,4 @@
-"""Whatever is new fails here, with a sentence that says what to add to the table of the matrix."""
+"""The table of the matrix is complete; each failure is a sentence that says what to add."""
 
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -37,7 +37,7 @@ def missing() -> Iterator[str]:
 
 
 def model_of(address: Address) -> str:
-    """Return the model of whose pages in the admin it is one; of other addresses nothing."""
+    """Return the model of a page of the admin; empty for other addresses."""
     model, _, page = address.name.removeprefix("admin:").rpartition("_")
     is_its_page = address.route.startswith(f"/admin/{model.replace('_', '/', 1)}/") and f"GET {page}" in matrix.RIGHTS
     return model if is_its_page else ""
@@ -51,7 +51,7 @@ def missing_actions() -> Iterator[str]:
 
 
 def missing_callers(ways_to_be_known: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each way to be known, scope and power that no caller has."""
+    """Yield a sentence for each way to authenticate, scope and power that no caller has."""
     for name in ways_to_be_known:
         if name.rpartition(".")[2] not in KNOWN_BY:
             yield f"Add a caller whom {name} knows to NAMES of {CALLERS}, and its name to KNOWN_BY."

@@ -1,4 +1,4 @@
-"""A manager looks for names, sees what is none of the VO's business, or pulls foreign users into the VO."""
+"""A manager who searches for names, looks at users of other VOs, or adds foreign users to the VO."""
 
 import re
 from datetime import timedelta
@@ -40,7 +40,7 @@ def theirs() -> World:
 
 @pytest.fixture
 def bob(mine: World) -> User:
-    """Manages lhcb."""
+    """Return Bob, who manages lhcb."""
     return make_user(username="bob", staff=True, manages=[mine.vo])
 
 
@@ -60,7 +60,7 @@ def invite(client: Client, world: World, *names: str) -> Any:
 
 
 def without_words(page: str, *words: str) -> str:
-    """Return a page without what differs each time: tokens of forms, and the words that were typed."""
+    """Return a page without its variable parts: tokens of forms, and the words that were typed."""
     page = re.sub(r'name="csrfmiddlewaretoken" value="[^"]*"|nonce="[^"]*"', "", page)
     return re.sub("|".join(words), "…", page)
 
@@ -282,7 +282,7 @@ def test_a_manager_ends_the_membership_of_who_is_in_other_vos_too(manager: Clien
 
 @pytest.fixture
 def secretive(mine: World, theirs: World) -> User:
-    """Somebody who is in both VOs."""
+    """Return a user who is in both VOs."""
     user = make_user(
         username="both", groups=[mine.group, theirs.group], default_group=theirs.group, dns=["/CN=secret-name"]
     )

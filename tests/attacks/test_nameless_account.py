@@ -1,4 +1,4 @@
-"""`manage.py up` under an account without a name, as a container gives them, in a directory that was open before."""
+"""`manage.py up` under an account without a name, as in a container, in a data directory that was open before."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes ano
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A data directory of the account's, as an earlier version left it to a wide umask."""
+    """Return a data directory of the account, with the wide permissions of an earlier version."""
     top = Path(tempfile.mkdtemp(prefix="nameless-", dir="/tmp"))
     data = top / "data"
     data.mkdir()

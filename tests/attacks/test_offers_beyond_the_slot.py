@@ -1,4 +1,4 @@
-"""A pilot that offers more than its slot has, or asks again and again: it holds jobs for one slot."""
+"""Pilots that offer more than their slot, or ask again and again, hold jobs for one slot only."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -40,7 +40,7 @@ def queue_of(group: Group, **slot: Any) -> Queue:
 
 
 def ask(pilot: Pilot, *, max_jobs: int = 100, **more: Any) -> int:
-    """Ask as the attacker does, for everything; return how many leases there were."""
+    """Ask for jobs as the attacker does; return the number of leases."""
     everything: dict[str, Any] = dict.fromkeys(("processors", "memory_mb", "gpus", "disk_mb"), MOST)
     offer = OfferRequest(cpu_time_s=300_000, **{**everything, **more})
     return len(match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=max_jobs, chance=Random(1)))

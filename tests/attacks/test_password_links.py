@@ -1,4 +1,4 @@
-"""A one-time link for a password is used twice, late, after a newer one, or by whoever may not have it."""
+"""One-time links for passwords: used twice, expired, replaced by a newer one, or used by the wrong person."""
 
 import logging
 import re

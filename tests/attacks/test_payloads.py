@@ -1,4 +1,4 @@
-"""Payloads against their pilot, their neighbours and those that come after them: real agents, real processes."""
+"""Payloads that attack their pilot, their neighbours or later payloads: real agents, real processes."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The whole system run as root, as the demonstration is: a job on its machine reaches nothing of the server."""
+"""The whole system run as root, as the demonstration is: a job on its machine cannot reach the server's files."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""A payload that kills its pilots, with the jobs beside it: two pilots get it, and no third and fourth."""
+"""A payload that kills its pilots and the jobs beside it is started on two pilots, and on no third."""
 
 import os
 import signal
@@ -65,12 +65,12 @@ def _until_over(*heard: Pilot) -> None:
 
 
 def _silent(match: Match) -> None:
-    """The pilot is not heard of any more, and another one of its queue is."""
+    """Expire the lease: its pilot is silent, while another one of its queue reports."""
     _until_over(make_pilot(vo=match.pilot.vo, queue=match.pilot.queue))
 
 
 def _outage(match: Match) -> None:
-    """Nobody at its queue is heard of."""
+    """Expire the lease: no pilot of its queue reports."""
     make_pilot(vo=match.pilot.vo, queue=match.pilot.queue)
     _until_over()
 
@@ -84,7 +84,7 @@ def _lost_in_an_outage(match: Match) -> None:
 
 
 def _cut_off(match: Match) -> None:
-    """The pilot is heard of again when its lease is over, and asks for another job."""
+    """Expire the lease; then its pilot asks for another job."""
     _silent(match)
     pass_time(seconds=10)
     Pilot.objects.filter(pk=match.pilot_id).update(last_seen_at=database_now())
@@ -128,7 +128,7 @@ def _handed_back(*, supervisor_died: bool, exit_code: int = RESCHEDULE_EXIT_CODE
 
 
 def _after(job: Job, *ends: End, status: JobStatus = JobStatus.RUNNING) -> Job:
-    """Return the job after it was leased as often, and each lease ended so."""
+    """Return the job after one lease for each of *ends*, which ends it."""
     for end in ends:
         lease = _leased(job)
         if status is not JobStatus.MATCHED:

@@ -1,4 +1,4 @@
-"""Payloads that put links and other things where their pilot, who may reach more, reads and writes afterwards."""
+"""Payloads that create links and special files where their more privileged pilot later reads and writes."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def node(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def secret(node: str, directory: Path) -> Path:
-    """Return a file that the pilot may read, and its payloads not."""
+    """Return a file that the pilot may read and its payloads may not."""
     secret = directory / "closed" / "secret"
     secret.parent.mkdir()
     secret.write_text("of the pilot\n")

@@ -1,4 +1,4 @@
-"""Other accounts of the machine read nothing of the data directory and of the store, also where they once could."""
+"""Other accounts of the machine cannot read the data directory and the store, even if an earlier version let them."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from wms.stack.directory import claimed
 
 @pytest.fixture(autouse=True)
 def wide_umask() -> Iterator[None]:
-    """The umask under which whatever is not closed explicitly is open to everybody."""
+    """Set a umask under which files are open to everybody unless their mode is set."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -40,7 +40,7 @@ def open_to_others(top: Path) -> list[Path]:
 
 
 def opened(top: Path) -> Path:
-    """Give the tree the modes that an earlier version made it with."""
+    """Give the tree the permissions of an earlier version."""
     for path in (top, *top.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return top

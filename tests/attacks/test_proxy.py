@@ -1,4 +1,4 @@
-"""The proxy of docs/nginx.example.conf: requests reach the server when they are complete, and answers come back."""
+"""The proxy of docs/nginx.example.conf: it passes on complete requests only, and the answers."""
 
 import os
 import re
@@ -37,7 +37,7 @@ http {{
 
 @contextmanager
 def proxied(server: Web, directory: Path) -> Iterator[Web]:
-    """Run nginx with the example in front of the server, without TLS; yield what clients see."""
+    """Run nginx with the example in front of the server, without TLS; yield the server at nginx's port."""
     port = free_port()
     example = (settings.BASE_DIR / "docs" / "nginx.example.conf").read_text(encoding="utf-8")
     example = example.replace("listen 443 ssl;", f"listen {HOST}:{port};").replace(

@@ -1,4 +1,4 @@
-"""A site's registration token in wrong hands: what it can register, and for how long."""
+"""A stolen registration token of a site: what it can register, and for how long."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

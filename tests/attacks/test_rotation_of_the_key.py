@@ -1,4 +1,4 @@
-"""A key that leaked stays good for stored credentials until they are re-encrypted: `manage.py rotate_key`, `verify`."""
+"""Stored credentials stay readable by a leaked key until they are re-encrypted: `manage.py rotate_key`, `verify`."""
 
 from io import StringIO
 
@@ -30,7 +30,7 @@ def credentials() -> dict[str, bytes]:
 
 @pytest.fixture
 def rotated(settings: Settings) -> Settings:
-    """Two credentials under the old key, one element without any, and a new key in force."""
+    """Store two credentials under the old key and an element without one; then set a new key."""
     settings.SECRET_KEY = OLD_KEY
     for name in ("CERN-DST", "RAL-DST"):
         make_storage_element(name=name, credential=f"secret of {name}")

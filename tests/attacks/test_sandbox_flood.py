@@ -1,4 +1,4 @@
-"""One user cannot fill the store of sandboxes; what no job needs is removed, and never under a job that names it."""
+"""Quotas of sandboxes: one user cannot fill the store; files without a job are removed, those with one are kept."""
 
 import io
 import shutil
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def directory(settings: Settings, tmp_path: Path) -> Path:
-    """The directory of this test's sandboxes."""
+    """Return the directory of this test's sandboxes."""
     backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": backend}
     return tmp_path

@@ -1,4 +1,4 @@
-"""A token that was given away to read, or to submit, is used for more: over every address that there is."""
+"""Tokens of the scopes read and submit, used for more than that at every address."""
 
 from collections.abc import Iterator
 from pathlib import Path

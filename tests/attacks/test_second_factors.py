@@ -1,4 +1,4 @@
-"""Getting in with the password of somebody who has a second factor, or without one where it is required."""
+"""Log-in with the password of a user who has a second factor, or without a factor where one is required."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,7 +37,7 @@ def secret(bob: User) -> str:
 
 
 def by_password(**form: str) -> Client:
-    """Return a browser in which bob's password was typed."""
+    """Return a browser in which Bob's password was entered."""
     browser = Client()
     assert browser.post(LOG_IN, {"username": "bob", "password": PASSWORD, **form}).status_code == 302
     return browser
@@ -85,7 +85,7 @@ def test_the_code_of_somebody_else_opens_nothing(secret: str) -> None:
 
 
 def test_the_password_of_before_is_not_half_of_a_log_in(bob: User, secret: str) -> None:
-    """Whoever knew the old one must not go on where he was when it was changed for that."""
+    """A log-in that began with the old password ends when the password is changed."""
     browser = by_password()
     bob.set_password("another correct horse")
     bob.save()

@@ -1,4 +1,4 @@
-"""A weak or public key among WMS_SECRET_KEY_FALLBACKS signs tokens and sessions as well as the key itself."""
+"""A weak or published key in WMS_SECRET_KEY_FALLBACKS could sign tokens and sessions; it is refused."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ OLD_KEY = "z5y4x3w2v1u0t9s8r7q6p5o4n3m2l1k0j9i8h7g6f5e4d3c2b1a0"
 
 @pytest.fixture
 def production(settings: Settings) -> Settings:
-    """Settings that a production start is accepted with, but for the database of the tests."""
+    """Return settings that a production start accepts, with the database of the tests."""
     settings.WMS_EMBEDDED = False
     settings.DEBUG = False
     settings.SECRET_KEY = GOOD_KEY

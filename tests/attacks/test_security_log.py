@@ -1,4 +1,4 @@
-"""What an attacker does leaves traces that it cannot forge or remove, and that tell no secret."""
+"""Attacks are recorded in a log that the attacker cannot forge or delete, and that contains no secrets."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ LOG_IN = "/api/auth/token/"
 
 
 def events() -> list[tuple[Any, ...]]:
-    """Return (kind, who, from where, whose), oldest first."""
+    """Return (kind, actor, address, target) of each event, oldest first."""
     return list(SecurityEvent.objects.order_by("id").values_list("kind", "actor_name", "address", "target"))
 
 

@@ -1,4 +1,4 @@
-"""Clients that send slowly, or nothing: the others are answered meanwhile, and the slow ones get an end."""
+"""Clients that send slowly or nothing: others are answered meanwhile, and slow connections are closed."""
 
 import select
 import time

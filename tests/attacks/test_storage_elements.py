@@ -1,4 +1,4 @@
-"""Storage elements and their credentials are for the VOs that they name: another VO's people get neither."""
+"""Storage elements and their credentials are visible only to the VOs that they name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SECRET = "the credential of another VO"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Mallory manages lhcb and alice is its user; ATLAS-DST is a storage element of atlas alone."""
+    """Mallory manages lhcb and Alice is its user; ATLAS-DST is a storage element of atlas alone."""
 
     lhcb: VO
     atlas: VO

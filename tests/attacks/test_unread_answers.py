@@ -1,4 +1,4 @@
-"""Clients that ask and do not read: their connections end, so that they do not use up those of the server."""
+"""Clients that do not read their answers: their connections are closed, so that others remain free."""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ ASKED = f"GET {STYLE} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode() * REQUESTS
 
 
 def connect(server: Web) -> socket.socket:
-    """Return a connection by which little comes at a time, as over a real network."""
+    """Return a connection with a small receive buffer, as over a slow network."""
     opened = socket.socket()
     opened.settimeout(within(60))
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -31,7 +31,7 @@ def connect(server: Web) -> socket.socket:
 
 
 def connections(server: Web) -> int:
-    """Return how many connections the server has."""
+    """Return the number of connections of the server."""
     return sum(
         each.status == "ESTABLISHED" and each.laddr.port == server.port
         for worker in server.workers()
@@ -41,7 +41,7 @@ def connections(server: Web) -> int:
 
 @contextmanager
 def unread(server: Web) -> Iterator[list[socket.socket]]:
-    """Have asked much of the server on many connections."""
+    """Send many requests on many connections without reading the answers."""
     opened = [connect(server) for _ in range(CONNECTIONS)]
     try:
         for each in opened:

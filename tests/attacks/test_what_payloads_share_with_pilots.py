@@ -1,4 +1,4 @@
-"""What a node has once for all of its pilots, against payloads that take it or reach others' by it."""
+"""Resources that a node has once for all of its pilots, and payloads that occupy or abuse them."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def node(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """Return one that is not in /tmp, of which each payload has its own anyway."""
+    """Return a directory outside of /tmp, because each payload has a /tmp of its own."""
     directory = Path(tempfile.mkdtemp(prefix="wms-attack-", dir="/srv"))
     directory.chmod(0o777)
     yield directory

@@ -1,4 +1,4 @@
-"""A web server as `up` runs it, on the database of the test, and clients that do not behave."""
+"""A web server as `up` runs it, on the database of the test, and misbehaving clients."""
 
 import http.client
 import json
@@ -32,25 +32,25 @@ ANSWERED_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """A web server that runs."""
+    """A running web server."""
 
     port: int
     process: psutil.Process
 
     def workers(self) -> list[psutil.Process]:
-        """Return the processes that answer."""
+        """Return the worker processes."""
         return self.process.children(recursive=True)
 
     def largest_mb(self) -> float:
-        """Return the memory of the largest of them."""
+        """Return the memory of the largest worker."""
         return max(worker.memory_info().rss for worker in self.workers()) / 1e6
 
     def connect(self) -> socket.socket:
-        """Return a connection of a client that waits long."""
+        """Return a connection with a long timeout."""
         return socket.create_connection((HOST, self.port), timeout=within(60))
 
     def send(self, *parts: bytes) -> socket.socket:
-        """Return a connection on which this was sent."""
+        """Return a connection on which *parts* were sent."""
         opened = self.connect()
         opened.sendall(b"".join(parts))
         return opened
@@ -61,7 +61,7 @@ class Web:
         """Return status and body of the answer to an ordinary request.
 
         Raises:
-            TimeoutError: there was none.
+            TimeoutError: no answer came in time.
         """
         asking = http.client.HTTPConnection(HOST, self.port, timeout=within(ANSWERED_WITHIN_S))
         headers = {"Content-Type": "application/json"}
@@ -77,7 +77,7 @@ class Web:
 
 @contextmanager
 def web(directory: Path, *, workers: int = 2, ready: bool = True, **variables: str) -> Iterator[Web]:
-    """Run the server with the command of `up`, until it answers unless told otherwise; *variables* are settings."""
+    """Run the server with the command of `up`; wait until it answers if *ready*; *variables* are settings."""
     database = connection.settings_dict["NAME"]
     port = free_port()
     environment = {
@@ -108,14 +108,14 @@ def web(directory: Path, *, workers: int = 2, ready: bool = True, **variables: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A lease whose pilot lives."""
+    """An open lease, with its token."""
 
     match_id: UUID
     token: str
 
     @classmethod
     def make(cls) -> "Lease":
-        """Return a new one."""
+        """Return a new lease."""
         match = make_match(leased_at=timezone.now())
         token = job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now())
         return cls(match_id=match.pk, token=token)
@@ -139,20 +139,20 @@ def head(path: str, *, length: int | None = None, token: str | None = None, **he
 
 
 def answer_on(opened: socket.socket) -> tuple[int, Mapping[str, Any]]:
-    """Return status and JSON of the answer that comes on a connection."""
+    """Return status and JSON of the answer on a connection."""
     answer = http.client.HTTPResponse(opened)
     answer.begin()
     return answer.status, json.loads(answer.read())
 
 
 def status_on(opened: socket.socket) -> int:
-    """Return the status of the answer that comes on a connection; 0 if it is closed without."""
+    """Return the status of the answer on a connection; 0 if the connection is closed without one."""
     line = opened.recv(4096)
     return int(line.split()[1]) if line else 0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens to."""
+    """Return a port on which no process listens."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         number: int = listener.getsockname()[1]

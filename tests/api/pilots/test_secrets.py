@@ -1,6 +1,4 @@
-"""Single-use secrets of directors: their rights, and their use by one pilot, once (docs/architecture.md, Pilots and
-directors).
-"""
+"""Single-use secrets of directors: their rights, and their single use (docs/architecture.md, Pilots and directors)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING

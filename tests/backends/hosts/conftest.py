@@ -1,4 +1,4 @@
-"""Plain hosts: this machine, and this machine again as one that is reached by SSH."""
+"""Plain hosts: this machine as a local CE, and this machine as a host reached by SSH."""
 
 import sys
 import tempfile
@@ -15,24 +15,24 @@ from tests.ssh import SSHHost, ssh_host
 
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHHost]:
-    """An sshd for all tests of this worker."""
+    """Return an sshd for all tests of this worker."""
     with ssh_host(tmp_path_factory.mktemp("sshd")) as host:
         yield host
 
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """Return a directory in which a socket may be; pytest's names are too long."""
+    """Return a directory with a path short enough for a socket; pytest's are too long."""
     with tempfile.TemporaryDirectory(prefix="wms-", dir="/tmp", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """A kind of plain host, for a test that holds for each.
+    """A kind of plain host, for tests that hold for each.
 
     Args:
-        place: where the directories of pilots are.
+        place: parent of the directories of pilots.
     """
 
     type: type[StandInLocal | StandInSSH]
@@ -41,7 +41,7 @@ class Host:
     options: dict[str, object] = field(default_factory=dict)
 
     def backend(self, **more: object) -> PlainHostBackend:
-        """Return a backend, as any process of the server makes one for each round."""
+        """Return a new backend, as the server makes one for each round."""
         return self.type(description(self.directory, {**self.options, **more}))
 
 
@@ -62,6 +62,6 @@ def ssh(tmp_path: Path, short: Path, sshd: SSHHost) -> Iterator[Host]:
 
 @pytest.fixture(params=["local", "ssh"])
 def plain(request: pytest.FixtureRequest) -> Host:
-    """Each kind of plain host."""
+    """Return each kind of plain host."""
     host: Host = request.getfixturevalue(request.param)
     return host

@@ -1,4 +1,4 @@
-"""Pilots that do what a test wants, on a plain host; and how to see them, whoever started them."""
+"""Stand-ins for pilots on a plain host, which do what the test orders; and functions that find them."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ exec sleep 600
 
 
 def order(queue: str = "sleep") -> PilotOrder:
-    """Return the order of a pilot that does what *queue* says: sleep, exit<number>, stubborn."""
+    """Return the batch request of a pilot that does what *queue* names: sleep, exit<number>, stubborn."""
     slot = BatchRequest(queue=queue)
     return PilotOrder(
         stamp=uuid4().hex, secret=f"wmsr_{uuid4().hex}", vo="lhcb", site=SITE, ce=CE, queue=queue, slot=slot
@@ -63,7 +63,7 @@ def description(directory: Path, options: Mapping[str, object], *, server_url: s
 
 
 def start(backend: PlainHostBackend, place: Path, queue: str = "sleep") -> tuple[str, Path]:
-    """Return the stamp and the directory of a pilot that has begun."""
+    """Return the stamp and the directory of a pilot that has started."""
     wanted = order(queue)
     (submission,) = backend.submit([wanted])
     assert submission.error == ""
@@ -80,7 +80,7 @@ def process_of(own: Path) -> host.Process:
 
 @contextmanager
 def no_pilot_left(directory: Path) -> Iterator[None]:
-    """Kill, in the end, what was started below the directory."""
+    """Kill, at the end, the processes that were started below the directory."""
     try:
         yield
     finally:

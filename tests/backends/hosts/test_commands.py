@@ -1,4 +1,4 @@
-"""Command lines here and on a host behind SSH: what they get, how they fail, and which options are wrong."""
+"""Commands on this machine and on a host behind SSH: their input, their failures, and invalid options."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def commands(options: Mapping[str, object], directory: Path) -> Commands:
 
 @pytest.fixture(params=["here", "over SSH"])
 def options(request: pytest.FixtureRequest) -> Mapping[str, object]:
-    """Return the options of this machine, and of the same one behind SSH."""
+    """Return the options of this machine, and of the same machine behind SSH."""
     if request.param == "here":
         return {}
     host: SSHHost = request.getfixturevalue("sshd")

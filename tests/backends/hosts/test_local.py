@@ -1,4 +1,4 @@
-"""What is only so of this machine as a CE: the real agent without fetching it, and pilots that end with ``up``."""
+"""A CE on this machine: its pilots run the real agent without downloading it, and end with ``up``."""
 
 import os
 import signal

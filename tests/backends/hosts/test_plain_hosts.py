@@ -1,4 +1,4 @@
-"""Pilots as detached processes of a plain host, here or behind SSH: started once, looked at, killed, cleaned."""
+"""Pilots as detached processes of a plain host, local or behind SSH: started once, monitored, killed, cleaned up."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def ended(plain: Host, stamp: str) -> BatchState:
 
 
 def secrets_seen(secrets: list[str]) -> list[str]:
-    """Return where one of the secrets is on a command line or in an environment."""
+    """Return the command lines and environments that contain one of the secrets."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):

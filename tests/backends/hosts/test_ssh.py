@@ -1,4 +1,4 @@
-"""What is only so of hosts that are reached by SSH: answers get lost, sessions end, pilots fetch their program."""
+"""CEs reached by SSH: lost answers, ended sessions, and pilots that download the agent."""
 
 import hashlib
 import io
@@ -33,7 +33,7 @@ REAL_SSH = shutil.which("ssh")
 
 
 def wrap_ssh(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program before the real ssh."""
+    """Put a wrapper in place of ssh, which calls the real one."""
     directory.mkdir()
     program = directory / "ssh"
     program.write_text(f"#!/bin/sh\n{script}")
@@ -123,7 +123,7 @@ sys.exit(4)
 
 
 class Agents(LoopbackServer):
-    """Gives a stand-in away as the agent."""
+    """A handler that serves a stand-in as the agent."""
 
     def __init__(self) -> None:
         packed = io.BytesIO()

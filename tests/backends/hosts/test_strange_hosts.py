@@ -1,4 +1,4 @@
-"""Hosts behind SSH whose login shells write, whose connections hang, or that ask a person."""
+"""Hosts behind SSH whose login shells print text, whose connections hang, or which prompt for input."""
 
 import json
 import os
@@ -29,7 +29,7 @@ AWKWARD = ["a b", "", "it's", '"$HOME"', "*", "a\\nb", "€", "-x", ";true", "!x
 
 
 def login(directory: Path, first: str, shell: str = "sh") -> str:
-    """Return the line by which an sshd runs commands in such a shell."""
+    """Return the configuration line with which sshd runs commands in such a shell."""
     program = directory / "shell"
     program.write_text(_SHELL.format(first=first, shell=shell))
     program.chmod(0o755)
@@ -110,7 +110,7 @@ def test_connections_that_are_no_longer_shared_end(
 
 
 def master_below(directory: Path) -> psutil.Process:
-    """Return the process that keeps the one shared connection whose socket is below the directory."""
+    """Return the ssh process of the shared connection whose socket is below the directory."""
     processes = psutil.process_iter(["cmdline"])
     (master,) = [process for process in processes if str(directory) in " ".join(process.info["cmdline"] or [])]
     return master

@@ -1,4 +1,4 @@
-"""One pool for all tests of a worker, and a CE of it for each."""
+"""One HTCondor pool for all tests of a worker, and a CE of it for each test."""
 
 import hashlib
 import io
@@ -45,7 +45,7 @@ while True:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Serves the program."""
+    """A handler that serves the agent."""
 
     def do_GET(self) -> None:
         content = io.BytesIO()
@@ -57,23 +57,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content.getvalue())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CE:
-    """A CE of the pool, of a name of its own, and what tests do with it."""
+    """A CE of the pool under a name of its own, with the steps of tests."""
 
     pool: Pool
     description: CEDescription
 
     def backend(self, **options: object) -> HTCondorBackend:
-        """Return the backend that some round would make."""
+        """Return a new backend, as each round makes one."""
         given = {**self.description.options, **options}
         return HTCondorBackend(replace(self.description, options=given))
 
     def order(self, queue: str = "sleep", **slot: Any) -> PilotOrder:
-        """Return the order of a pilot that does what the queue is called."""
+        """Return the batch request of a pilot that does what the queue's name says."""
         return PilotOrder(
             stamp=uuid4().hex, secret=f"wmsr_{uuid4().hex}", vo="lhcb", site=self.description.site,
             ce=self.description.ce, queue=queue, slot=BatchRequest(**{"queue": queue, **slot}),
@@ -91,7 +91,7 @@ class CE:
         return self.backend().status([handle]).get(handle.stamp, BatchState(presence=Presence.UNKNOWN))
 
     def reach(self, presence: Presence, handle: Handle) -> BatchState:
-        """Wait until the pilot is there; return its state then."""
+        """Wait until the pilot is in one of these states; return the state."""
         last: list[BatchState] = []
 
         def is_there() -> bool:
@@ -102,7 +102,7 @@ class CE:
         return last[0]
 
     def run_until_ready(self, queue: str = "sleep", **slot: Any) -> Handle:
-        """Submit a pilot and wait until it has begun to do what its queue is called."""
+        """Submit a pilot and wait until its work, named by the queue, has begun."""
         handle = self.start(queue, **slot)
         wait_for(lambda: self.is_ready(handle))
         self.reach(Presence.RUNNING, handle)
@@ -112,7 +112,7 @@ class CE:
         return self.has_noted(handle, "ready")
 
     def has_noted(self, handle: Handle, name: str) -> bool:
-        """Tell whether there is such a file where the pilot runs."""
+        """Return whether the pilot has written a file of this name on its node."""
         return any((process / "cwd" / name).exists() for process in self.processes_of(handle))
 
     def processes_of(self, handle: Handle) -> list[Path]:
@@ -141,7 +141,7 @@ def server() -> Iterator[LoopbackServer]:
 
 @pytest.fixture
 def ce(pool: Pool, server: LoopbackServer, tmp_path: Path) -> Iterator[CE]:
-    """Yield a CE without pilots, to which all machines of the pool are free."""
+    """Yield a CE without pilots; all machines of the pool are free."""
     description = CEDescription(
         site="CERN", ce=f"ce-{uuid4().hex[:8]}", options={"programs": str(pool.programs)}, directory=tmp_path / "ce",
         server_url=server.url,

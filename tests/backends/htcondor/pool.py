@@ -1,4 +1,4 @@
-"""A pool of HTCondor for tests: one machine that negotiates every second, in a root directory made by ``build.sh``."""
+"""An HTCondor pool for tests: one machine that negotiates every second, in a root directory made by ``build.sh``."""
 
 import json
 import os
@@ -86,10 +86,10 @@ class Pool:
     master: int
 
     def run(self, *argv: str, stdin: str = "") -> str:
-        """Return what a program of the pool wrote.
+        """Return the output of a program of the pool.
 
         Raises:
-            AssertionError: it failed.
+            AssertionError: the program failed.
         """
         command = [str(self.programs / argv[0]), *argv[1:]]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
@@ -97,7 +97,7 @@ class Pool:
         return done.stdout
 
     def jobs(self, constraint: str = "true") -> list[dict[str, object]]:
-        """Return what is queued."""
+        """Return the queued jobs."""
         jobs: list[dict[str, object]] = json.loads(self.run("condor_q", "-json", "-constraint", constraint) or "[]")
         return jobs
 
@@ -114,10 +114,10 @@ class Pool:
 
 @contextmanager
 def htcondor_pool(directory: Path) -> Iterator[Pool]:
-    """Run a pool, and end it with all that it started.
+    """Run a pool, and end it with all processes that it started.
 
     Args:
-        directory: for the pool's programs; must be there.
+        directory: for the pool's programs; must exist.
     """
     root = os.environ.get(VARIABLE, "")
     if not root:
@@ -147,7 +147,7 @@ def program(path: Path, text: str) -> None:
 
 
 def _await(process: "subprocess.Popen[bytes]", directory: Path) -> Pool:
-    """Return the pool when it takes jobs and has a machine for them."""
+    """Return the pool when it accepts jobs and has a machine for them."""
     deadline = Deadline(_READY_WITHIN_S)
     while True:
         assert process.poll() is None, (directory / "pool.log").read_text()

@@ -12,7 +12,7 @@ from tests.backends.htcondor.conftest import CE
 
 
 class _ServesTheAgent(_Handler):
-    """Has the agent beside what pilots ask for."""
+    """A handler that serves the agent beside the other addresses of pilots."""
 
     def do_GET(self) -> None:  # noqa: N802 - as its base has it
         if self.path != "/api/pilots/agent.pyz":

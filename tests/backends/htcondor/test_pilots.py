@@ -1,4 +1,4 @@
-"""Pilots in a real pool of HTCondor: submitted, looked at, ended in every way, and never submitted twice."""
+"""Pilots in a real HTCondor pool: submitted once, monitored, and ended in every way."""
 
 from dataclasses import replace
 from typing import Any

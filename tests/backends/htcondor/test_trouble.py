@@ -1,4 +1,4 @@
-"""What goes wrong in a real pool of HTCondor: holds, evictions, limits, a dead schedd, lost answers."""
+"""Failures in a real HTCondor pool: holds, evictions, limits, a dead schedd, lost answers."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def is_down(ce: CE) -> bool:
 
 
 def with_programs(ce: CE, directory: Path, **programs: str) -> dict[str, object]:
-    """Return options of a CE with some other programs, in whose texts {} is the one that they stand in for."""
+    """Return options of a CE whose named programs are replaced by these scripts; {} in a script is the real program."""
     directory.mkdir(exist_ok=True)
     for real in ce.pool.programs.iterdir():
         (directory / real.name).symlink_to(real)

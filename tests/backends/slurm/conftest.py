@@ -1,4 +1,4 @@
-"""Two Slurm clusters and a stand-in for the server, from which pilots fetch their program."""
+"""Two Slurm clusters, and a stand-in for the server from which pilots download the agent."""
 
 import hashlib
 import io
@@ -41,7 +41,7 @@ time.sleep(600)
 
 
 class _AgentHandler(BaseHTTPRequestHandler):
-    """Serves the program as the server serves the agent."""
+    """A handler that serves the agent as the server does."""
 
     def do_GET(self) -> None:
         content = io.BytesIO()
@@ -64,7 +64,7 @@ def server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SlurmCluster, SlurmCluster]]:
-    """Run two clusters; each cost some CPU as long as they run, so only for tests that ask for them."""
+    """Run two clusters; they cost CPU time while they run, so that only tests that need them start them."""
     with ExitStack() as stack:
         sitea, siteb = (
             stack.enter_context(slurm_cluster(name, tmp_path_factory.mktemp(name))) for name in ("sitea", "siteb")
@@ -74,7 +74,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SlurmCl
 
 @pytest.fixture
 def cluster(clusters: tuple[SlurmCluster, SlurmCluster]) -> Iterator[SlurmCluster]:
-    """Return one of them; the jobs of a test end with it."""
+    """Return one of the clusters; its jobs end with the test."""
     cluster, _ = clusters
     yield cluster
     cluster.run("scancel", "--me")
@@ -82,7 +82,7 @@ def cluster(clusters: tuple[SlurmCluster, SlurmCluster]) -> Iterator[SlurmCluste
 
 @pytest.fixture
 def make(cluster: SlurmCluster, server_url: str, tmp_path: Path) -> MakeBackend:
-    """Return what makes a backend, as for a round at the CE."""
+    """Return a function that makes a backend, as each round does."""
 
     def make(of: SlurmCluster = cluster, *, queues: Sequence[BatchQueue] = (), **options: object) -> SlurmBackend:
         (tmp_path / "server").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Pilots at Slurm clusters, as tests make them, send them and wait for them."""
+"""Pilots at Slurm clusters: functions that make batch requests, submit them and wait for pilots."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def handle(wanted: PilotOrder) -> Handle:
 
 
 def send(backend: Backend, wanted: PilotOrder) -> str:
-    """Submit one pilot that is taken; return its id."""
+    """Submit one pilot, assert that it is accepted, and return its id."""
     (submission,) = backend.submit([wanted])
     assert submission.error == ""
     assert submission.batch_id.isdecimal()
@@ -43,7 +43,7 @@ def await_presence(backend: Backend, wanted: PilotOrder, presence: Presence) -> 
 
 
 def await_start(backend: Backend, wanted: PilotOrder, tmp_path: Path) -> Path:
-    """Wait until the pilot has begun; return its directory."""
+    """Wait until the pilot has started; return its directory."""
     directory = tmp_path / "pilots" / wanted.stamp
     wait_for((directory / "given").exists, state=lambda: "the pilot did not begin")
     return directory
@@ -54,7 +54,7 @@ def jobs_of(cluster: SlurmCluster, wanted: PilotOrder) -> list[str]:
 
 
 def wrapped(directory: Path, program: str, script: str) -> str:
-    """Make a directory of programs in which one does what the script says; return it."""
+    """Make a directory of Slurm's programs in which one is replaced by the script; return it."""
     directory.mkdir()
     (directory / program).write_text(f"#!/bin/sh\n{script}\n")
     (directory / program).chmod(0o755)

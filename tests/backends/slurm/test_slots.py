@@ -1,4 +1,4 @@
-"""What a real Slurm cluster has free for pilots of a shape, and whether it keeps what queues promise."""
+"""Free slots of a real Slurm cluster for pilots of a shape, and limits of its batch queues."""
 
 from typing import Any
 

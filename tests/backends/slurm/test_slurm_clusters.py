@@ -1,4 +1,4 @@
-"""Pilots as jobs of real Slurm clusters: asked for as the slot says, found again, ended, and never sent twice."""
+"""Pilots as jobs of real Slurm clusters: resources as the slot says, found again, ended, and never submitted twice."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Slurm on hosts whose programs say more than they are asked for, and what years leave on their disks."""
+"""Slurm on hosts whose programs print additional text, and the files that years of pilots leave on their disks."""
 
 import os
 import time
