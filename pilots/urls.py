@@ -1,4 +1,4 @@
-"""Addresses of the pilots, below /api/."""
+"""Addresses of the pilots, below /api/v1/."""
 
 from django.urls import URLPattern, path
 

@@ -1,4 +1,4 @@
-"""Addresses of the resources app below /api/."""
+"""Addresses of the resources app below /api/v1/."""
 
 from django.urls import URLPattern, path
 

@@ -1,5 +1,7 @@
 """All addresses of the system."""
 
+from typing import Final
+
 from csp.decorators import csp_update
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
@@ -8,6 +10,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from wms.kernel import handlers
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest.schema import SchemaView
 from wms.portal.views.log_in import admin_log_in
 
@@ -19,16 +22,19 @@ handler500 = handlers.server_error
 #: Swagger's page has an inline style, and pictures in its style sheet.
 docs_csp = csp_update({"style-src": ["'self'", "'unsafe-inline'"], "img-src": ["'self'", "data:"]})
 
+#: As patterns say it: without the first slash.
+REST: Final = API_V1.removeprefix("/")
+
 urlpatterns: list[URLPattern | URLResolver] = [
     # The most frequent first: addresses are tried one after another.
-    path("api/", include("matching.urls")),
-    path("api/", include("pilots.urls")),
-    path("api/", include("wms.jobs.urls")),
-    path("api/", include("taskqueues.urls")),
-    path("api/", include("resources.urls")),
-    path("api/", include("wms.accounts.urls")),
-    path("api/schema/", SchemaView.as_view(), name="schema"),
-    path("api/docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
+    path(REST, include("matching.urls")),
+    path(REST, include("pilots.urls")),
+    path(REST, include("wms.jobs.urls")),
+    path(REST, include("taskqueues.urls")),
+    path(REST, include("resources.urls")),
+    path(REST, include("wms.accounts.urls")),
+    path(f"{REST}schema/", SchemaView.as_view(), name="schema"),
+    path(f"{REST}docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path("admin/login/", admin_log_in),
     path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),
     path("admin/", admin.site.urls),

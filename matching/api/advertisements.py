@@ -1,4 +1,4 @@
-"""POST /api/sites/{name}/advertisements/: the advertisement of a site's job numbers (SAM)."""
+"""POST /api/v1/sites/{name}/advertisements/: the advertisement of a site's job numbers (SAM)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -48,7 +48,7 @@ def _jobs(help_text: str) -> WholeNumber:
 
 
 class AdvertisementIn(StrictSerializer):
-    """Body of POST /api/sites/{name}/advertisements/: numbers, or a ClassAd."""
+    """Body of POST /api/v1/sites/{name}/advertisements/: numbers, or a ClassAd."""
 
     current_submitting_jobs = _jobs("Jobs that are being submitted to the batch system; required but for a ClassAd.")
     current_gathering_output_jobs = _jobs("Jobs whose output is being fetched; required but for a ClassAd.")

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from rest_framework.exceptions import AuthenticationFailed
 
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
 
@@ -36,7 +37,7 @@ class JobTokenAuthentication(BearerAuthentication):
 
     prefix = PREFIXES[TokenKind.JOB]
     scheme_name = "JobToken"
-    scheme_description = "Token of one lease, as answered by POST /api/matches/."
+    scheme_description = f"Token of one lease, as answered by POST {API_V1}matches/."
 
     def principal_of(self, token: str) -> tuple[JobPrincipal, JobCredential]:
         """Return the lease of *token*."""

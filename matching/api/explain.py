@@ -1,4 +1,4 @@
-"""GET /api/jobs/{id}/explain/: the reasons why a job waits."""
+"""GET /api/v1/jobs/{id}/explain/: the reasons why a job waits."""
 
 from typing import Any
 

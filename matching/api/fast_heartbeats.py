@@ -22,13 +22,14 @@ from matching.services import leases
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from wms.kernel.addresses import is_https
 from wms.kernel.middleware import NOT_KEPT
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import load_json
 from wms.kernel.rest.fast_views import is_plain
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-_PATH: Final = re.compile(r"/api/matches/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/heartbeat/")
+_PATH: Final = re.compile(re.escape(API_V1) + r"matches/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/heartbeat/")
 _CALLERS: Final = (JobTokenAuthentication(), PilotTokenAuthentication())
 _OK: Final = f"{HTTPStatus.OK.value} {HTTPStatus.OK.phrase}"
 #: As set by the frameworks.

@@ -1,4 +1,4 @@
-"""GET /api/pilots/summary/: the efficiency of pilots, by place and VO."""
+"""GET /api/v1/pilots/summary/: the efficiency of pilots, by place and VO."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
 
 
 class PilotSummaryIn(StrictSerializer):
-    """Query string of GET /api/pilots/summary/."""
+    """Query string of GET /api/v1/pilots/summary/."""
 
     group_by = GroupBy(tuple(GROUP_BY), counted="Pilots", default_name="site")
     hours = serializers.IntegerField(

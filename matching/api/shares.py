@@ -1,4 +1,4 @@
-"""GET /api/groups/{name}/shares/: the configured and the delivered shares of a group."""
+"""GET /api/v1/groups/{name}/shares/: the configured and the delivered shares of a group."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""POST /api/jobs/: submission, with warnings about jobs that no pilot can get (ADR 32)."""
+"""POST /api/v1/jobs/: submission, with warnings about jobs that no pilot can get (ADR 32)."""
 
 from http import HTTPStatus
 

@@ -8,6 +8,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from pilots.domain.pilot import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
 from pilots.services.secrets import secret_credential
 from pilots.services.tokens import credential_of
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind
 
@@ -34,7 +35,7 @@ class PilotTokenAuthentication(BearerAuthentication):
 
     prefix = PREFIXES[TokenKind.PILOT]
     scheme_name = "PilotToken"
-    scheme_description = "Token of one pilot, from POST /api/pilots/register/ or `manage.py pilot_token`."
+    scheme_description = f"Token of one pilot, from POST {API_V1}pilots/register/ or `manage.py pilot_token`."
 
     def principal_of(self, token: str) -> tuple[PilotPrincipal, PilotCredential]:
         """Return the pilot of *token*.

@@ -24,7 +24,7 @@ MAX_OFFSET = 10**12
 
 
 class ChunkIn(StrictSerializer):
-    """Body of POST /api/pilots/log/."""
+    """Body of POST /api/v1/pilots/log/."""
 
     offset = WholeNumber(
         min_value=0, max_value=MAX_OFFSET, help_text="Characters of the log before this chunk, sent or not."

@@ -26,7 +26,7 @@ NODE_WORDS = frozenset({"ok", "batch_id", "checks", "flaws"})
 
 
 class RegistrationIn(StrictSerializer):
-    """Body of POST /api/pilots/register/."""
+    """Body of POST /api/v1/pilots/register/."""
 
     vo = Text(max_length=64, help_text="For whose jobs the pilot is.")
     site = Text(max_length=128, help_text="Where it runs; the site of the token.")
@@ -72,7 +72,7 @@ class FlawIn(StrictSerializer):
 
 
 class ReportIn(StrictSerializer):
-    """Body of POST /api/pilots/report/: the result of the node check, a flaw that a job found, or the last report."""
+    """Body of POST /api/v1/pilots/report/: the result of the node check, a flaw found by a job, or the last report."""
 
     host_name = Text(max_length=MAX_NAME, required=False, help_text="Of the node; required with ok.")
     batch_id = Text(

@@ -29,7 +29,7 @@ class NoSuchQueueError(RejectedError):
 
 
 class SubmitPoolQuery(StrictSerializer):
-    """Query string of GET /api/submit-pools/; only the list of all pools has pages."""
+    """Query string of GET /api/v1/submit-pools/; only the list of all pools has pages."""
 
     known_elsewhere = frozenset(PAGE_PARAMETERS)
 

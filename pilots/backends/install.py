@@ -23,6 +23,8 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, build_ope
 
 REFUSED, WRONG_USAGE, UNREACHABLE = 1, 2, 3
 ADDRESS = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
+#: Path of the agent at the server.
+AGENT = "/api/v1/pilots/agent.pyz"
 #: Timeout of one network operation.
 TIMEOUT_S = 60.0
 #: Seconds between two tries: the first wait, and the longest.
@@ -67,7 +69,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         opener = opener_of(options.ca)
     except OSError as error:
         raise InstallationError(WRONG_USAGE, f"The certificates {options.ca} cannot be read: {error}.") from error
-    address = options.server.rstrip("/") + "/api/pilots/agent.pyz"
+    address = options.server.rstrip("/") + AGENT
     try:
         program = fetch(opener, address, patience_s=options.patience_s)
     except HTTPError as error:

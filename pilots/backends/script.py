@@ -54,7 +54,7 @@ def pilot_script(
 def site_script(*, server_url: str) -> str:
     """Return the script by which a site or a virtual machine starts a pilot; its arguments go to the agent.
 
-    ``curl -s https://wms.example.org/api/pilots/pilot.sh | sh -s -- --vo V --site S --ce C --queue Q --token-file F``
+    ``curl -s https://example.org/api/v1/pilots/pilot.sh | sh -s -- --vo V --site S --ce C --queue Q --token-file F``
     """
     program = '"$(mktemp "${TMPDIR:-/tmp}/wms-pilot.XXXXXX")"'
     return _script(program=program, arguments=f'{shlex.join(("--server", server_url))} "$@"')

@@ -2,8 +2,8 @@
 """``wms-advertise``: counts the job-managers on a gateway, as ``ps`` shows them, and advertises the numbers (SAM §3).
 
 This one file is the whole program: it needs only Python 3.9 or newer, and is downloaded from the server
-(/api/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; throttles compare
-three numbers: those that submit, those that gather output, and all together.
+(/api/v1/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; throttles
+compare three numbers: those that submit, those that gather output, and all together.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+#: Prefix of the addresses of the server's REST interface.
+API = "/api/v1/"
 #: Exit codes, as of the command ``wms``.
 DONE, REFUSED, WRONG_USAGE, NOT_REACHABLE = range(4)
 
@@ -267,7 +269,7 @@ class AdvertisementServer:
             EndError: one of them is not valid.
         """
         self._url = _checked(url)
-        self._address = f"{self._url}/api/sites/{quote(site, safe='')}/advertisements/"
+        self._address = f"{self._url}{API}sites/{quote(site, safe='')}/advertisements/"
         self._token = token
         try:
             context = ssl.create_default_context(cafile=ca)

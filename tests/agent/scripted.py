@@ -175,7 +175,7 @@ class ScriptedServer(LoopbackServer):
     # ---- what pilots are answered
 
     def answer(self, seen: Seen) -> tuple[int, object]:
-        parts = [part for part in seen.path.split("/") if part][1:]
+        parts = [part for part in seen.path.split("/") if part][2:]
         if parts[0] == "pilots":
             return self._before_jobs(parts[1], seen)
         if parts == ["matches"]:
@@ -283,7 +283,7 @@ class ScriptedServer(LoopbackServer):
     def take(self, seen: Seen) -> tuple[int, object] | None:
         """Record the request and return its answer, or the scripted one; None: no answer."""
         with self.changed:
-            (self.log_requests if seen.path == "/api/pilots/log/" else self.seen).append(seen)
+            (self.log_requests if seen.path == "/api/v1/pilots/log/" else self.seen).append(seen)
             action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None

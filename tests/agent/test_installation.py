@@ -201,7 +201,7 @@ def test_what_is_not_as_announced_is_never_run(
     assert ended.returncode == exit_code
     assert sentence in ended.stdout
     assert len(ended.stdout.splitlines()) == 1
-    assert [seen.path for seen in server.seen] == ["/api/pilots/agent.pyz"]
+    assert [seen.path for seen in server.seen] == ["/api/v1/pilots/agent.pyz"]
     assert node.left == {"secret"}
 
 
@@ -232,7 +232,9 @@ def test_a_server_that_is_not_there_is_one_sentence(node: Node) -> None:
     ended = node.run(script)
 
     assert ended.returncode == 3
-    assert ended.stdout.startswith("The pilot agent could not be fetched from http://127.0.0.1:9/api/pilots/agent.pyz:")
+    assert ended.stdout.startswith(
+        "The pilot agent could not be fetched from http://127.0.0.1:9/api/v1/pilots/agent.pyz:"
+    )
     assert len(ended.stdout.splitlines()) == 1
 
 

@@ -217,7 +217,7 @@ class ServerOfVersion6(ScriptedServer):
         return f"http://[::1]:{self._http.server_port}/of/vo/"
 
     def answer(self, seen: Seen) -> tuple[int, object]:
-        assert seen.path.startswith("/of/vo/api/")
+        assert seen.path.startswith("/of/vo/api/v1/")
         return super().answer(replace(seen, path=seen.path[len("/of/vo") :]))
 
 
@@ -282,4 +282,6 @@ def test_a_pilot_that_is_sent_on_says_where_to(tmp_path: Path) -> None:
         ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path}")
 
     assert ended.returncode == 1
-    assert "it redirects to https://wms.example.org/api/pilots/config/, but tokens are for one address" in ended.stderr
+    assert (
+        "it redirects to https://wms.example.org/api/v1/pilots/config/, but tokens are for one address" in ended.stderr
+    )

@@ -230,7 +230,7 @@ def test_a_registration_secret_is_exchanged_for_a_token(server: ScriptedServer, 
 
     assert agent.wait() == 0
     first, *others = server.seen
-    assert first.path == "/api/pilots/register/"
+    assert first.path == "/api/v1/pilots/register/"
     assert first.token == "wmss_secret"
     assert first.body.pop("host_name")
     assert first.body == {"vo": "lhcb", "site": "LCG.Test.org", "ce": "ce1", "queue": "grid", "stamp": "s-1"}

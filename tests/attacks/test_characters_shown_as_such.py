@@ -89,7 +89,7 @@ def test_the_log_of_a_pilot_shows_them(world: World, client: Client) -> None:
 
 
 def test_what_is_no_page_stays_as_it_was_written(world: World, client: Client) -> None:
-    answer = client.get(f"/api/jobs/{world.job.pk}/peek/")
+    answer = client.get(f"/api/v1/jobs/{world.job.pk}/peek/")
     assert STEERING in answer.json()["std_output"]
 
 

@@ -60,7 +60,7 @@ def test_the_word_of_anybody_makes_no_request_secure(peer: str) -> None:
     forged = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_PROTO": "https"}
     page = Client().get("/accounts/login/", **forged)  # type: ignore[arg-type]
     assert (page.status_code, page.headers["Location"]) == (301, "https://testserver/accounts/login/")
-    answer = Client().post("/api/auth/token/", {}, content_type="application/json", **forged)  # type: ignore[arg-type]
+    answer = Client().post("/api/v1/auth/token/", {}, content_type="application/json", **forged)  # type: ignore[arg-type]
     assert (answer.status_code, answer.json()["code"]) == (403, "https_required")
 
 
@@ -68,9 +68,9 @@ def test_the_word_of_anybody_makes_no_request_secure(peer: str) -> None:
 @pytest.mark.usefixtures("https")
 def test_a_token_that_comes_in_clear_opens_nothing() -> None:
     bearer = {"HTTP_AUTHORIZATION": f"Bearer {make_token(make_user())}"}
-    answer = Client().get("/api/auth/me/", **bearer)  # type: ignore[arg-type]
+    answer = Client().get("/api/v1/auth/me/", **bearer)  # type: ignore[arg-type]
     assert (answer.status_code, answer.json()["code"]) == (403, "https_required")
-    assert Client().get("/api/auth/me/", secure=True, **bearer).status_code == 200  # type: ignore[arg-type]
+    assert Client().get("/api/v1/auth/me/", secure=True, **bearer).status_code == 200  # type: ignore[arg-type]
 
 
 @pytest.mark.django_db

@@ -139,7 +139,7 @@ def test_a_configuration_file_is_refused_for_such_a_variable(name: str, mine: Wo
 
 
 def test_nothing_in_the_rest_interface_takes_them(operator: Client) -> None:
-    schema = json.loads(operator.get("/api/schema/", headers={"Accept": "application/json"}).content)
+    schema = json.loads(operator.get("/api/v1/schema/", headers={"Accept": "application/json"}).content)
     bodies = set()
     for operations in schema["paths"].values():
         for operation in operations.values():

@@ -29,7 +29,7 @@ def alice() -> User:
 def opens(token: str) -> bool:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
-    status = client.get("/api/auth/me/").status_code
+    status = client.get("/api/v1/auth/me/").status_code
     assert status in {200, 401}
     return bool(status == 200)
 

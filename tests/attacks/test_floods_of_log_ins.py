@@ -25,7 +25,7 @@ def test_the_web_server_keeps_its_memory_and_its_pilots(tmp_path: Path) -> None:
         before_mb, first = server.largest_mb(), {worker.pid for worker in server.workers()}
 
         def log_in(number: int) -> tuple[int, str]:
-            status, answer = server.ask("POST", "/api/auth/token/", {"username": f"u{number}", "password": "guess"})
+            status, answer = server.ask("POST", "/api/v1/auth/token/", {"username": f"u{number}", "password": "guess"})
             return status, answer["code"]
 
         waiting = [pool.submit(log_in, number) for number in range(AT_ONCE)]

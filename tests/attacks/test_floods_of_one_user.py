@@ -35,7 +35,7 @@ from wms.kernel.db import LockKey, session_lock
 from wms.stack.binaries import find_valkey
 from wms.stack.servers import ValkeyServer
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 JOB = {"executable": "/bin/true"}
 
 
@@ -94,11 +94,11 @@ def test_a_user_who_asks_too_often_is_refused_and_another_is_not(eve: User, bob:
     settings.WMS_MAX_REQUESTS_PER_MINUTE = 5
     first, second = client_of(eve), client_of(eve)
     clients = iter([first, second] * 6)
-    refusal = until_refused(lambda: next(clients).get("/api/auth/me/"), limit=5)
+    refusal = until_refused(lambda: next(clients).get("/api/v1/auth/me/"), limit=5)
     assert refusal.json()["code"] == "rate_exceeded"
     assert refusal.json()["detail"].startswith("You may send 5 requests in a minute; try again in ")
     assert 1 <= int(refusal.headers["Retry-After"]) <= 60
-    assert client_of(bob).get("/api/auth/me/").status_code == 200
+    assert client_of(bob).get("/api/v1/auth/me/").status_code == 200
 
 
 @pytest.mark.django_db
@@ -126,7 +126,7 @@ def test_pilots_are_not_limited(settings: Settings) -> None:
     settings.WMS_MAX_REQUESTS_PER_MINUTE = 1
     from_pilot = pilot_client()
     assert {match(from_pilot).status_code for _ in range(4)} == {204}
-    assert {from_pilot.get("/api/pilots/config/").status_code for _ in range(4)} == {200}
+    assert {from_pilot.get("/api/v1/pilots/config/").status_code for _ in range(4)} == {200}
 
 
 @pytest.fixture
@@ -155,13 +155,13 @@ def test_requests_pass_and_the_log_says_so_while_redis_is_dead(
     counted_by(server.url().replace("redis+socket://", "unix://"), settings)
     settings.WMS_MAX_REQUESTS_PER_MINUTE = 3
     client = client_of(eve)
-    until_refused(lambda: client.get("/api/auth/me/"), limit=3)
+    until_refused(lambda: client.get("/api/v1/auth/me/"), limit=3)
 
     process.send_signal(death)
     if death == signal.SIGKILL:
         process.wait()
     with caplog.at_level(logging.WARNING):
-        assert {client.get("/api/auth/me/").status_code for _ in range(20)} == {200}
+        assert {client.get("/api/v1/auth/me/").status_code for _ in range(20)} == {200}
     warnings = [record for record in caplog.records if record.name == "wms.kernel.rates"]
     assert len(warnings) == 1
     assert "rates.not_limited: Redis does not answer" in warnings[0].getMessage()
@@ -178,7 +178,7 @@ def pilot_client() -> APIClient:
 
 def match(client: APIClient) -> Any:
     offer = {"cpu_time_s": 300_000, "request_id": str(uuid4())}
-    return client.post("/api/matches/", offer, format="json")
+    return client.post("/api/v1/matches/", offer, format="json")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -15,7 +15,7 @@ BODY = b'{"username": "nobody", "password": "guess"}'
 def log_in(forwarded: bytes) -> bytes:
     """Return a request of a failing log-in; a proxy appends the client's address to X-Forwarded-For."""
     lines = (
-        b"POST /api/auth/token/ HTTP/1.1",
+        b"POST /api/v1/auth/token/ HTTP/1.1",
         b"Host: 127.0.0.1",
         b"Content-Type: application/json",
         b"X-Forwarded-For: " + forwarded,

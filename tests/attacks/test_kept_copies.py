@@ -21,7 +21,14 @@ PAGES = (
     "/accounts/login/",
     "/nowhere/",
 )
-ANSWERS = ("/api/jobs/", "/api/auth/me/", "/api/groups/", "/api/jobs/1/", "/api/pilots/config/", "/api/nowhere/")
+ANSWERS = (
+    "/api/v1/jobs/",
+    "/api/v1/auth/me/",
+    "/api/v1/groups/",
+    "/api/v1/jobs/1/",
+    "/api/v1/pilots/config/",
+    "/api/v1/nowhere/",
+)
 
 
 def kept_by_nobody(headers: Mapping[str, str]) -> bool:
@@ -45,7 +52,7 @@ def test_answers_of_the_api_are_kept_by_nobody(client: Client, path: str) -> Non
 def test_answers_to_heartbeats_are_kept_by_nobody() -> None:
     lease = Lease.make()
     answer = FrontDoor().post(
-        f"/api/matches/{lease.match_id}/heartbeat/",
+        f"/api/v1/matches/{lease.match_id}/heartbeat/",
         {"cpu_s": 1.0},
         content_type="application/json",
         headers={"Authorization": f"Bearer {lease.token}"},
@@ -55,9 +62,9 @@ def test_answers_to_heartbeats_are_kept_by_nobody() -> None:
 
 
 def test_the_schema_is_made_once_and_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = client.get("/api/schema/")
+    first = client.get("/api/v1/schema/")
     monkeypatch.setattr("wms.kernel.rest.schema.SpectacularAPIView.get", None)
-    again = client.get("/api/schema/")
+    again = client.get("/api/v1/schema/")
     assert (again.status_code, again.content) == (200, first.content)
     assert again["Cache-Control"] == "public, max-age=300"
-    assert client.get("/api/schema/", headers={"If-None-Match": first["ETag"]}).status_code == 304
+    assert client.get("/api/v1/schema/", headers={"If-None-Match": first["ETag"]}).status_code == 304

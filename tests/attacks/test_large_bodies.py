@@ -24,7 +24,7 @@ MOST_MB = 500
 def test_large_anonymous_bodies_are_refused_before_they_are_read(tmp_path: Path) -> None:
     with web(tmp_path) as server, ExitStack() as opened:
         before_mb = server.largest_mb()
-        for path in ("/api/jobs/", "/api/auth/token/", "/api/matches/", "/api/replicas/") * 4:
+        for path in ("/api/v1/jobs/", "/api/v1/auth/token/", "/api/v1/matches/", "/api/v1/replicas/") * 4:
             flood = opened.enter_context(server.send(head(path, length=ANONYMOUS), b'{"jdl": "'))
             status, body = answer_on(flood)
             assert status in {401, 413}
@@ -37,7 +37,7 @@ def test_large_anonymous_bodies_that_are_sent_anyway_take_no_memory(tmp_path: Pa
     piece = b"[1," * 300_000
     with web(tmp_path) as server:
         for _ in range(16):
-            with server.send(head("/api/auth/token/", length=ANONYMOUS)) as flood:
+            with server.send(head("/api/v1/auth/token/", length=ANONYMOUS)) as flood:
                 try:
                     for _ in range(ANONYMOUS // len(piece)):
                         flood.sendall(piece)
@@ -51,11 +51,11 @@ def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path
     token, lease = make_token(make_user()), Lease.make()
     with web(tmp_path, workers=1) as server:
         for path, length, bearer in (
-            ("/api/jobs/1/kill/", 64 * 1024 + 1, token),
-            (f"/api/matches/{lease.match_id}/heartbeat/", 256 * 1024 + 1, lease.token),
-            (f"/api/matches/{lease.match_id}/finish/", 64 * 1024 + 1, lease.token),
-            ("/api/sandboxes/", 10 * 1024 * 1024 + 64 * 1024 + 1, token),
-            ("/api/jobs/", 64 * 1024 * 1024 + 1, token),
+            ("/api/v1/jobs/1/kill/", 64 * 1024 + 1, token),
+            (f"/api/v1/matches/{lease.match_id}/heartbeat/", 256 * 1024 + 1, lease.token),
+            (f"/api/v1/matches/{lease.match_id}/finish/", 64 * 1024 + 1, lease.token),
+            ("/api/v1/sandboxes/", 10 * 1024 * 1024 + 64 * 1024 + 1, token),
+            ("/api/v1/jobs/", 64 * 1024 * 1024 + 1, token),
         ):
             with server.send(head(path, length=length, token=bearer), b"{") as flood:
                 assert answer_on(flood)[0] in {404, 413, 415}, path
@@ -66,7 +66,7 @@ def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path
 def test_a_long_body_of_somebody_who_is_nobody_is_refused_unread(tmp_path: Path) -> None:
     with web(tmp_path, workers=1) as server:
         for token in ("wmsu_unknown", "wmsp_unknown", "wmsj_unknown", "something", None):
-            with server.send(head("/api/jobs/", length=1_000_000, token=token)) as flood:
+            with server.send(head("/api/v1/jobs/", length=1_000_000, token=token)) as flood:
                 status, body = answer_on(flood)
             assert (status, body["code"]) in {(401, "invalid_token"), (401, "not_authenticated")}
 
@@ -79,11 +79,11 @@ def test_long_bodies_of_one_user_are_counted(tmp_path: Path) -> None:
         web(tmp_path, workers=1, WMS_WEB_LONG_BODIES_OF_ONE_CALLER="3", WMS_WEB_BODY_S="3600") as server,
         ExitStack() as opened,
     ):
-        long = [head("/api/jobs/", length=100_000, token=token) for token in greedy]
+        long = [head("/api/v1/jobs/", length=100_000, token=token) for token in greedy]
         four = [opened.enter_context(server.send(each)) for each in long]
         (refused,), _, _ = select(four, [], [], within(60))
         assert status_on(refused) == 429
-        with server.send(head("/api/jobs/", length=100_000, token=other), b" " * 100_000) as allowed:
+        with server.send(head("/api/v1/jobs/", length=100_000, token=other), b" " * 100_000) as allowed:
             assert status_on(allowed) == 400
 
 
@@ -106,12 +106,12 @@ def test_a_full_disk_stops_nobody_for_good(tmp_path: Path) -> None:
         for worker in server.workers():
             worker.rlimit(psutil.RLIMIT_FSIZE, (2_000_000, 2_000_000))  # no file grows further
         for _ in range(10):  # more than one user may have under way
-            with server.send(head("/api/jobs/", length=9_000_000, token=token)) as flood:
+            with server.send(head("/api/v1/jobs/", length=9_000_000, token=token)) as flood:
                 with suppress(OSError):  # the server may have closed it
                     flood.sendall(b" " * 9_000_000)
                 status, body = answer_on(flood)
             assert (status, body["code"]) == (503, "no_room")
-        with server.send(head("/api/jobs/", length=100_000, token=token), b" " * 100_000) as allowed:
+        with server.send(head("/api/v1/jobs/", length=100_000, token=token), b" " * 100_000) as allowed:
             assert status_on(allowed) == 400
 
 
@@ -120,17 +120,17 @@ def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:
     body = {"jobs": [{"executable": "/bin/echo", "arguments": "x" * 2000} for _ in range(500)]}
     assert len(json.dumps(body)) > 1_000_000
     with web(tmp_path) as server:
-        status, answer = server.ask("POST", "/api/jobs/", body, token=make_token(user, scope=TokenScope.SUBMIT))
+        status, answer = server.ask("POST", "/api/v1/jobs/", body, token=make_token(user, scope=TokenScope.SUBMIT))
         assert (status, len(answer["jobs"])) == (201, 500)
 
 
 def test_large_bodies_of_one_user_come_at_a_bounded_rate_together(tmp_path: Path) -> None:
     token, other = make_token(make_user()), make_token(make_user())
     body = json.dumps({"jobs": [{"jdl": "x" * 1_000_000}]}).encode()
-    request = head("/api/jobs/", length=len(body), token=token)
+    request = head("/api/v1/jobs/", length=len(body), token=token)
     with web(tmp_path, workers=1, WMS_WEB_CALLER_BYTES_PER_S="1000000") as server, ExitStack() as opened:
         begun_s = monotonic()
         flood = [opened.enter_context(server.send(request, body)) for _ in range(3)]
-        assert server.ask("POST", "/api/jobs/", {"jdl": "x" * 100_000}, token=other)[0] == 400
+        assert server.ask("POST", "/api/v1/jobs/", {"jdl": "x" * 100_000}, token=other)[0] == 400
         assert [status_on(each) for each in flood] == [400] * 3
         assert monotonic() - begun_s >= 2.5

@@ -34,7 +34,7 @@ def log_in(browser: Client, username: str, password: str = PASSWORD, **extra: An
 
 def ask_for_token(username: str, password: str = PASSWORD, **extra: Any) -> Any:
     body = {"username": username, "password": password}
-    return APIClient().post("/api/auth/token/", body, format="json", **{"REMOTE_ADDR": PROXY, **extra})
+    return APIClient().post("/api/v1/auth/token/", body, format="json", **{"REMOTE_ADDR": PROXY, **extra})
 
 
 def known_browser(username: str) -> Client:
@@ -68,15 +68,15 @@ def test_bobs_programs_get_in_while_somebody_at_the_same_address_never_stops(bob
     """A client that asks for tokens as `wms login` does: known again like a browser."""
     program = APIClient()
     body = {"username": "bob", "password": PASSWORD}
-    assert program.post("/api/auth/token/", body, format="json", REMOTE_ADDR=PROXY).status_code == 201
+    assert program.post("/api/v1/auth/token/", body, format="json", REMOTE_ADDR=PROXY).status_code == 201
     for number in range(110):
         ask_for_token(f"random{number}", "guess")
     assert ask_for_token("bob").status_code == 429
-    answer = program.post("/api/auth/token/", body, format="json", REMOTE_ADDR=PROXY)
+    answer = program.post("/api/v1/auth/token/", body, format="json", REMOTE_ADDR=PROXY)
     assert answer.status_code == 201
     (cookie,) = (each for name, each in program.cookies.items() if name.startswith("wms_device_"))
     assert cookie["httponly"]
-    assert (cookie["path"], cookie["samesite"]) == ("/api/auth/token/", "Strict")
+    assert (cookie["path"], cookie["samesite"]) == ("/api/v1/auth/token/", "Strict")
 
 
 def test_bob_waits_for_seconds_with_a_browser_of_which_nothing_is_known(bob: User) -> None:

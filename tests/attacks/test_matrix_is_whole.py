@@ -95,7 +95,7 @@ def new_page(request: HttpRequest) -> HttpResponse:
 
 
 def test_a_new_address_is_missing_until_it_is_in_the_table(settings: Settings) -> None:
-    new = [path("api/new/", new_page, name="new"), path("new/", new_page, name="page")]
+    new = [path("api/v1/new/", new_page, name="new"), path("new/", new_page, name="page")]
     module = ModuleType("new_addresses")
     vars(module)["urlpatterns"] = [*urls.urlpatterns, *new]
     settings.ROOT_URLCONF = module

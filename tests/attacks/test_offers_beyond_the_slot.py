@@ -125,7 +125,7 @@ def test_a_pilot_that_gets_nothing_for_want_of_its_slot_is_told(group: Group) ->
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_pilot_token(pilot)}")
     offer = {"cpu_time_s": 300_000, "processors": 8, "max_jobs": 8}
 
-    first, second = (client.post("/api/matches/", {**offer, "request_id": uuid4()}, format="json") for _ in range(2))
+    first, second = (client.post("/api/v1/matches/", {**offer, "request_id": uuid4()}, format="json") for _ in range(2))
 
     assert (len(first.json()["leases"]), second.status_code) == (2, 204)
     assert second["X-WMS-Why"] == (

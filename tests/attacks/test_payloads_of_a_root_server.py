@@ -85,7 +85,7 @@ def test_a_job_on_the_servers_machine_reaches_neither_its_processes_nor_its_data
     data, port = tmp_path / "data", free_port()
     with up(data, port) as supervisor:
         who = {"username": "alice", "password": "alice-of-the-tests"}
-        token = ask(port, "POST", "/api/auth/token/", who)["token"]
+        token = ask(port, "POST", "/api/v1/auth/token/", who)["token"]
         servers = [supervisor, *supervisor.children(recursive=True)]
         inside = [path for path in data.iterdir() if path.name != "pilots"]
         assert {"secret_key", "environment"} <= {path.name for path in inside}
@@ -100,8 +100,8 @@ def test_a_job_on_the_servers_machine_reaches_neither_its_processes_nor_its_data
             "arguments": f"-c '{script}'",
             "output_sandbox": ["std.out"],
         }
-        (submitted,) = ask(port, "POST", "/api/jobs/", job, token=token)["jobs"]
-        address = f"/api/jobs/{submitted['id']}/"
+        (submitted,) = ask(port, "POST", "/api/v1/jobs/", job, token=token)["jobs"]
+        address = f"/api/v1/jobs/{submitted['id']}/"
 
         def status() -> str:
             return str(ask(port, "GET", address, token=token)["status"])

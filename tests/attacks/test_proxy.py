@@ -73,17 +73,17 @@ def test_the_proxy_keeps_stalled_requests_away_and_passes_on_the_others(tmp_path
         ExitStack() as opened,
     ):
         for _ in range(48):
-            opened.enter_context(proxy.send(head("/api/auth/token/", length=100), b"{"))
+            opened.enter_context(proxy.send(head("/api/v1/auth/token/", length=100), b"{"))
         for _ in range(4):
-            assert proxy.ask("GET", "/api/auth/me/", token=token)[0] == 200
+            assert proxy.ask("GET", "/api/v1/auth/me/", token=token)[0] == 200
             assert lease.heartbeat(proxy, std_output="x" * 10_000) == 200
         body = {"executable": "/bin/echo", "arguments": "x" * 20_000}
-        assert proxy.ask("POST", "/api/jobs/", body, token=token)[0] == 201
+        assert proxy.ask("POST", "/api/v1/jobs/", body, token=token)[0] == 201
 
 
 def test_the_proxy_passes_on_a_body_in_chunks_with_its_length(tmp_path: Path) -> None:
     with web(tmp_path) as server, proxied(server, tmp_path) as proxy:
         chunks = b'2\r\n{"\r\n17\r\nusername":"a","password\r\n5\r\n":""}\r\n0\r\n\r\n'
-        with proxy.send(head("/api/auth/token/", Transfer_Encoding="chunked"), chunks) as asking:
+        with proxy.send(head("/api/v1/auth/token/", Transfer_Encoding="chunked"), chunks) as asking:
             status, answer = answer_on(asking)
         assert (status, answer["code"]) == (400, "invalid_input")

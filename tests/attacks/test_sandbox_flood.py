@@ -76,7 +76,7 @@ def test_a_flood_of_uploads_ends_at_the_quota_with_what_to_do(
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}")
     answers = [
-        client.post("/api/sandboxes/", {"file": SimpleUploadedFile(f"{number}.dat", bytes([number]) * MB)})
+        client.post("/api/v1/sandboxes/", {"file": SimpleUploadedFile(f"{number}.dat", bytes([number]) * MB)})
         for number in range(14)
     ]
     assert [answer.status_code for answer in answers] == [201] * 10 + [409] * 4
@@ -271,7 +271,7 @@ def test_the_last_of_the_disk_is_not_for_sandboxes(alice: User, directory: Path,
         sandboxes.store_output(job, content=output("large"), now=NOW)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}")
-    answer = client.post("/api/sandboxes/", {"file": SimpleUploadedFile("a.dat", b"a")})
+    answer = client.post("/api/v1/sandboxes/", {"file": SimpleUploadedFile("a.dat", b"a")})
     assert (answer.status_code, answer.json()["code"]) == (503, "no_room")
     assert files_in(directory) == []
     assert not SandboxUpload.objects.exists()

@@ -97,11 +97,11 @@ def test_a_managers_token_for_submission_acts_on_no_job_of_others(world: World) 
     manager = make_user(groups=[world.group], manages=[world.vo])
     own, other = make_job(owner=manager, group=world.group), make_job(owner=world.alice, group=world.group)
     client = client_with(make_token(manager, scope=TokenScope.SUBMIT))
-    assert client.get(f"/api/jobs/{other.pk}/").status_code == 200
-    assert client.post(f"/api/jobs/{other.pk}/kill/").status_code == 404
-    assert client.patch(f"/api/jobs/{other.pk}/", {"priority": 5}, format="json").status_code == 404
+    assert client.get(f"/api/v1/jobs/{other.pk}/").status_code == 200
+    assert client.post(f"/api/v1/jobs/{other.pk}/kill/").status_code == 404
+    assert client.patch(f"/api/v1/jobs/{other.pk}/", {"priority": 5}, format="json").status_code == 404
     for body in ({"ids": [own.pk, other.pk]}, {"filter": {"owner": "alice"}}):
-        answer = client.post("/api/jobs/bulk/", {"action": "kill", **body}, format="json").json()
+        answer = client.post("/api/v1/jobs/bulk/", {"action": "kill", **body}, format="json").json()
         assert {"id": other.pk, "code": "not_found"} in answer["refused"]
     assert Job.objects.get(pk=other.pk).status == "Waiting"
     assert Job.objects.get(pk=own.pk).status == "Killed"
@@ -111,15 +111,15 @@ def test_a_token_makes_no_token(world: World) -> None:
     for scope in TokenScope:
         client = client_with(make_token(world.alice, scope=scope))
         before = world.alice.api_tokens.count()
-        for address in ("/api/auth/tokens/", "/api/auth/token/", "/accounts/tokens/"):
+        for address in ("/api/v1/auth/tokens/", "/api/v1/auth/token/", "/accounts/tokens/"):
             assert client.post(address, {"scope": "manage", "name": "x", "days": 1}, format="json").status_code >= 302
         assert world.alice.api_tokens.count() == before
 
 
 def test_nobody_revokes_or_sees_the_token_of_another(world: World) -> None:
     stranger = client_with(make_token(make_user(manages=[world.vo])))
-    assert stranger.delete(f"/api/auth/tokens/{world.alice_token_id}/").status_code == 404
-    assert [row["id"] for row in stranger.get("/api/auth/tokens/").json()["results"]] != [world.alice_token_id]
+    assert stranger.delete(f"/api/v1/auth/tokens/{world.alice_token_id}/").status_code == 404
+    assert [row["id"] for row in stranger.get("/api/v1/auth/tokens/").json()["results"]] != [world.alice_token_id]
     page = Client()
     page.force_login(make_user())
     assert page.post(f"/accounts/tokens/{world.alice_token_id}/revoke/").status_code == 404

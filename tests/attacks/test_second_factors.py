@@ -23,7 +23,16 @@ CODE = "/accounts/login/code/"
 OWN = "/accounts/second-factor/"
 PASSWORD = "correct horse battery staple"
 #: Of the session's user, of the administration, and of the REST interface.
-BEYOND = ("/jobs/", "/jobs/submit/", "/admin/", "/api/auth/me/", "/api/jobs/", OWN, f"{OWN}app/", "/accounts/again/")
+BEYOND = (
+    "/jobs/",
+    "/jobs/submit/",
+    "/admin/",
+    "/api/v1/auth/me/",
+    "/api/v1/jobs/",
+    OWN,
+    f"{OWN}app/",
+    "/accounts/again/",
+)
 
 
 @pytest.fixture
@@ -48,7 +57,7 @@ def is_in(browser: Client) -> bool:
 
 
 def ask_for_token(**more: str) -> Any:
-    return APIClient().post("/api/auth/token/", {"username": "bob", "password": PASSWORD, **more}, format="json")
+    return APIClient().post("/api/v1/auth/token/", {"username": "bob", "password": PASSWORD, **more}, format="json")
 
 
 # ---- half logged in --------------------------------------------------------------------------------------------------
@@ -258,7 +267,7 @@ def test_who_must_have_one_reaches_only_where_it_is_set_up(bob: User, settings: 
         assert browser.get(address).headers["Location"] == OWN
         assert browser.post(address).headers["Location"] == OWN
     for method in ("get", "post"):
-        answer = getattr(browser, method)("/api/jobs/")
+        answer = getattr(browser, method)("/api/v1/jobs/")
         assert (answer.status_code, answer.json()["code"]) == (403, "second_factor_required")
     assert browser.get(OWN).status_code == 200
     answer = ask_for_token()
@@ -335,7 +344,7 @@ def test_tokens_that_were_given_stay_good(bob: User, settings: Settings) -> None
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(bob)}")
-    assert client.get("/api/auth/me/").status_code == 200
+    assert client.get("/api/v1/auth/me/").status_code == 200
 
 
 def test_a_session_by_password_alone_gains_nothing_when_the_factor_is_set_up_elsewhere(
@@ -348,6 +357,6 @@ def test_a_session_by_password_alone_gains_nothing_when_the_factor_is_set_up_els
     secret = make_app(bob)
     for address in ("/jobs/", "/admin/", "/accounts/tokens/", "/accounts/password/"):
         assert browser.get(address).headers["Location"] == "/accounts/again/code/"
-    assert browser.get("/api/auth/me/").status_code == 403
+    assert browser.get("/api/v1/auth/me/").status_code == 403
     browser.post("/accounts/again/code/", {"code": code_of(secret)})
     assert browser.get("/admin/").status_code == 200

@@ -20,7 +20,7 @@ from wms.accounts.security_log import MAX_ADDRESSES_IN_WINDOW, MAX_REFUSALS_IN_W
 pytestmark = pytest.mark.django_db
 
 PASSWORD = "correct horse battery staple"
-LOG_IN = "/api/auth/token/"
+LOG_IN = "/api/v1/auth/token/"
 
 
 def events() -> list[tuple[Any, ...]]:
@@ -51,7 +51,7 @@ def test_whoever_tries_passwords_is_seen_and_what_was_typed_is_not(client: Clien
 def test_nobody_hides_guessed_passwords_behind_other_refusals(client: Client) -> None:
     make_user(username="bob", password=PASSWORD)
     for number in range(2 * MAX_REFUSALS_IN_WINDOW):
-        answer = client.get(f"/api/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none")
+        answer = client.get(f"/api/v1/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none")
         assert answer.status_code == 401
     assert try_password(client, "bob", "guess") == 401
     assert (Kind.LOG_IN_REFUSED, "", "127.0.0.1", "user bob") in events()
@@ -59,13 +59,13 @@ def test_nobody_hides_guessed_passwords_behind_other_refusals(client: Client) ->
 
 def test_of_too_many_refusals_of_a_kind_it_is_seen_from_where_they_come(client: Client) -> None:
     for number in range(2 * MAX_REFUSALS_IN_WINDOW):
-        client.get(f"/api/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none", REMOTE_ADDR="192.0.2.7")
+        client.get(f"/api/v1/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none", REMOTE_ADDR="192.0.2.7")
     (many,) = SecurityEvent.objects.filter(facts={"many": True})
     assert (many.kind, many.address, many.target, many.times) == (Kind.CREDENTIAL_REFUSED, "192.0.2.7", "", 16)
     assert SecurityEvent.objects.count() == MAX_REFUSALS_IN_WINDOW + 1
     for number in range(1000):
         where = f"198.51.100.{number % 250}"
-        record(Kind.CREDENTIAL_REFUSED, address=where, target=f"GET /api/jobs/{number}/")
+        record(Kind.CREDENTIAL_REFUSED, address=where, target=f"GET /api/v1/jobs/{number}/")
     assert SecurityEvent.objects.count() == MAX_REFUSALS_IN_WINDOW + MAX_ADDRESSES_IN_WINDOW + 1
 
 
@@ -88,7 +88,7 @@ def test_tokens_are_seen_from_every_door_and_not_told(client: Client) -> None:
     bob = make_user(username="bob", password=PASSWORD)
     given = {"username": "bob", "password": PASSWORD}
     over_rest = client.post(LOG_IN, given, content_type="application/json").json()["token"]
-    client.post("/api/auth/revoke/", headers={"authorization": f"Bearer {over_rest}"})
+    client.post("/api/v1/auth/revoke/", headers={"authorization": f"Bearer {over_rest}"})
     vo, site = make_vo(), make_site()
     told = [over_rest]
     for arguments in (
@@ -114,7 +114,7 @@ def test_tokens_are_seen_from_every_door_and_not_told(client: Client) -> None:
 def test_a_flood_of_bad_tokens_is_a_few_rows(client: Client) -> None:
     for number in range(300):
         headers = {"authorization": f"Bearer wmsu_{number:043d}"}
-        assert client.get("/api/auth/me/", headers=headers).status_code == 401
+        assert client.get("/api/v1/auth/me/", headers=headers).status_code == 401
     (event,) = SecurityEvent.objects.all()
     assert (event.kind, event.times) == (Kind.CREDENTIAL_REFUSED, 256)
 
@@ -128,9 +128,9 @@ def test_a_refused_change_is_kept_though_its_transaction_is_not(client: Client) 
 
 def test_an_address_that_forges_a_record_is_written_as_it_is(client: Client) -> None:
     headers = {"authorization": f"Bearer {make_token(make_user(username='eve'))}", "accept": "application/json"}
-    client.post("/api/matches/preview/%0a2026-11-23 INFO wms forged/", headers=headers)
-    client.delete("/api/matches/preview/", headers=headers)
-    client.post("/api/matches/preview/", {}, content_type="application/json", headers=headers)
+    client.post("/api/v1/matches/preview/%0a2026-11-23 INFO wms forged/", headers=headers)
+    client.delete("/api/v1/matches/preview/", headers=headers)
+    client.post("/api/v1/matches/preview/", {}, content_type="application/json", headers=headers)
     assert all(target.isprintable() for *_, target in events())
 
 

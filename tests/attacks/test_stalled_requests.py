@@ -15,16 +15,16 @@ from tests.pace import wait_for, within
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CONNECTIONS = 48
-LOG_IN = "/api/auth/token/"
+LOG_IN = "/api/v1/auth/token/"
 
 #: What each connection sends, and no more.
 STALLED = {
     "bodies": head(LOG_IN, length=100) + b"{",
     "bodies of heartbeats with a token that is none": head(
-        "/api/matches/7b9f9bd2-0000-4000-8000-000000000000/heartbeat/", length=100, token="wmsj_x"
+        "/api/v1/matches/7b9f9bd2-0000-4000-8000-000000000000/heartbeat/", length=100, token="wmsj_x"
     )
     + b"{",
-    "long bodies": head("/api/jobs/", length=1_000_000) + b"{",
+    "long bodies": head("/api/v1/jobs/", length=1_000_000) + b"{",
     "bodies that wait for 100 Continue": head(LOG_IN, length=100, Expect="100-continue"),
     "heads": f"POST {LOG_IN} HTTP/1.1\r\nHost: 127".encode(),
     "connections": b"",
@@ -36,7 +36,7 @@ STALLED = {
 def assert_others_are_answered(server: Web, lease: Lease, token: str) -> None:
     for _ in range(4):  # whichever process takes it
         assert server.ask("GET", "/healthz")[0] == 200
-        assert server.ask("GET", "/api/auth/me/", token=token)[0] == 200
+        assert server.ask("GET", "/api/v1/auth/me/", token=token)[0] == 200
         assert lease.heartbeat(server) == 200
 
 
@@ -54,7 +54,7 @@ def test_requests_that_drip_stop_nobody_else_and_end(tmp_path: Path) -> None:
     over = Event()
     with web(tmp_path, WMS_WEB_BODY_S="2", WMS_WEB_HEAD_S="2") as server, ExitStack() as opened:
         dripping = [
-            opened.enter_context(server.send(head("/api/jobs/", length=1_000_000, token=token))) for _ in range(4)
+            opened.enter_context(server.send(head("/api/v1/jobs/", length=1_000_000, token=token))) for _ in range(4)
         ]
         dripping += [opened.enter_context(server.send(head(LOG_IN, length=4000))) for _ in range(CONNECTIONS // 2)]
         dripping += [opened.enter_context(server.send(b"GET / HTTP/1.1\r\n")) for _ in range(CONNECTIONS // 2)]
@@ -85,7 +85,7 @@ def test_a_slow_body_that_comes_at_the_least_rate_is_taken(tmp_path: Path) -> No
     token = make_token(make_user())
     body = b'{"executable": "/bin/true"' + b" " * 40_000 + b"}"
     with web(tmp_path, WMS_WEB_BODY_S="1", WMS_WEB_BODY_BYTES_PER_S="1000") as server:
-        slow = server.send(head("/api/jobs/", length=len(body), token=token))
+        slow = server.send(head("/api/v1/jobs/", length=len(body), token=token))
         for at in range(0, len(body), 4000):
             slow.sendall(body[at : at + 4000])
             time.sleep(0.2)
@@ -106,7 +106,7 @@ def test_of_too_many_incomplete_bodies_the_oldest_are_dropped(tmp_path: Path) ->
             answered, _, _ = select.select(stalled, [], [], within(60))
             assert [status_on(each) for each in answered] == [503] * len(answered) != []
             stalled -= set(answered)
-        true = opened.enter_context(server.send(head("/api/auth/token/", length=30)))
+        true = opened.enter_context(server.send(head("/api/v1/auth/token/", length=30)))
         assert_others_are_answered(server, lease, token)
         true.sendall(b'{"username":"a","password":""}')
         assert status_on(true) == 400

@@ -67,7 +67,7 @@ def bearer(token: str) -> APIClient:
 
 def lease(pilot: Pilot) -> dict[str, Any]:
     body = {"cpu_time_s": 300_000, "request_id": str(uuid4()), "memory_mb": 4000}
-    answer = bearer(factories.make_pilot_token(pilot)).post("/api/matches/", body, format="json")
+    answer = bearer(factories.make_pilot_token(pilot)).post("/api/v1/matches/", body, format="json")
     assert answer.status_code == 201, answer.content
     found: dict[str, Any] = answer.json()
     return found
@@ -90,7 +90,7 @@ def data_of(pilot: Pilot) -> dict[str, Any]:
     ],
 )
 def test_a_user_cannot_name_another_vos_element_for_the_output(world: World, description: dict[str, Any]) -> None:
-    answer = bearer(factories.make_token(world.alice)).post("/api/jobs/", description, format="json")
+    answer = bearer(factories.make_token(world.alice)).post("/api/v1/jobs/", description, format="json")
     assert answer.status_code == 400, answer.content
     assert "output_se" in answer.json()["errors"]
     assert not Job.objects.exists()
@@ -99,7 +99,7 @@ def test_a_user_cannot_name_another_vos_element_for_the_output(world: World, des
 def test_the_refusal_does_not_say_whether_there_is_such_an_element(world: World) -> None:
     client = bearer(factories.make_token(world.alice))
     said = [
-        client.post("/api/jobs/", {"executable": "/bin/true", "output_se": name}, format="json").json()["errors"]
+        client.post("/api/v1/jobs/", {"executable": "/bin/true", "output_se": name}, format="json").json()["errors"]
         for name in ("ATLAS-DST", "ATLAS-DXT")
     ]
     assert str(said[0]).replace("ATLAS-DST", "?") == str(said[1]).replace("ATLAS-DXT", "?")
@@ -108,7 +108,7 @@ def test_the_refusal_does_not_say_whether_there_is_such_an_element(world: World)
 def test_a_file_that_is_only_at_another_vos_element_is_nowhere(world: World) -> None:
     factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=world.theirs)
     body = {"executable": "/bin/true", "input_data": ["/lhcb/a"]}
-    answer = bearer(factories.make_token(world.alice)).post("/api/jobs/", body, format="json")
+    answer = bearer(factories.make_token(world.alice)).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 400, answer.content
     assert "No replica" in answer.json()["detail"]
 
@@ -118,7 +118,7 @@ def test_a_file_that_is_only_at_another_vos_element_is_nowhere(world: World) -> 
 
 def test_a_manager_cannot_register_files_at_another_vos_element(world: World) -> None:
     body = {"replicas": [{"lfn": "/lhcb/a", "storage_element": "ATLAS-DST"}]}
-    answer = bearer(factories.make_token(world.mallory)).post("/api/replicas/", body, format="json")
+    answer = bearer(factories.make_token(world.mallory)).post("/api/v1/replicas/", body, format="json")
     assert answer.status_code == 400, answer.content
     assert not Replica.objects.exists()
 
@@ -136,7 +136,7 @@ def test_a_vo_may_forget_what_it_registered_at_an_element_that_it_lost(world: Wo
     factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=world.theirs)
     factories.make_replica("/atlas/a", vo=world.atlas, storage_element=world.theirs)
     body = {"replicas": [{"lfn": "/lhcb/a", "storage_element": "ATLAS-DST"}]}
-    answer = bearer(factories.make_token(world.mallory)).post("/api/replicas/remove/", body, format="json")
+    answer = bearer(factories.make_token(world.mallory)).post("/api/v1/replicas/remove/", body, format="json")
     assert (answer.status_code, answer.json()) == (200, {"removed": 1})
     assert Replica.objects.get().lfn == "/atlas/a"
 
@@ -151,7 +151,7 @@ def test_a_pilot_cannot_register_output_at_another_vos_element(world: World, nam
     if named:
         Job.objects.update(description={**Job.objects.get().description, "output_se": "ATLAS-DST"})
     body = {"lfn": f"{leased['job_data']['output']['path']}/x", "storage_element": "ATLAS-DST"}
-    answer = bearer(leased["token"]).post(f"/api/matches/{leased['match_id']}/replicas/", body, format="json")
+    answer = bearer(leased["token"]).post(f"/api/v1/matches/{leased['match_id']}/replicas/", body, format="json")
     assert answer.status_code == 400, answer.content
     assert not Replica.objects.exists()
 
@@ -216,22 +216,22 @@ def test_jobs_that_wait_for_files_at_a_withdrawn_element_are_checking_and_explai
     factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=mine)
     client = bearer(factories.make_token(world.alice))
     body = {"executable": "/bin/true", "input_data": ["/lhcb/a"]}
-    job_id = client.post("/api/jobs/", body, format="json").json()["jobs"][0]["id"]
+    job_id = client.post("/api/v1/jobs/", body, format="json").json()["jobs"][0]["id"]
     reevaluate_input_data()
-    assert client.get(f"/api/jobs/{job_id}/").json()["status"] == "Waiting"
+    assert client.get(f"/api/v1/jobs/{job_id}/").json()["status"] == "Waiting"
     mine.vos.clear()
     reevaluate_input_data()
-    assert client.get(f"/api/jobs/{job_id}/").json()["status"] == "Checking"
-    assert "no replica is registered of /lhcb/a" in client.get(f"/api/jobs/{job_id}/explain/").json()["summary"]
+    assert client.get(f"/api/v1/jobs/{job_id}/").json()["status"] == "Checking"
+    assert "no replica is registered of /lhcb/a" in client.get(f"/api/v1/jobs/{job_id}/explain/").json()["summary"]
 
 
 def test_explain_says_that_the_place_of_the_output_was_withdrawn(world: World) -> None:
     mine = factories.make_storage_element(name="LHCB-DST", sites=[world.site], vos=[world.lhcb])
     job = factories.make_job(owner=world.alice, group=world.users, output_data=["x"], output_se="LHCB-DST")
     client = bearer(factories.make_token(world.alice))
-    assert client.get(f"/api/jobs/{job.pk}/explain/").json()["warnings"] == []
+    assert client.get(f"/api/v1/jobs/{job.pk}/explain/").json()["warnings"] == []
     mine.vos.clear()
-    (warning,) = client.get(f"/api/jobs/{job.pk}/explain/").json()["warnings"]
+    (warning,) = client.get(f"/api/v1/jobs/{job.pk}/explain/").json()["warnings"]
     assert warning.startswith('The storage element "LHCB-DST" does not serve the VO any more')
 
 

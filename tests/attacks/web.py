@@ -123,7 +123,7 @@ class Lease:
     def heartbeat(self, at: Web, std_output: str = "") -> int:
         """Send a heartbeat; return the status of the answer."""
         body = {"cpu_s": 1.0, "wall_s": 1.0, "std_output": std_output}
-        status, _ = at.ask("POST", f"/api/matches/{self.match_id}/heartbeat/", body, token=self.token)
+        status, _ = at.ask("POST", f"/api/v1/matches/{self.match_id}/heartbeat/", body, token=self.token)
         return status
 
 

@@ -8,7 +8,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "match": "matches in process, each with its commit, one after another",
         "dirac": "the same beside DIRAC 9.1 on MariaDB, in turns (installs both in a temporary directory)",
-        "http": "POST /api/matches/ by many pilots at once, for a while",
+        "http": "POST /api/v1/matches/ by many pilots at once, for a while",
         "contention": "the same on a single task queue of 100,000 jobs, by eight web processes",
         "idle": "10,000 pilots polling for nothing, and how soon one gets a new job",
         "heartbeats": "10,000 pilots with a job each that report every 30 s",

@@ -31,21 +31,21 @@ def descriptions() -> bytes:
 def submissions(port: int, token: str) -> Counter[str]:
     """Submit 8 times 10 MB at once."""
     body = descriptions()
-    request = _head("/api/jobs/", length=len(body), token=token) + body
+    request = _head("/api/v1/jobs/", length=len(body), token=token) + body
     return _together([lambda: _exchange(port, request)] * _SUBMISSIONS)
 
 
 def anonymous(port: int, _token: str) -> Counter[str]:
     """Send 16 bodies of 64 MB at once, without a token, to the address that takes one from anybody."""
     body = b"[1," * (_ANONYMOUS_BYTES // 3)
-    request = _head("/api/auth/token/", length=len(body)) + body
+    request = _head("/api/v1/auth/token/", length=len(body)) + body
     return _together([lambda: _exchange(port, request)] * _ANONYMOUS)
 
 
 def stalled(port: int, _token: str, *, seconds: float) -> Counter[str]:
     """Keep 48 connections that have announced a body and sent one byte of it, each again when it is closed."""
     until_s = time.monotonic() + seconds
-    request = _head("/api/auth/token/", length=100) + b"{"
+    request = _head("/api/v1/auth/token/", length=100) + b"{"
 
     def keep() -> str:
         last = _NO_ANSWER

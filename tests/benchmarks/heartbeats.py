@@ -71,7 +71,7 @@ def _beat(report: Report, ready: Surroundings, web: Web, options: Options) -> No
     with cpu_measured(parts_of(ready, web)) as use:
         client.run(until_s=perf_counter() + options.seconds)
     client.close()
-    report.add("POST /api/matches/…/heartbeat/", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
+    report.add("POST /api/v1/matches/…/heartbeat/", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
     report.facts |= {f"answers {what}": count for what, count in pilots.seen.items()}
     report.facts |= use.facts()
     report.facts |= _cost_of_one(use, count=len(pilots.latencies_s), slowness=pilots.pace.slowness())
@@ -99,7 +99,7 @@ class _Pilots:
         held = Match.objects.filter(ended_at__isnull=True).order_by("pk").values_list("pk", "job_id", "pilot_id")
         self._leases = list(held)
         self.count = len(self._leases)
-        self._paths = [f"/api/matches/{match_id}/heartbeat/" for match_id, _, _ in self._leases]
+        self._paths = [f"/api/v1/matches/{match_id}/heartbeat/" for match_id, _, _ in self._leases]
         #: Each reports with its own token and with that of its lease in turns, as the agent does; the one that it used
         #: last is the second.
         self._tokens = [self._tokens_of(*lease) for lease in self._leases]

@@ -22,7 +22,7 @@ from tests.benchmarks.surroundings import Surroundings, Web
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.benchmarks.workloads.world import World
 
-PATH = "/api/matches/"
+PATH = "/api/v1/matches/"
 PROCESSES = 2
 PILOTS = 24
 #: Connections, caches and indexes of each worker are made with its first requests.
@@ -58,7 +58,7 @@ def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, op
         client.run(until_s=perf_counter() + options.seconds)
     client.close()
     leased = asking.statuses[HTTPStatus.CREATED]
-    report.add("POST /api/matches/", asking.latencies_s, per_s=leased / use.elapsed_s)
+    report.add("POST /api/v1/matches/", asking.latencies_s, per_s=leased / use.elapsed_s)
     report.facts["leases"] = leased
     report.facts["answers without a job"] = asking.statuses.pop(HTTPStatus.NO_CONTENT, 0)
     report.facts["errors"] = sum(asking.statuses.values()) - leased

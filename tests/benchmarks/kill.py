@@ -11,7 +11,7 @@ from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.benchmarks.workloads.world import OPERATOR
 from wms.accounts.models import User
 
-PATH = "/api/jobs/bulk/"
+PATH = "/api/v1/jobs/bulk/"
 
 
 def run(ready: Surroundings, options: Options) -> Report:
@@ -27,6 +27,6 @@ def run(ready: Surroundings, options: Options) -> Report:
             answer, taken_s = manager.post(PATH, order, expected=HTTPStatus.OK)
             times_s.append(taken_s)
             killed.append(answer["done"])
-    report.add("POST /api/jobs/bulk/, kill by filter", times_s)
+    report.add("POST /api/v1/jobs/bulk/, kill by filter", times_s)
     report.facts["jobs killed by each request"] = ", ".join(map(str, killed))
     return report

@@ -87,7 +87,7 @@ class _Output:
 
     def shows(self, job: int, *, written_after_s: float) -> bool:
         """Return whether a line can be seen that was written after this moment."""
-        url = f"http://127.0.0.1:{self._port}/api/jobs/{job}/peek/"
+        url = f"http://127.0.0.1:{self._port}/api/v1/jobs/{job}/peek/"
         with urlopen(Request(url, headers=self._headers), timeout=_WITHIN_S) as answer:
             lines = json.load(answer)["std_output"].splitlines()
         return any(float(line) > written_after_s for line in lines)

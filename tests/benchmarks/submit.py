@@ -14,7 +14,7 @@ from tests.benchmarks.workloads.loading import description_of, load, loaded_size
 from tests.benchmarks.workloads.shape import QueueShape
 from tests.benchmarks.workloads.world import World
 
-PATH = "/api/jobs/"
+PATH = "/api/v1/jobs/"
 WARM_UP = 20
 
 
@@ -28,7 +28,7 @@ def run(ready: Surroundings, options: Options) -> Report:
             ("a job of an existing task queue", _as_it_is),
             ("a job that makes a task queue", _unheard_of),
         ):
-            report.add(f"POST /api/jobs/, {what}", _submissions(world, options, port=web.port, vary=vary))
+            report.add(f"POST /api/v1/jobs/, {what}", _submissions(world, options, port=web.port, vary=vary))
     return report
 
 

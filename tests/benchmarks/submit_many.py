@@ -32,7 +32,7 @@ def run(ready: Surroundings, options: Options) -> Report:
                 kinds = _kinds(world, definitions, request=number)
                 jobs = [{**kinds[job % definitions], "job_name": f"job-{job}"} for job in range(options.batch)]
                 taken_s.append(owner.post(PATH, {"jobs": jobs}, expected=HTTPStatus.CREATED)[1])
-            report.add(f"POST /api/jobs/, {options.batch} jobs of {definitions} definitions", taken_s)
+            report.add(f"POST /api/v1/jobs/, {options.batch} jobs of {definitions} definitions", taken_s)
     return report
 
 

@@ -62,7 +62,7 @@ def token_file(site: Site, tmp_path: Path) -> Path:
 @pytest.fixture
 def program(live_server: LiveServer, tmp_path: Path) -> Path:
     """Return the program as a gateway gets it: from the server."""
-    with urllib.request.urlopen(f"{live_server.url}/api/gateway/wms_advertise.py", timeout=within(30)) as answer:
+    with urllib.request.urlopen(f"{live_server.url}/api/v1/gateway/wms_advertise.py", timeout=within(30)) as answer:
         content = answer.read()
     file = tmp_path / "wms_advertise.py"
     file.write_bytes(content)

@@ -52,7 +52,7 @@ class World:
         return received if received[:2] == b"\x1f\x8b" else json.loads(received)
 
     def submit(self, **description: object) -> int:
-        job_id: int = self.ask("/api/jobs/", {"group": "lhcb_user", **description})["jobs"][0]["id"]
+        job_id: int = self.ask("/api/v1/jobs/", {"group": "lhcb_user", **description})["jobs"][0]["id"]
         return job_id
 
     def upload(self, content: bytes, *, file_name: str) -> str:
@@ -63,17 +63,17 @@ class World:
         ).encode()
         form += content + f"\r\n--{boundary}--\r\n".encode()
         kind = f"multipart/form-data; boundary={boundary}"
-        sandbox: str = self.ask("/api/sandboxes/", content=form, kind=kind)["sandbox"]
+        sandbox: str = self.ask("/api/v1/sandboxes/", content=form, kind=kind)["sandbox"]
         return sandbox
 
     def output(self, job_id: int) -> dict[str, str]:
-        with tarfile.open(fileobj=io.BytesIO(self.ask(f"/api/jobs/{job_id}/output/"))) as archive:
+        with tarfile.open(fileobj=io.BytesIO(self.ask(f"/api/v1/jobs/{job_id}/output/"))) as archive:
             return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
 
     def wait_until(self, job_id: int, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         deadline = Deadline(30)
         while True:
-            job: dict[str, Any] = self.ask(f"/api/jobs/{job_id}/")
+            job: dict[str, Any] = self.ask(f"/api/v1/jobs/{job_id}/")
             if condition(job):
                 return job
             assert not deadline.has_passed(), job
@@ -115,7 +115,7 @@ def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
     (tmp_path / "token").chmod(0o600)
     job_id = world.submit(executable="/bin/echo", arguments="from a vacuum", cpu_time_s=500)
     line = (
-        f"curl -s {world.url}/api/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
+        f"curl -s {world.url}/api/v1/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
         " --token-file token --max-jobs 1"
     )
 
@@ -166,13 +166,13 @@ def test_jobs_of_many_kinds_run_to_their_ends(
     with start() as agent:
         assert agent.wait() == 0, agent.log
 
-    done = world.ask(f"/api/jobs/{good}/")
+    done = world.ask(f"/api/v1/jobs/{good}/")
     assert done["status"] == "Done"
     assert world.output(good) == {"result 1.txt": "kept\n", "std.err": "", "std.out": "from the archive\nbeside it\n"}
-    failed = world.ask(f"/api/jobs/{failing}/")
+    failed = world.ask(f"/api/v1/jobs/{failing}/")
     assert (failed["status"], failed["minor_status"]) == ("Failed", "Exited with code 3")
     assert world.output(failing)["std.err"] == "sorry\n"
-    given_up = world.ask(f"/api/jobs/{elsewhere}/")
+    given_up = world.ask(f"/api/v1/jobs/{elsewhere}/")
     assert given_up["status"] == "Failed"
     minors = JobHistory.objects.filter(job=elsewhere).values_list("minor_status", flat=True)
     assert "Software is missing on the node: /cvmfs/lhcb.cern.ch/no-such-release" in set(minors)
@@ -190,13 +190,13 @@ def test_a_running_job_shows_its_output_and_can_be_killed(world: World, start: C
     job_id = world.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {mark}; echo never'")
 
     with start() as agent:
-        world.wait_until(job_id, lambda _: "begun" in json.dumps(world.ask(f"/api/jobs/{job_id}/peek/")))
+        world.wait_until(job_id, lambda _: "begun" in json.dumps(world.ask(f"/api/v1/jobs/{job_id}/peek/")))
         assert processes_with(mark)
-        world.ask(f"/api/jobs/{job_id}/kill/", {})
+        world.ask(f"/api/v1/jobs/{job_id}/kill/", {})
         assert agent.wait() == 0, agent.log
 
     assert processes_with(mark) == []
-    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Killed"
+    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Killed"
     assert world.output(job_id)["std.out"] == "begun\n"
 
 
@@ -211,7 +211,7 @@ def test_a_pilot_that_is_stopped_gives_its_job_back_to_the_queue(
         agent.stop()
         assert agent.wait() == 0, agent.log
 
-    job = world.ask(f"/api/jobs/{job_id}/")
+    job = world.ask(f"/api/v1/jobs/{job_id}/")
     assert job["status"] == "Waiting"
     assert job["task_queue"] is not None
     assert Pilot.objects.get().status_reason == "stopped by SIGTERM"
@@ -225,7 +225,7 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
     with RunningAgent(world.url, tmp_path, token=token) as agent:
         assert agent.wait() == 0, agent.log
 
-    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Done"
+    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -258,12 +258,12 @@ def _jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path)
     with RunningAgent(world.url, tmp_path, token=token, environment=node) as agent:
         assert agent.wait() == 0, agent.log
 
-    assert world.ask(f"/api/jobs/{fitting}/")["status"] == "Done"
+    assert world.ask(f"/api/v1/jobs/{fitting}/")["status"] == "Done"
     assert world.output(fitting)["std.out"] == "docker://alpine 3\n"
-    stopped = world.ask(f"/api/jobs/{too_long}/")
+    stopped = world.ask(f"/api/v1/jobs/{too_long}/")
     assert stopped["status"] == "Failed"
     assert stopped["minor_status"].startswith("Wall-clock limit exceeded: ")
-    assert {world.ask(f"/api/jobs/{job_id}/")["status"] for job_id in waiting} == {"Waiting"}
+    assert {world.ask(f"/api/v1/jobs/{job_id}/")["status"] for job_id in waiting} == {"Waiting"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -274,7 +274,7 @@ def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
     job_id = world.submit(executable="/bin/echo", arguments="Hello, grid")
     with start("--max-jobs", "1"):
         world.wait_until(job_id, lambda job: job["status"] == "Done")
-    assert world.ask(f"/api/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
+    assert world.ask(f"/api/v1/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -297,8 +297,8 @@ def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_die
     os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
 
     assert agent.wait() == 0, agent.log
-    assert world.ask(f"/api/jobs/{other}/")["status"] == "Done"
-    assert world.ask(f"/api/jobs/{dies}/")["status"] == "Done"
-    history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/jobs/{dies}/history/")]
+    assert world.ask(f"/api/v1/jobs/{other}/")["status"] == "Done"
+    assert world.ask(f"/api/v1/jobs/{dies}/")["status"] == "Done"
+    history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/v1/jobs/{dies}/history/")]
     assert ("Rescheduled", "The pilot's process for the job was ended by SIGKILL") in history
     assert Pilot.objects.count() == 1

@@ -36,7 +36,7 @@ def ask(transactional_db: None) -> Ask:
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_token(mallory)}")
 
     def ask(verb: str, path: str, body: object = None) -> Any:
-        answer = getattr(client, verb)(f"/api/{path}", body, format="json")
+        answer = getattr(client, verb)(f"/api/v1/{path}", body, format="json")
         assert answer.status_code < 300, answer.content
         return answer.json()
 

@@ -80,7 +80,7 @@ def test_a_job_that_a_node_gave_back_runs_on_a_node_that_has_its_software(
 
     node(world.queue, software=False)
 
-    job = world.ask(f"/api/jobs/{job_id}/")
+    job = world.ask(f"/api/v1/jobs/{job_id}/")
     assert job["status"] == "Waiting"
     assert job["minor_status"].startswith(f"Software is missing on the node: {PROGRAM}; waits until ")
     assert job["minor_status"].endswith(" UTC, then elsewhere than LCG.CERN.ch/ce01/grid first")
@@ -88,7 +88,7 @@ def test_a_job_that_a_node_gave_back_runs_on_a_node_that_has_its_software(
     node(world.queue, software=False)
     assert Match.objects.count() == 1
     node(other, software=True)
-    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Done"
+    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
     assert world.output(job_id)["std.out"] == "found\n"
     assert [match.job_at_fault for match in Match.objects.order_by("leased_at")] == [True, False]
     assert find_black_holes() == 0
@@ -104,7 +104,7 @@ def test_with_one_node_the_attempts_are_spaced_and_the_node_is_no_black_hole(
         assert Match.objects.filter(job=job_id).count() == attempts
         pass_time(delay_s)
     node(world.queue, software=False)
-    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Failed"
+    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Failed"
     matched = JobHistory.objects.filter(job=job_id, status="Matched").order_by("pk")
     times = list(matched.values_list("changed_at", flat=True))
     waited = [(later - before).total_seconds() for before, later in pairwise(times)]

@@ -48,7 +48,7 @@ class Grid:
                 return error.code, json.loads(error.read())
 
     def submit(self, memory: int) -> int:
-        status, answer = self.ask("/api/jobs/", {"cfg": f"Executable = true\nRequirements {{ Memory = {memory} }}"})
+        status, answer = self.ask("/api/v1/jobs/", {"cfg": f"Executable = true\nRequirements {{ Memory = {memory} }}"})
         assert status == 201
         job_id: int = answer["jobs"][0]["id"]
         return job_id
@@ -56,7 +56,7 @@ class Grid:
     def match(self, *, token: str = "", **offer: object) -> int | None:
         """Return the job that a pilot gets, or None."""
         body = {"request_id": str(uuid4()), "cpu_time_s": 300_000, "memory_mb": 4000, **offer}
-        status, answer = self.ask("/api/matches/", body, token=token or self.pilot)
+        status, answer = self.ask("/api/v1/matches/", body, token=token or self.pilot)
         assert status in {201, 204}, answer
         return answer["job"]["id"] if answer else None
 
@@ -92,7 +92,7 @@ def test_a_job_is_not_matched_where_its_pool_lost_the_queue_whatever_the_pilot_b
 
 
 def test_a_requirement_that_no_queue_meets_today_is_accepted_and_met_tomorrow(grid: Grid) -> None:
-    status, answer = grid.ask("/api/jobs/", {"executable": "true", "requirements": {"Memory": 4000}})
+    status, answer = grid.ask("/api/v1/jobs/", {"executable": "true", "requirements": {"Memory": 4000}})
     assert status == 201
     assert answer["warnings"] == [
         "It waits because no queue that serves lhcb provides what it requires: Memory = 4000."
@@ -103,7 +103,7 @@ def test_a_requirement_that_no_queue_meets_today_is_accepted_and_met_tomorrow(gr
 
 
 def test_a_name_that_nobody_knows_is_refused_with_the_nearest(grid: Grid) -> None:
-    status, answer = grid.ask("/api/jobs/", {"executable": "true", "requirements": {"Memroy": 4000}})
+    status, answer = grid.ask("/api/v1/jobs/", {"executable": "true", "requirements": {"Memroy": 4000}})
     assert status == 400
     assert 'Did you mean "Memory"?' in answer["errors"]["requirements.Memroy"][0]
 
@@ -113,11 +113,11 @@ def test_the_pools_of_a_queue_are_told_by_its_names(grid: Grid) -> None:
     (pool,) = SubmitPool.objects.values_list("pk", flat=True)
     place = "site=LCG.CERN.ch&ce=ce01"
     for token in (grid.alice, grid.pilot):
-        assert grid.ask(f"/api/submit-pools/?{place}&queue=grid", token=token) == (200, {"submit_pools": [pool]})
-        status, answer = grid.ask(f"/api/submit-pools/?{place}&queue=gird", token=token)
+        assert grid.ask(f"/api/v1/submit-pools/?{place}&queue=grid", token=token) == (200, {"submit_pools": [pool]})
+        status, answer = grid.ask(f"/api/v1/submit-pools/?{place}&queue=gird", token=token)
         assert status == 400
         assert 'Did you mean "grid"?' in answer["errors"]["queue"][0]
-        assert grid.ask("/api/submit-pools/?site=LCG.CERN.ch", token=token)[0] == 400
+        assert grid.ask("/api/v1/submit-pools/?site=LCG.CERN.ch", token=token)[0] == 400
 
 
 @pytest.mark.parametrize(("queue", "status"), [("grid", "Done"), ("elsewhere", "Waiting")])
@@ -130,5 +130,5 @@ def test_a_pilot_that_landed_somewhere_asks_for_the_pools_itself(
     place = ["--site", "LCG.CERN.ch", "--ce", "ce01", "--queue", queue]
     with RunningAgent(grid.url, tmp_path, *place, token=token, packed=True) as agent:
         assert agent.wait() == 0, agent.log
-    assert grid.ask(f"/api/jobs/{fits}/")[1]["status"] == status
-    assert grid.ask(f"/api/jobs/{too_big}/")[1]["status"] == "Waiting"
+    assert grid.ask(f"/api/v1/jobs/{fits}/")[1]["status"] == status
+    assert grid.ask(f"/api/v1/jobs/{too_big}/")[1]["status"] == "Waiting"

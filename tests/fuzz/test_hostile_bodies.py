@@ -109,17 +109,17 @@ class Good:
 
 
 GOOD: Final[Mapping[str, Good]] = {
-    "submit": Good(caller="member", address="/api/jobs/", body={**DESCRIPTION, "group": "lhcb_prod"}),
+    "submit": Good(caller="member", address="/api/v1/jobs/", body={**DESCRIPTION, "group": "lhcb_prod"}),
     "submit again": Good(
-        caller="member", address="/api/jobs/", body={"executable": "a", "request_id": OFFER["request_id"]}
+        caller="member", address="/api/v1/jobs/", body={"executable": "a", "request_id": OFFER["request_id"]}
     ),
-    "submit JDL": Good(caller="member", address="/api/jobs/", body={"jdl": JDL, "group": None}),
+    "submit JDL": Good(caller="member", address="/api/v1/jobs/", body={"jdl": JDL, "group": None}),
     "submit list": Good(
-        caller="operator", address="/api/jobs/", body={"jobs": [DESCRIPTION, {"jdl": JDL}, {"executable": "b"}]}
+        caller="operator", address="/api/v1/jobs/", body={"jobs": [DESCRIPTION, {"jdl": JDL}, {"executable": "b"}]}
     ),
     "submit parametric": Good(
         caller="member",
-        address="/api/jobs/",
+        address="/api/v1/jobs/",
         body={
             "executable": "run %s %n %j %%",
             "environment": {"A": "%s"},
@@ -128,7 +128,7 @@ GOOD: Final[Mapping[str, Good]] = {
     ),
     "submit named sequences": Good(
         caller="member",
-        address="/api/jobs/",
+        address="/api/v1/jobs/",
         body={
             "executable": "run %(seed)s %(file)s",
             "parameters": {"seed": {"count": 2, "start": 1}, "file": {"values": ["a", 2]}},
@@ -136,7 +136,7 @@ GOOD: Final[Mapping[str, Good]] = {
     ),
     "register replicas": Good(
         caller="manager",
-        address="/api/replicas/",
+        address="/api/v1/replicas/",
         body={
             "vo": "lhcb",
             "replicas": [
@@ -147,23 +147,23 @@ GOOD: Final[Mapping[str, Good]] = {
     ),
     "remove replicas": Good(
         caller="operator",
-        address="/api/replicas/remove/",
+        address="/api/v1/replicas/remove/",
         body={"replicas": [{"lfn": "/lhcb/a", "storage_element": "CERN-DST"}, {"lfn": "/lhcb/b"}]},
     ),
     "edit": Good(
         caller="member",
-        address="/api/jobs/{job}/",
+        address="/api/v1/jobs/{job}/",
         method="patch",
         body={"priority": 3, "sites": ["LCG.CERN.ch"], "banned_sites": ["LCG.RAL.uk"], "job_name": "b"},
     ),
-    "hold": Good(caller="member", address="/api/jobs/{job}/hold/", body={"reason": "later"}),
-    "kill": Good(caller="member", address="/api/jobs/{job}/kill/", body={}),
+    "hold": Good(caller="member", address="/api/v1/jobs/{job}/hold/", body={"reason": "later"}),
+    "kill": Good(caller="member", address="/api/v1/jobs/{job}/kill/", body={}),
     "bulk by ids": Good(
-        caller="manager", address="/api/jobs/bulk/", body={"action": "hold", "ids": [1, 2], "reason": "x"}
+        caller="manager", address="/api/v1/jobs/bulk/", body={"action": "hold", "ids": [1, 2], "reason": "x"}
     ),
     "bulk by filter": Good(
         caller="operator",
-        address="/api/jobs/bulk/",
+        address="/api/v1/jobs/bulk/",
         body={
             "action": "kill",
             "filter": {
@@ -181,43 +181,43 @@ GOOD: Final[Mapping[str, Good]] = {
             },
         },
     ),
-    "log in": Good(caller="nobody", address="/api/auth/token/", body={"username": "alice", "password": PASSWORD}),
-    "match": Good(caller="pilot", address="/api/matches/", body=OFFER),
+    "log in": Good(caller="nobody", address="/api/v1/auth/token/", body={"username": "alice", "password": PASSWORD}),
+    "match": Good(caller="pilot", address="/api/v1/matches/", body=OFFER),
     "preview": Good(
-        caller="manager", address="/api/matches/preview/", body={**OFFER, "owner": "alice", "group": "lhcb_user"}
+        caller="manager", address="/api/v1/matches/preview/", body={**OFFER, "owner": "alice", "group": "lhcb_user"}
     ),
     "status": Good(
         caller="job",
-        address="/api/matches/{match}/status/",
+        address="/api/v1/matches/{match}/status/",
         body={"status": "Running", "minor_status": "a", "application_status": "b"},
     ),
     "heartbeat": Good(
         caller="pilot",
-        address="/api/matches/{match}/heartbeat/",
+        address="/api/v1/matches/{match}/heartbeat/",
         body={**USAGE, "std_output": "line\nline", "acknowledged": [1, 2]},
     ),
     "finish": Good(
         caller="job",
-        address="/api/matches/{match}/finish/",
+        address="/api/v1/matches/{match}/finish/",
         body={"exit_code": 3, "minor_status": "a", "usage": USAGE, "output_sandbox": None},
     ),
     "register": Good(
         caller="site",
-        address="/api/pilots/register/",
+        address="/api/v1/pilots/register/",
         body={"vo": "lhcb", "site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "stamp": "s"},
     ),
     "report": Good(
         caller="pilot",
-        address="/api/pilots/report/",
+        address="/api/v1/pilots/report/",
         body={"host_name": "h", "batch_id": "1", "ok": True, "checks": [CHECK], "node": {"cpu": {"cores": [1, None]}}},
     ),
-    "advertise": Good(caller="gateway", address="/api/sites/LCG.CERN.ch/advertisements/", body=ADVERTISEMENT),
+    "advertise": Good(caller="gateway", address="/api/v1/sites/LCG.CERN.ch/advertisements/", body=ADVERTISEMENT),
     "advertise ClassAd": Good(
         caller="gateway",
-        address="/api/sites/LCG.CERN.ch/advertisements/",
+        address="/api/v1/sites/LCG.CERN.ch/advertisements/",
         body={"classad": CLASSAD, "sequence": 9, "measured_s_ago": 1},
     ),
-    "leave": Good(caller="pilot", address="/api/pilots/report/", body={"leaving": "no more time"}),
+    "leave": Good(caller="pilot", address="/api/v1/pilots/report/", body={"leaving": "no more time"}),
 }
 
 

@@ -38,7 +38,14 @@ RAW: Final[dict[str, tuple[bytes, str, int, str]]] = {
 #: Where a list, a number and the like are refused as the body, not in a field.
 NO_OBJECT: Final = (b"[]", b"[{}]", b"5", b"1.5", b'"text"', b"true", b"null", b"")
 LISTS: Final = (
-    *("/api/jobs/", "/api/jobs/summary/", "/api/task-queues/", "/api/groups/", "/api/sites/", "/api/submit-pools/"),
+    *(
+        "/api/v1/jobs/",
+        "/api/v1/jobs/summary/",
+        "/api/v1/task-queues/",
+        "/api/v1/groups/",
+        "/api/v1/sites/",
+        "/api/v1/submit-pools/",
+    ),
 )
 #: Ids that no job has.
 NO_IDS: Final = (
@@ -142,7 +149,11 @@ def test_a_value_of_any_characters_is_looked_for_or_refused(world: World, addres
 
 def test_a_cursor_of_another_list_does_no_harm(world: World) -> None:
     client = Client(headers=world.headers_of("operator"))
-    for address in ("/api/jobs/?page_size=1", "/api/groups/?page_size=1", "/api/jobs/?page_size=1&ordering=id"):
+    for address in (
+        "/api/v1/jobs/?page_size=1",
+        "/api/v1/groups/?page_size=1",
+        "/api/v1/jobs/?page_size=1&ordering=id",
+    ):
         cursor = client.get(address).json()["next"].partition("cursor=")[2].partition("&")[0]
         for other in LISTS:
             answer = client.get(f"{other}?cursor={cursor}")
@@ -161,7 +172,7 @@ def test_a_cursor_of_another_list_does_no_harm(world: World) -> None:
 def test_an_id_that_no_job_has_is_not_found(world: World, method: str, path: str, number: str) -> None:
     body = '{"priority": 1}' if method == "PATCH" else "{}"
     client = Client(headers=world.headers_of("operator"))
-    answer = client.generic(method, f"/api/jobs/{number}/{path}", body, content_type=JSON)
+    answer = client.generic(method, f"/api/v1/jobs/{number}/{path}", body, content_type=JSON)
     # NB: digits of other scripts are digits to Python.
     assert answer.status_code == (400 if number == "%00" else 404), answer.content
     assert answer.json()["code"] == ("bad_request" if number == "%00" else "not_found")
@@ -174,7 +185,7 @@ def test_an_id_that_no_job_has_is_not_found(world: World, method: str, path: str
 def test_a_lease_that_does_not_exist_is_not_found(world: World, caller: str, match_id: str) -> None:
     client = Client(headers=world.headers_of(caller))
     for report in ("status", "heartbeat", "finish"):
-        address = f"/api/matches/{match_id.format(match=world.match_ids[0])}/{report}/"
+        address = f"/api/v1/matches/{match_id.format(match=world.match_ids[0])}/{report}/"
         answer = client.generic("POST", address, '{"status": "Running"}', content_type=JSON)
         assert answer.status_code in {400, 404}
         assert answer.json()["code"] in {"bad_request", "not_found"}
@@ -185,7 +196,7 @@ def test_a_lease_that_does_not_exist_is_not_found(world: World, caller: str, mat
 )
 def test_a_sandbox_that_the_job_was_not_given_is_not_found(world: World, digest: str) -> None:
     client = Client(headers=world.headers_of("job"))
-    answer = client.get(f"/api/matches/{world.match_ids[0]}/sandboxes/{digest}/")
+    answer = client.get(f"/api/v1/matches/{world.match_ids[0]}/sandboxes/{digest}/")
     assert answer.status_code in {400, 404}
     assert answer.json()["code"] in {"bad_request", "not_found", "no_sandbox"}
 
@@ -218,7 +229,7 @@ def test_a_file_name_of_any_characters_is_taken_or_refused(world: World, fresh: 
     ):
         body = f"--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\nx\r\n--b--\r\n"
         with fresh():
-            answer = client.generic("POST", "/api/sandboxes/", body, content_type="multipart/form-data; boundary=b")
+            answer = client.generic("POST", "/api/v1/sandboxes/", body, content_type="multipart/form-data; boundary=b")
             assert answer.status_code in {201, 400}
             if answer.status_code == 400:
                 assert answer.json()["detail"]

@@ -21,7 +21,7 @@ from tests.fuzz.world import CALLERS, World
 from wms.wsgi import application
 
 CONFIG: Final = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
-SCHEMA: Final = schemathesis.openapi.from_wsgi("/api/schema/", application, config=CONFIG)
+SCHEMA: Final = schemathesis.openapi.from_wsgi("/api/v1/schema/", application, config=CONFIG)
 OPERATIONS: Final[Mapping[str, schemathesis.APIOperation[Any, Any, Any, Any]]] = {
     found.ok().label: found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)
 }

@@ -67,12 +67,12 @@ def test_a_token_is_made_listed_used_and_revoked(portal: Client, alice: User) ->
     assert (row.name, row.scope, row.last_used_at) == ("laptop", "read", None)
     assert timedelta(days=6) < row.expires_at - timezone.now() <= timedelta(days=7)
     header = {"Authorization": f"Bearer {token}"}
-    assert Client().get("/api/auth/me/", headers=header).json()["username"] == "alice"
+    assert Client().get("/api/v1/auth/me/", headers=header).json()["username"] == "alice"
     page = portal.get("/accounts/tokens/").content.decode()
     assert "laptop" in page
     assert token not in page
     assert portal.post(f"/accounts/tokens/{row.pk}/revoke/").status_code == 302
-    assert Client().get("/api/auth/me/", headers=header).status_code == 401
+    assert Client().get("/api/v1/auth/me/", headers=header).status_code == 401
     assert "You have no tokens." in portal.get("/accounts/tokens/").content.decode()
 
 

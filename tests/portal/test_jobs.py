@@ -260,7 +260,7 @@ def test_only_what_the_state_allows_has_a_button(
 
 def test_the_output_can_be_fetched_once_it_is_there(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.DONE)
-    link = f"/api/jobs/{job.pk}/output/"
+    link = f"/api/v1/jobs/{job.pk}/output/"
     assert link not in portal.get(f"/jobs/{job.pk}/").content.decode()
     job.output_sandbox = Sandbox.objects.create(digest="0" * 64, size_bytes=1, is_archive=True, created_at=NOW)
     job.save()

@@ -105,7 +105,7 @@ def test_pages_carry_a_strict_policy_and_hold_nothing_that_it_forbids(portal: Cl
 
 
 def test_swagger_alone_may_have_styles_in_its_page(portal: Client) -> None:
-    policy = portal.get("/api/docs/")["Content-Security-Policy"]
+    policy = portal.get("/api/v1/docs/")["Content-Security-Policy"]
     assert "style-src 'self' 'unsafe-inline'" in policy
     assert "script-src" not in policy
 

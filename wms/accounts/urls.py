@@ -1,4 +1,4 @@
-"""Addresses of the accounts app below /api/."""
+"""Addresses of the accounts app below /api/v1/."""
 
 from django.urls import URLPattern, path
 

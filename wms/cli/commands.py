@@ -9,7 +9,7 @@ from getpass import getpass
 from wms.cli import credentials
 from wms.cli.errors import ServerRefusedError, WrongUsageError
 from wms.cli.printing import moment, plain, table
-from wms.cli.server import Record, ServerConnection, checked_url
+from wms.cli.server import API, Record, ServerConnection, checked_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,12 @@ def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
     body = {"username": username, "password": password}
     server = ServerConnection(url=url, cookies=(devices := credentials.devices(environment)))
     try:
-        answer = server.post("/api/auth/token/", body, expects="token")
+        answer = server.post(f"{API}auth/token/", body, expects="token")
     except ServerRefusedError as error:
         if error.as_json().get("code") != "code_needed":
             raise
         body["code"] = _prompt("Code of your second factor: ")
-        answer = server.post("/api/auth/token/", body, expects="token")
+        answer = server.post(f"{API}auth/token/", body, expects="token")
     credentials.keep_devices(devices)
     path = credentials.store(ServerConnection(url=url, token=answer["token"]), environment=environment)
     result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
@@ -57,7 +57,7 @@ def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
 def explain(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
     """Show why a job waits."""
     query = {} if options.site is None else {"site": options.site}
-    answer = credentials.logged_in(environment).get(f"/api/jobs/{options.job}/explain/", expects="summary", query=query)
+    answer = credentials.logged_in(environment).get(f"{API}jobs/{options.job}/explain/", expects="summary", query=query)
     lines = [f"Job {answer['job_id']}, {plain(answer['status'])}: {plain(answer['summary'])}"]
     if answer["task_queue"] is not None:
         share = f"{answer['expected_share']:.1%}"
@@ -81,7 +81,7 @@ def match_test(options: Namespace, environment: Mapping[str, str]) -> CommandOut
     """Show the task queues that an offer matches, and how many are left after each condition."""
     values = {field: getattr(options, field) for field in OFFER_FIELDS}
     offer = {field: value for field, value in values.items() if value is not None}
-    answer = credentials.logged_in(environment).post("/api/matches/preview/", offer, expects="task_queues")
+    answer = credentials.logged_in(environment).post(f"{API}matches/preview/", offer, expects="task_queues")
     queues = [
         (q["id"], q["owner"], q["group"], q["cpu_time_s"], f"{q['priority']:.6g}", q["jobs"], f"{q['chance']:.1%}")
         for q in answer["task_queues"]

@@ -57,7 +57,7 @@ def _parser() -> ArgumentParser:
 
 
 def _add_offer(parser: ArgumentParser) -> None:
-    """Add the fields of an offer; the server has defaults for those left out (see /api/docs/)."""
+    """Add the fields of an offer; the server has defaults for those left out (see /api/v1/docs/)."""
     parser.add_argument(
         "--cpu-time-s", type=_whole_number, required=True, metavar="S", help="reference-core seconds per core"
     )

@@ -13,6 +13,8 @@ from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, OpenerDirec
 
 from wms.cli.errors import NotReachableError, ServerRefusedError, WrongUsageError
 
+#: Prefix of the addresses of the REST interface.
+API = "/api/v1/"
 #: Seconds; explaining a job among twenty thousand queues takes a few.
 TIMEOUT_S = 60.0
 

@@ -13,6 +13,7 @@ from wms.demo.job_table import OPEN, ListedJob, WatchedJob
 from wms.demo.rest import DemoRefusedError, DemoUnreachableError, Session, path_of, records_of, text_of
 from wms.demo.workload import JOB_GROUP, DemoSubmission
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.protocol import API_V1
 from wms.stack.output import Output
 
 _NAME = "demo"
@@ -81,14 +82,14 @@ class Demonstration:
         """Kill the jobs of an interrupted demonstration."""
         watcher = await self._session(self.watcher)
         left = {"job_group": JOB_GROUP, "status": sorted(OPEN)}
-        await watcher.post("/api/jobs/bulk/", {"action": "kill", "filter": left})
+        await watcher.post(f"{API_V1}jobs/bulk/", {"action": "kill", "filter": left})
 
     async def _submit(self, submission: DemoSubmission) -> None:
         session = await self._session(submission.owner)
         body = {**submission.body, "request_id": str(uuid4())}
         if submission.files:
             body["input_sandbox"] = [await session.upload(file) for file in submission.files]
-        submitted = records_of(await session.post("/api/jobs/", body), "jobs")
+        submitted = records_of(await session.post(f"{API_V1}jobs/", body), "jobs")
         if len(submitted) != len(submission.expected):
             raise DemoRefusedError(f"{len(submission.expected)} jobs were submitted, and {len(submitted)} accepted.")
         for job, expected in zip(map(ListedJob.read, submitted), submission.expected, strict=True):
@@ -113,7 +114,7 @@ class Demonstration:
         """Read the rows of all jobs, newest first, so that those of earlier demonstrations come last."""
         watcher = await self._session(self.watcher)
         missing = set(self.jobs)
-        path = f"/api/jobs/?{urlencode({'job_group': JOB_GROUP, 'page_size': _PAGE})}"
+        path = f"{API_V1}jobs/?{urlencode({'job_group': JOB_GROUP, 'page_size': _PAGE})}"
         while missing and path:
             page = await watcher.get(path)
             for row in map(ListedJob.read, records_of(page, "results")):
@@ -133,7 +134,7 @@ class Demonstration:
             if job.killed_by is None or job.row.status != JobStatus.RUNNING:
                 continue
             session = await self._session(job.killed_by)
-            path = f"/api/jobs/{job.row.id}"
+            path = f"{API_V1}jobs/{job.row.id}"
             if text_of(await session.get(f"{path}/peek/"), "std_output"):
                 with suppress(DemoRefusedError):  # it has ended by itself, which the check of the results reports
                     await session.post(f"{path}/kill/", {})

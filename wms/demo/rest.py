@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from wms.kernel.protocol import API_V1
 from wms.stack.errors import StackError
 
 _TIMEOUT_S = 30.0
@@ -56,7 +57,9 @@ class Session:
             DemoRefusedError: the server refuses the log-in.
             DemoUnreachableError: the server does not answer.
         """
-        answer = await cls(host=host, port=port).post("/api/auth/token/", {"username": username, "password": password})
+        answer = await cls(host=host, port=port).post(
+            f"{API_V1}auth/token/", {"username": username, "password": password}
+        )
         return cls(host=host, port=port, token=text_of(answer, "token"))
 
     async def get(self, path: str) -> Record:
@@ -75,12 +78,12 @@ class Session:
             "Content-Type: application/octet-stream\r\n\r\n"
         )
         body = head.encode() + file.content + f"\r\n--{boundary}--\r\n".encode()
-        answer = await self._ask("POST", "/api/sandboxes/", body, kind=f"multipart/form-data; boundary={boundary}")
+        answer = await self._ask("POST", f"{API_V1}sandboxes/", body, kind=f"multipart/form-data; boundary={boundary}")
         return text_of(_record(answer), "sandbox")
 
     async def output(self, job_id: int) -> Mapping[str, str]:
         """Return the output files of a job, and their texts; errors as for ``begin``."""
-        packed = await self._ask("GET", f"/api/jobs/{job_id}/output/")
+        packed = await self._ask("GET", f"{API_V1}jobs/{job_id}/output/")
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
             files = ((member.name, archive.extractfile(member)) for member in archive)
             return {name: file.read().decode(errors="replace") for name, file in files if file is not None}

@@ -13,6 +13,7 @@ from pilots.domain.pilot import PilotStatus
 from wms.demo import display, sample
 from wms.demo.demonstration import Demonstration
 from wms.demo.workload import submissions
+from wms.kernel.protocol import API_V1
 from wms.stack import services
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
@@ -141,7 +142,7 @@ def _addresses(system: System) -> list[str]:
     return [
         f"Portal          {address}",
         f"Administration  {address}admin/ (for those with a *)",
-        f"REST interface  {address}api/docs/",
+        f"REST interface  {address.rstrip('/')}{API_V1}docs/",
         *filter(None, [hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)]),
         "Log-ins         user / password",
         *(

@@ -1,4 +1,4 @@
-"""Addresses of the jobs app below /api/."""
+"""Addresses of the jobs app below /api/v1/."""
 
 from django.urls import URLPattern, path
 

@@ -9,8 +9,10 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest.errors import error_body
 
+#: Prefix of all versions of the REST interface: what is below it never gets a page.
 API = "/api/"
 
 
@@ -22,7 +24,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         return api_error(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is larger than this server accepts."
         )
-    return api_error(HTTPStatus.BAD_REQUEST, "bad_request", "The request cannot be read; see /api/docs/.")
+    return api_error(HTTPStatus.BAD_REQUEST, "bad_request", f"The request cannot be read; see {API_V1}docs/.")
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -36,7 +38,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request for an address that does not exist."""
     if not request.path.startswith(API):
         return defaults.page_not_found(request, exception)
-    return api_error(HTTPStatus.NOT_FOUND, "not_found", "There is no such address; /api/docs/ lists all.")
+    return api_error(HTTPStatus.NOT_FOUND, "not_found", f"There is no such address; {API_V1}docs/ lists all.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

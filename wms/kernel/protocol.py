@@ -15,6 +15,9 @@ from typing import NamedTuple
 PROTOCOL = 1
 #: Version of the agent, in its report on the node and in its User-Agent.
 AGENT_VERSION = "0.1.0"
+#: Prefix of the addresses of the REST interface (docs/rest.md). `wms`, the gateway's program and the installer of the
+#: agent, which import nothing, repeat it; a test compares.
+API_V1 = "/api/v1/"
 
 #: Prefix of a pilot's own token; the agent exchanges any other token for one.
 PILOT_TOKEN_PREFIX = "wmsp_"  # noqa: S105 - not a secret

@@ -61,7 +61,7 @@ class NodeReport:
         return all(check.ok for check in self.checks)
 
     def as_record(self) -> Record:
-        """Return the body of POST /api/pilots/report/."""
+        """Return the body of POST /api/v1/pilots/report/."""
         return {
             "host_name": self.host_name,
             "batch_id": self.batch_id[:MAX_NAME],

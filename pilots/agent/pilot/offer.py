@@ -139,7 +139,7 @@ def resources_of(
 
 
 def offer_of(resources: Resources, *, elapsed_s: float) -> Record:
-    """Return the body of POST /api/matches/, with a new ``request_id``; repeat the same body until it is answered."""
+    """Return the body of POST /api/v1/matches/, with a new ``request_id``; repeat this body until it is answered."""
     wall_left_s = resources.wall_left_s(elapsed_s)
     return {
         "request_id": str(uuid4()),

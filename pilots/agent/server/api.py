@@ -26,6 +26,7 @@ from pilots.agent.server.lease import (
     parse_renewal,
 )
 from wms.kernel.protocol import (
+    API_V1,
     DRAIN,
     LEASE_ENDED,
     MAX_NAME,
@@ -91,7 +92,7 @@ class Server:
 
     def register(self, description: Record) -> tuple[int, float | None]:
         """Exchange the token for that of one pilot; return the pilot's id and the lifetime of the token in seconds."""
-        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=description)
+        answer = self._client.call("POST", f"{API_V1}pilots/register/", token=self._token, body=description)
         fields = answer.record()
         self._token = json_fields.text(fields, "token")
         expires_at = json_fields.moment(fields, "expires_at")
@@ -100,30 +101,30 @@ class Server:
 
     def configuration(self) -> tuple[PilotConfiguration, Answer]:
         """Return the configuration of the pilot, and the answer that contained it."""
-        answer = self._client.call("GET", "/api/pilots/config/", token=self._token)
+        answer = self._client.call("GET", f"{API_V1}pilots/config/", token=self._token)
         return configuration.parse(answer.record(), asked_at=answer.sent_at), answer
 
     def report(self, body: Record) -> None:
         """Report the inspection of the node, or ``{"leaving": reason}``; the answer may renew the token."""
-        answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=body)
+        answer = self._client.call("POST", f"{API_V1}pilots/report/", token=self._token, body=body)
         self._token = json_fields.text(answer.record(), "token", self._token)
 
     def log(self, *, offset: int, text: str, timeout_s: float) -> int:
         """Send text of the log from *offset* on; return the number of characters that the server has received."""
         body = {"offset": offset, "text": text}
-        answer = self._client.call("POST", "/api/pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
+        answer = self._client.call("POST", f"{API_V1}pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
         return json_fields.whole(answer.record(), "received", 0)
 
     def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
         """Return the submit pools of a batch queue (RFC7, getSubmitPoolsForQueue)."""
         query = urlencode({"site": site, "ce": ce, "queue": queue})
-        answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
+        answer = self._client.call("GET", f"{API_V1}submit-pools/?{query}", token=self._token)
         return json_fields.names(answer.record(), "submit_pools")
 
     def match(self, offer: Record) -> Sequence[MatchedJob] | NothingFits:
         """Request jobs; a repeated ``request_id`` returns the same leases, so that a lost answer loses no job."""
         try:
-            answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
+            answer = self._client.call("POST", f"{API_V1}matches/", token=self._token, body=offer)
         except UnreachableError as error:
             if error.code != THROTTLE_BUSY:
                 raise
@@ -200,13 +201,13 @@ class Server:
 
     def fetch(self, lease: Lease, *, digest: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
         """Fetch an input sandbox, with the token of the match."""
-        path = f"/api/matches/{lease.match_id}/sandboxes/{digest}/"
+        path = f"{API_V1}matches/{lease.match_id}/sandboxes/{digest}/"
         with _end_noticed(not_found_too=False):
             self._client.download(path, token=lease.token, into=into, max_bytes=max_bytes, give_up=give_up)
 
     def store(self, lease: Lease, *, file: Path, give_up: Callable[[], bool]) -> str:
         """Store the output sandbox and return its reference."""
-        path = f"/api/matches/{lease.match_id}/sandboxes/"
+        path = f"{API_V1}matches/{lease.match_id}/sandboxes/"
         name = output_sandbox_name(lease.job.id)
         with _end_noticed(not_found_too=False):
             answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
@@ -214,7 +215,7 @@ class Server:
 
     def register_replica(self, lease: Lease, *, lfn: str, storage_element: str, size_bytes: int, checksum: str) -> None:
         """Register an output file that was stored, with the token of the match; idempotent."""
-        path = f"/api/matches/{lease.match_id}/replicas/"
+        path = f"{API_V1}matches/{lease.match_id}/replicas/"
         body = {"lfn": lfn, "storage_element": storage_element, "size_bytes": size_bytes, "checksum": checksum}
         with _end_noticed(not_found_too=False):
             self._client.call("POST", path, token=lease.token, body=body)
@@ -234,7 +235,7 @@ class Server:
         """Report with one of the two tokens, in turns, because an answer renews only the token of its request."""
         self._reports += 1
         pilots_first = self._reports % 2 == 1
-        path = f"/api/matches/{lease.match_id}/{name}/"
+        path = f"{API_V1}matches/{lease.match_id}/{name}/"
         with _end_noticed(not_found_too=True):
             try:
                 return self._report_as(lease, path, body, with_pilots=pilots_first, timeout_s=timeout_s)

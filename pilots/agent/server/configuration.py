@@ -1,4 +1,4 @@
-"""The configuration of a pilot (GET /api/pilots/config/)."""
+"""The configuration of a pilot (GET /api/v1/pilots/config/)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def client_with(token: str) -> APIClient:
 
 
 def log_in(username: str = "alice", password: str = PASSWORD, **extra: Any) -> Any:
-    return APIClient().post("/api/auth/token/", {"username": username, "password": password}, format="json", **extra)
+    return APIClient().post("/api/v1/auth/token/", {"username": username, "password": password}, format="json", **extra)
 
 
 # ---- who may call what -----------------------------------------------------------------------------------------------
@@ -110,7 +110,11 @@ CALLERS: dict[Callable[[User], APIClient], int | None] = {
 
 @pytest.mark.parametrize(
     ("method", "address", "status_for_users"),
-    [("get", "/api/auth/me/", {200}), ("get", "/api/groups/", {200}), ("post", "/api/auth/revoke/", {204, 400})],
+    [
+        ("get", "/api/v1/auth/me/", {200}),
+        ("get", "/api/v1/groups/", {200}),
+        ("post", "/api/v1/auth/revoke/", {204, 400}),
+    ],
 )
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.__name__)
 def test_who_may_call_what(
@@ -126,7 +130,7 @@ def test_who_may_call_what(
 
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.__name__)
 def test_anybody_may_try_to_log_in_whatever_else_they_send(alice: User, caller: Callable[[User], APIClient]) -> None:
-    answer = caller(alice).post("/api/auth/token/", {"username": "alice", "password": "wrong"}, format="json")
+    answer = caller(alice).post("/api/v1/auth/token/", {"username": "alice", "password": "wrong"}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (401, "wrong_credentials")
 
 
@@ -135,17 +139,19 @@ def test_anybody_may_try_to_log_in_whatever_else_they_send(alice: User, caller: 
     ["Bearer", "Bearer ", "Bearer a b", "bearer \xe9", "Bearer " + "x" * 5000, "BEARER wmsu_", "Bearer wmsu_\x7f"],
 )
 def test_a_header_that_holds_no_token_is_refused(alice: User, header: str) -> None:
-    answer = user_with_session(alice).get("/api/auth/me/", HTTP_AUTHORIZATION=header)
+    answer = user_with_session(alice).get("/api/v1/auth/me/", HTTP_AUTHORIZATION=header)
     assert answer.status_code == 401
 
 
 def test_the_word_bearer_is_read_in_any_letter_case(alice: User) -> None:
-    answer = APIClient().get("/api/auth/me/", HTTP_AUTHORIZATION=f"bearer   {make_token(alice)}")
+    answer = APIClient().get("/api/v1/auth/me/", HTTP_AUTHORIZATION=f"bearer   {make_token(alice)}")
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
-@pytest.mark.parametrize("address", ["/api/auth/me/", "/api/auth/token/", "/api/auth/revoke/", "/api/groups/"])
+@pytest.mark.parametrize(
+    "address", ["/api/v1/auth/me/", "/api/v1/auth/token/", "/api/v1/auth/revoke/", "/api/v1/groups/"]
+)
 def test_other_methods_are_405(alice: User, method: str, address: str) -> None:
     answer = getattr(user_with_token(alice), method)(address)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
@@ -157,21 +163,21 @@ def test_other_methods_are_405(alice: User, method: str, address: str) -> None:
 def test_a_session_changes_nothing_without_its_csrf_token(alice: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(alice)
-    assert browser.get("/api/auth/me/").status_code == 200
-    answer = browser.post("/api/auth/revoke/")
+    assert browser.get("/api/v1/auth/me/").status_code == 200
+    answer = browser.post("/api/v1/auth/revoke/")
     assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed")
 
 
 def test_a_token_needs_no_csrf_token(alice: User) -> None:
     program = Client(enforce_csrf_checks=True)
-    assert program.post("/api/auth/revoke/", HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}").status_code == 204
+    assert program.post("/api/v1/auth/revoke/", HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}").status_code == 204
 
 
 def test_a_session_has_no_token_to_revoke(alice: User) -> None:
     token = make_token(alice)
-    answer = user_with_session(alice).post("/api/auth/revoke/")
+    answer = user_with_session(alice).post("/api/v1/auth/revoke/")
     assert (answer.status_code, answer.json()["code"]) == (400, "no_token")
-    assert client_with(token).get("/api/auth/me/").status_code == 200
+    assert client_with(token).get("/api/v1/auth/me/").status_code == 200
 
 
 # ---- log-in ----------------------------------------------------------------------------------------------------------
@@ -186,7 +192,7 @@ def test_a_log_in_answers_a_token_that_opens(alice: User, settings: Settings) ->
     assert set(body) == {"token", "expires_at"}
     lifetime = datetime.fromisoformat(body["expires_at"]) - before
     assert timedelta(0) <= lifetime - timedelta(seconds=settings.WMS_USER_TOKEN_S) < timedelta(minutes=1)
-    assert client_with(body["token"]).get("/api/auth/me/").json()["username"] == "alice"
+    assert client_with(body["token"]).get("/api/v1/auth/me/").json()["username"] == "alice"
 
 
 def test_a_token_is_never_stored_in_clear(alice: User) -> None:
@@ -267,13 +273,13 @@ def test_a_name_that_does_not_exist_costs_a_hash_like_one_that_does(
     ],
 )
 def test_a_wrong_body_is_told_by_field(alice: User, body: object, field: str) -> None:
-    answer = APIClient().post("/api/auth/token/", body, format="json")
+    answer = APIClient().post("/api/v1/auth/token/", body, format="json")
     assert (answer.status_code, answer.json()["code"], list(answer.json()["errors"])) == (400, "invalid_input", [field])
     assert not ApiToken.objects.exists()
 
 
 def test_a_misspelt_field_is_told_with_the_right_one(alice: User) -> None:
-    answer = APIClient().post("/api/auth/token/", {"user_name": "alice", "password": PASSWORD}, format="json")
+    answer = APIClient().post("/api/v1/auth/token/", {"user_name": "alice", "password": PASSWORD}, format="json")
     assert answer.json()["errors"]["user_name"] == ['Unknown field. Did you mean "username"?']
 
 
@@ -296,7 +302,7 @@ def test_a_misspelt_field_is_told_with_the_right_one(alice: User) -> None:
     ],
 )
 def test_every_sort_of_bad_body_is_one_clear_error(body: bytes, content_type: str, status: int, code: str) -> None:
-    answer = Client().generic("POST", "/api/auth/token/", body, content_type=content_type)
+    answer = Client().generic("POST", "/api/v1/auth/token/", body, content_type=content_type)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
@@ -348,17 +354,17 @@ def test_what_was_typed_as_a_name_is_not_kept(alice: User) -> None:
 
 def test_a_revoked_token_opens_nothing_and_the_others_still_do(alice: User) -> None:
     mine, other = make_token(alice), make_token(alice)
-    assert client_with(mine).post("/api/auth/revoke/").status_code == 204
-    assert client_with(mine).get("/api/auth/me/").status_code == 401
-    assert client_with(other).get("/api/auth/me/").status_code == 200
+    assert client_with(mine).post("/api/v1/auth/revoke/").status_code == 204
+    assert client_with(mine).get("/api/v1/auth/me/").status_code == 401
+    assert client_with(other).get("/api/v1/auth/me/").status_code == 200
 
 
 def test_every_token_of_a_user_can_be_revoked(alice: User) -> None:
     bob = make_user()
     tokens, of_bob = [make_token(alice), make_token(alice)], make_token(bob)
     assert services.revoke_tokens_of(alice, now=datetime.now(tz=UTC)) == 2
-    assert [client_with(token).get("/api/auth/me/").status_code for token in tokens] == [401, 401]
-    assert client_with(of_bob).get("/api/auth/me/").status_code == 200
+    assert [client_with(token).get("/api/v1/auth/me/").status_code for token in tokens] == [401, 401]
+    assert client_with(of_bob).get("/api/v1/auth/me/").status_code == 200
 
 
 # ---- who one is ------------------------------------------------------------------------------------------------------
@@ -371,7 +377,7 @@ def test_me_tells_groups_roles_and_certificates() -> None:
     bob = make_user(
         username="bob", groups=[users, production], default_group=users, dns=["/DC=ch/CN=bob"], manages=[vo]
     )
-    assert client_with(make_token(bob)).get("/api/auth/me/").json() == {
+    assert client_with(make_token(bob)).get("/api/v1/auth/me/").json() == {
         "username": "bob",
         "dns": ["/DC=ch/CN=bob"],
         "groups": [
@@ -387,21 +393,21 @@ def test_me_tells_groups_roles_and_certificates() -> None:
 @pytest.mark.parametrize(("operator", "superuser"), [(True, False), (False, True)])
 def test_me_tells_an_operator(operator: bool, superuser: bool) -> None:
     user = make_user(operator=operator, superuser=superuser)
-    assert client_with(make_token(user)).get("/api/auth/me/").json()["roles"] == ["operator"]
+    assert client_with(make_token(user)).get("/api/v1/auth/me/").json()["roles"] == ["operator"]
 
 
 def test_me_costs_the_same_for_one_group_and_for_thirty(django_assert_num_queries: Any) -> None:
     user = make_user(groups=[make_group() for _ in range(30)])
     client = client_with(make_token(user))
     with django_assert_num_queries(4):  # token and user, groups and VOs, managed VOs, DNs
-        client.get("/api/auth/me/")
+        client.get("/api/v1/auth/me/")
 
 
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 
 def listed(user: User, query: str = "") -> list[str]:
-    answer = client_with(make_token(user)).get(f"/api/groups/{query}")
+    answer = client_with(make_token(user)).get(f"/api/v1/groups/{query}")
     assert answer.status_code == 200, answer.json()
     return [row["name"] for row in answer.json()["results"]]
 
@@ -438,7 +444,7 @@ def test_groups_can_be_asked_for_by_vo_order_and_page() -> None:
     [("?vos=lhcb", "vos"), ("?page_size=x", "page_size"), ("?ordering=x", "ordering"), ("?cursor=x", "cursor")],
 )
 def test_a_wrong_query_is_told_by_field(alice: User, query: str, field: str) -> None:
-    answer = user_with_token(alice).get(f"/api/groups/{query}")
+    answer = user_with_token(alice).get(f"/api/v1/groups/{query}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
@@ -447,4 +453,4 @@ def test_a_page_of_groups_costs_the_same_for_one_and_for_thirty(django_assert_nu
     for _ in range(30):
         make_group()
     with django_assert_num_queries(2):  # token and user, groups and VOs
-        operator.get("/api/groups/")
+        operator.get("/api/v1/groups/")

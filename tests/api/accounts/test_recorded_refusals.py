@@ -16,34 +16,34 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("token", ["wmsu_" + "x" * 43, "wmsp_a.b.c", "wmsj_a.b.c", "nothing"])
 def test_a_bad_token_is_recorded_and_not_what_it_was(client: Client, token: str) -> None:
-    answer = client.get("/api/auth/me/", headers=bearer(token))
+    answer = client.get("/api/v1/auth/me/", headers=bearer(token))
     assert answer.status_code == 401
     (event,) = SecurityEvent.objects.all()
     assert (event.kind, event.actor_name, event.address, event.target, event.facts) == (
         SecurityEventKind.CREDENTIAL_REFUSED,
         "",
         "127.0.0.1",
-        "GET /api/auth/me/",
+        "GET /api/v1/auth/me/",
         {"code": "invalid_token"},
     )
 
 
 def test_who_comes_without_credentials_is_not_recorded(client: Client) -> None:
-    assert client.get("/api/auth/me/").status_code == 401
+    assert client.get("/api/v1/auth/me/").status_code == 401
     assert not SecurityEvent.objects.exists()
 
 
 def test_what_a_user_may_not_do_is_recorded(client: Client) -> None:
     alice = make_user(username="alice")
     answer = client.post(
-        "/api/matches/preview/", data={}, content_type="application/json", headers=bearer(make_token(alice))
+        "/api/v1/matches/preview/", data={}, content_type="application/json", headers=bearer(make_token(alice))
     )
     assert answer.status_code == 403
     (event,) = SecurityEvent.objects.all()
     assert (event.kind, event.actor, event.target) == (
         SecurityEventKind.ACCESS_REFUSED,
         alice,
-        "POST /api/matches/preview/",
+        "POST /api/v1/matches/preview/",
     )
 
 

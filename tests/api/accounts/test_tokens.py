@@ -31,7 +31,7 @@ def client_with(token: str) -> APIClient:
 
 def log_in(**others: object) -> Any:
     body = {"username": "alice", "password": PASSWORD, **others}
-    return APIClient().post("/api/auth/token/", body, format="json")
+    return APIClient().post("/api/v1/auth/token/", body, format="json")
 
 
 def test_a_log_in_without_scope_gives_a_token_for_everything(alice: User) -> None:
@@ -46,7 +46,7 @@ def test_a_log_in_may_ask_for_less(alice: User) -> None:
     token = ApiToken.objects.get()
     assert (token.scope, token.name) == ("read", "monitoring")
     assert token.expires_at - token.created_at == timedelta(days=1)
-    refused = client_with(answer.json()["token"]).post("/api/jobs/", {"executable": "x"}, format="json")
+    refused = client_with(answer.json()["token"]).post("/api/v1/jobs/", {"executable": "x"}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_scope")
     assert (
         refused.json()["detail"] == 'This token has the scope "read"; this request needs one with the scope "submit".'
@@ -76,7 +76,7 @@ def test_tokens_are_listed_and_never_shown(alice: User) -> None:
     make_token(alice, expires_at=datetime.now(tz=UTC))
     make_token(alice, revoked_at=datetime.now(tz=UTC))
     make_token(make_user())
-    answer = client_with(secret).get("/api/auth/tokens/")
+    answer = client_with(secret).get("/api/v1/auth/tokens/")
     assert secret not in answer.content.decode()
     (row,) = answer.json()["results"]
     assert set(row) == {"id", "name", "scope", "created_at", "expires_at", "last_used_at"}
@@ -87,17 +87,17 @@ def test_tokens_are_listed_and_never_shown(alice: User) -> None:
 def test_a_token_revokes_another_of_the_same_user(alice: User) -> None:
     mine, other = make_token(alice), make_token(alice)
     pk = ApiToken.objects.latest("pk").pk
-    assert client_with(mine).delete(f"/api/auth/tokens/{pk}/").status_code == 204
-    assert client_with(other).get("/api/auth/me/").status_code == 401
-    assert client_with(mine).delete(f"/api/auth/tokens/{pk}/").status_code == 404
+    assert client_with(mine).delete(f"/api/v1/auth/tokens/{pk}/").status_code == 204
+    assert client_with(other).get("/api/v1/auth/me/").status_code == 401
+    assert client_with(mine).delete(f"/api/v1/auth/tokens/{pk}/").status_code == 404
     assert SecurityEvent.objects.filter(kind="token.revoked", target="user alice", facts__token_id=pk).exists()
 
 
 def test_an_operator_revokes_anybodys_token(alice: User) -> None:
     token = make_token(alice)
     operator = client_with(make_token(make_user(operator=True)))
-    assert operator.delete(f"/api/auth/tokens/{ApiToken.objects.get(user=alice).pk}/").status_code == 204
-    assert client_with(token).get("/api/auth/me/").status_code == 401
+    assert operator.delete(f"/api/v1/auth/tokens/{ApiToken.objects.get(user=alice).pk}/").status_code == 204
+    assert client_with(token).get("/api/v1/auth/me/").status_code == 401
 
 
 def test_the_last_use_is_written_now_and_then_only(alice: User) -> None:

@@ -54,7 +54,7 @@ class Caller:
         if self.token is not None:
             client.credentials(HTTP_AUTHORIZATION=f"Bearer {self.token}")
         form = {"format": "json"} if "format" not in options and body is not None else {}
-        answer = getattr(client, method.lower())(f"/api{address}", body, **form, **options)
+        answer = getattr(client, method.lower())(f"/api/v1{address}", body, **form, **options)
         assert answer.status_code == status, getattr(answer, "content", b"")
         if answer.headers.get("Content-Type") != "application/json":
             return answer

@@ -14,49 +14,49 @@ from django.test import Client
 
 #: On which clients rely; docs/rest.md has all.
 ADDRESSES = [
-    "POST /api/auth/token/",
-    "GET /api/auth/me/",
-    "GET /api/auth/tokens/",
-    "DELETE /api/auth/tokens/{id}/",
-    "POST /api/jobs/",
-    "GET /api/jobs/",
-    "GET /api/jobs/summary/",
-    "GET /api/jobs/{id}/",
-    "GET /api/jobs/{id}/history/",
-    "GET /api/jobs/{id}/explain/",
-    "GET /api/jobs/{id}/output/",
-    "GET /api/jobs/{id}/peek/",
-    "POST /api/jobs/{id}/kill/",
-    "POST /api/jobs/{id}/reschedule/",
-    "POST /api/jobs/{id}/delete/",
-    "POST /api/jobs/{id}/hold/",
-    "POST /api/jobs/{id}/release/",
-    "PATCH /api/jobs/{id}/",
-    "POST /api/jobs/bulk/",
-    "POST /api/sandboxes/",
-    "GET /api/task-queues/",
-    "GET /api/groups/",
-    "GET /api/groups/{name}/shares/",
-    "GET /api/sites/",
-    "POST /api/sites/{name}/advertisements/",
-    "GET /api/replicas/",
-    "POST /api/replicas/",
-    "POST /api/replicas/remove/",
-    "POST /api/matches/{match_id}/replicas/",
-    "GET /api/gateway/wms_advertise.py",
-    "GET /api/pilots/config/",
-    "GET /api/pilots/agent.pyz",
-    "GET /api/pilots/pilot.sh",
-    "POST /api/pilots/register/",
-    "POST /api/pilots/report/",
-    "POST /api/matches/",
-    "POST /api/matches/{match_id}/status/",
-    "POST /api/matches/{match_id}/heartbeat/",
-    "POST /api/matches/{match_id}/finish/",
-    "POST /api/matches/preview/",
-    "GET /api/submit-pools/",
-    "GET /api/submit-pools/eligible/",
-    "GET /api/pilots/summary/",
+    "POST /api/v1/auth/token/",
+    "GET /api/v1/auth/me/",
+    "GET /api/v1/auth/tokens/",
+    "DELETE /api/v1/auth/tokens/{id}/",
+    "POST /api/v1/jobs/",
+    "GET /api/v1/jobs/",
+    "GET /api/v1/jobs/summary/",
+    "GET /api/v1/jobs/{id}/",
+    "GET /api/v1/jobs/{id}/history/",
+    "GET /api/v1/jobs/{id}/explain/",
+    "GET /api/v1/jobs/{id}/output/",
+    "GET /api/v1/jobs/{id}/peek/",
+    "POST /api/v1/jobs/{id}/kill/",
+    "POST /api/v1/jobs/{id}/reschedule/",
+    "POST /api/v1/jobs/{id}/delete/",
+    "POST /api/v1/jobs/{id}/hold/",
+    "POST /api/v1/jobs/{id}/release/",
+    "PATCH /api/v1/jobs/{id}/",
+    "POST /api/v1/jobs/bulk/",
+    "POST /api/v1/sandboxes/",
+    "GET /api/v1/task-queues/",
+    "GET /api/v1/groups/",
+    "GET /api/v1/groups/{name}/shares/",
+    "GET /api/v1/sites/",
+    "POST /api/v1/sites/{name}/advertisements/",
+    "GET /api/v1/replicas/",
+    "POST /api/v1/replicas/",
+    "POST /api/v1/replicas/remove/",
+    "POST /api/v1/matches/{match_id}/replicas/",
+    "GET /api/v1/gateway/wms_advertise.py",
+    "GET /api/v1/pilots/config/",
+    "GET /api/v1/pilots/agent.pyz",
+    "GET /api/v1/pilots/pilot.sh",
+    "POST /api/v1/pilots/register/",
+    "POST /api/v1/pilots/report/",
+    "POST /api/v1/matches/",
+    "POST /api/v1/matches/{match_id}/status/",
+    "POST /api/v1/matches/{match_id}/heartbeat/",
+    "POST /api/v1/matches/{match_id}/finish/",
+    "POST /api/v1/matches/preview/",
+    "GET /api/v1/submit-pools/",
+    "GET /api/v1/submit-pools/eligible/",
+    "GET /api/v1/pilots/summary/",
 ]
 
 Operation = Mapping[str, Any]
@@ -112,12 +112,12 @@ def test_every_operation_that_asks_who_calls_tells_of_401_and_403_in_the_one_sha
 
 @pytest.mark.django_db
 def test_the_documentation_needs_no_other_server() -> None:
-    page = Client().get("/api/docs/")
+    page = Client().get("/api/v1/docs/")
     assert page.status_code == 200
     text = page.content.decode()
     assert text.startswith("<!DOCTYPE html>")
     assert '<html lang="en">' in text
-    script = Client().get("/api/docs/?script=").content.decode()
+    script = Client().get("/api/v1/docs/?script=").content.decode()
     linked = re.findall(r'(?:src|href)="([^"]+)"', text) + re.findall(r'"(https?:[^"]+)"', script)
     assert any(link.endswith("swagger-ui-bundle.js") for link in linked)
     for link in linked:
@@ -128,5 +128,5 @@ def test_the_documentation_needs_no_other_server() -> None:
 
 @pytest.mark.django_db
 def test_the_schema_is_answered_as_json_too() -> None:
-    answer = Client().get("/api/schema/", headers={"Accept": "application/json"})
+    answer = Client().get("/api/v1/schema/", headers={"Accept": "application/json"})
     assert (answer.status_code, json.loads(answer.content)["openapi"][:2]) == (200, "3.")

@@ -10,7 +10,7 @@ from tests import factories
 from tests.api.jobs.conftest import World
 from wms.jobs.domain.lifecycle import JobStatus
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 UNKNOWN_SANDBOX = "sha256:" + "0" * 64
 
 

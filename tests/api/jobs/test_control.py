@@ -12,7 +12,7 @@ from tests.api.jobs.conftest import World
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand, JobHistory
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 
 
 def _act(client: APIClient, job: Job, action: str, **body: object) -> tuple[int, dict[str, object]]:

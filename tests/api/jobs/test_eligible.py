@@ -1,5 +1,5 @@
-"""GET /api/submit-pools/eligible/: queues where jobs with given requirements could run, and reasons against the others
-(RFC7).
+"""GET /api/v1/submit-pools/eligible/: queues where jobs with given requirements could run, and
+reasons against the others (RFC7).
 """
 
 import json
@@ -21,7 +21,7 @@ from tests import factories
 from tests.api.jobs.conftest import World
 from wms.accounts.models import User
 
-ADDRESS = "/api/submit-pools/eligible/"
+ADDRESS = "/api/v1/submit-pools/eligible/"
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_an_exact_value_and_a_text_beside_a_number(grid: World, alice: APIClient
 def test_nothing_is_stored_and_the_pool_is_that_of_a_submission(grid: World, alice: APIClient) -> None:
     pool = ask(alice, {"Memory": 4000}).json()["submit_pool"]
     assert not SubmitPool.objects.exists()
-    alice.post("/api/jobs/", {"executable": "a", "requirements": {"MEMORY": 4000.0}}, format="json")
+    alice.post("/api/v1/jobs/", {"executable": "a", "requirements": {"MEMORY": 4000.0}}, format="json")
     assert SubmitPool.objects.get().pk == pool
     tree = ask(alice, {"Memory": 4000}).json()["eligible"]
     names = {(queue.ce.site.name, queue.ce.name, queue.name) for queue in SubmitPool.objects.get().queues.all()}
@@ -134,7 +134,7 @@ def test_what_a_submission_would_refuse_is_refused_in_its_words(
     assert words in answer.json()["errors"][field][0]
     if isinstance(requirements, Mapping) and not isinstance(requirements.get("Memory"), Mapping):
         body = {"executable": "a", "requirements": requirements}
-        assert alice.post("/api/jobs/", body, format="json").json()["errors"] == answer.json()["errors"]
+        assert alice.post("/api/v1/jobs/", body, format="json").json()["errors"] == answer.json()["errors"]
 
 
 @pytest.mark.parametrize("query", [{}, {"requirements": "{}", "site": "A"}])

@@ -40,7 +40,7 @@ def job(world: World, client_of: ClientOf) -> Job:
     for lfn, element in (("/lhcb/a", near), ("/lhcb/b", far)):
         factories.make_replica(lfn, vo=world.vo, storage_element=element)
     body = {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}
-    answer = client_of(world.alice).post("/api/jobs/", body, format="json").json()
+    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json").json()
     assert answer["jobs"][0]["status"] == "Checking"
     return Job.objects.get(pk=answer["jobs"][0]["id"])
 
@@ -48,12 +48,12 @@ def job(world: World, client_of: ClientOf) -> Job:
 @pytest.mark.parametrize(
     ("address", "lfn", "element", "expected"),
     [
-        ("/api/replicas/", "/lhcb/b", "near", ["jobs.reevaluate_input_data"]),
-        ("/api/replicas/", "/lhcb/other", "near", []),
-        ("/api/replicas/", "/lhcb/a", "near", []),  # is known
-        ("/api/replicas/remove/", "/lhcb/a", "near", ["jobs.reevaluate_input_data"]),
-        ("/api/replicas/remove/", "/lhcb/b", "near", []),  # was not there
-        ("/api/replicas/", "/lhcb/b", "nowhere", []),  # refused
+        ("/api/v1/replicas/", "/lhcb/b", "near", ["jobs.reevaluate_input_data"]),
+        ("/api/v1/replicas/", "/lhcb/other", "near", []),
+        ("/api/v1/replicas/", "/lhcb/a", "near", []),  # is known
+        ("/api/v1/replicas/remove/", "/lhcb/a", "near", ["jobs.reevaluate_input_data"]),
+        ("/api/v1/replicas/remove/", "/lhcb/b", "near", []),  # was not there
+        ("/api/v1/replicas/", "/lhcb/b", "nowhere", []),  # refused
     ],
 )
 def test_only_what_jobs_wait_for_is_looked_at_at_once(
@@ -75,9 +75,9 @@ def test_only_what_jobs_wait_for_is_looked_at_at_once(
 
 def test_the_job_goes_on_when_the_task_is_run(world: World, client_of: ClientOf, job: Job) -> None:
     body = {"replicas": [{"lfn": "/lhcb/b", "storage_element": "near"}]}
-    assert client_of(world.mallory).post("/api/replicas/", body, format="json").status_code == 201
+    assert client_of(world.mallory).post("/api/v1/replicas/", body, format="json").status_code == 201
     reevaluate_input_data()
-    told = client_of(world.alice).get(f"/api/jobs/{job.pk}/").json()
+    told = client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/").json()
     assert (told["status"], told["minor_status"]) == ("Waiting", "")
     assert told["task_queue"] is not None
 

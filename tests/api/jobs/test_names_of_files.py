@@ -29,7 +29,7 @@ def disk(world: World) -> StorageElement:
 
 def register(client: APIClient, *lfns: str) -> Any:
     told = [{"lfn": lfn, "storage_element": "disk"} for lfn in lfns]
-    return client.post("/api/replicas/", {"replicas": told}, format="json")
+    return client.post("/api/v1/replicas/", {"replicas": told}, format="json")
 
 
 def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
@@ -42,7 +42,7 @@ def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
     assert not Replica.objects.exists()
     assert register(client, NFC).status_code == 201
     body = {"replicas": [{"lfn": NFD}]}
-    assert client.post("/api/replicas/remove/", body, format="json").status_code == 400
+    assert client.post("/api/v1/replicas/remove/", body, format="json").status_code == 400
     assert Replica.objects.get().lfn == NFC
 
 
@@ -68,7 +68,7 @@ def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
         {"cfg": f"Executable = x\nInputData = {lfn}\n"},
     ]
     for body in bodies:
-        answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+        answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
         assert answer.status_code == 201, answer.content
         job = Job.objects.get(pk=answer.json()["jobs"][0]["id"])
         assert job.description["input_data"] == [NFC]
@@ -85,7 +85,7 @@ def test_files_are_listed_by_either_spelling_of_their_names(
         ({"lfn": f"LFN:{NFC}"}, [NFC]),
         ({"directory": f"{NFD}s"}, [f"{NFC}s/below"]),
     ):
-        assert [row["lfn"] for row in client.get("/api/replicas/", query).json()["results"]] == expected
+        assert [row["lfn"] for row in client.get("/api/v1/replicas/", query).json()["results"]] == expected
 
 
 def test_the_operators_page_finds_either_spelling(world: World, disk: StorageElement) -> None:
@@ -98,6 +98,6 @@ def test_the_operators_page_finds_either_spelling(world: World, disk: StorageEle
 def test_output_goes_below_the_composed_name_of_a_directory(world: World, client_of: ClientOf) -> None:
     path = normalize("NFD", "/lhcb/user/a/alice/mésons")
     body = {"executable": "x", "output_data": ["y"], "output_path": path}
-    answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.content
     assert Job.objects.get().description["output_path"] == normalize("NFC", path)

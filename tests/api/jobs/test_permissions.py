@@ -62,7 +62,7 @@ def test_who_may_do_what_to_a_job(
     verb, path, body, status, answer = endpoint
     job = factories.make_job(owner=world.alice, group=world.prod if shared else world.users, status=status)
     before = everything()
-    response = getattr(client_of(getattr(world, actor)), verb)(f"/api/jobs/{job.pk}/{path}", body, format="json")
+    response = getattr(client_of(getattr(world, actor)), verb)(f"/api/v1/jobs/{job.pk}/{path}", body, format="json")
 
     assert response.status_code == (answer if sees else 404)
     if response.status_code >= 400:
@@ -83,7 +83,7 @@ def test_who_may_do_what_to_a_job(
 )
 def test_nobody_is_told_to_log_in(db: None, everything: Everything, verb: str, path: str) -> None:
     before = everything()
-    response = getattr(APIClient(), verb)(f"/api/jobs/{path}")
+    response = getattr(APIClient(), verb)(f"/api/v1/jobs/{path}")
 
     assert response.status_code == 401
     assert everything() == before
@@ -97,24 +97,26 @@ def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
     client = client_of(getattr(world, actor))
     before = everything()
 
-    found = client.get("/api/jobs/").json()["results"]
+    found = client.get("/api/v1/jobs/").json()["results"]
     assert [row["id"] for row in found] == ([job.pk] if sees else [])
-    assert client.get("/api/jobs/summary/").json()["results"] == ([{"status": "Waiting", "count": 1}] if sees else [])
+    assert client.get("/api/v1/jobs/summary/").json()["results"] == (
+        [{"status": "Waiting", "count": 1}] if sees else []
+    )
     by_filter: Any = {"action": "kill", "filter": {"owner": "alice"}}
     by_ids: Any = {"action": "kill", "ids": [job.pk]}
     if not sees:
-        assert client.post("/api/jobs/bulk/", by_filter, format="json").json() == {"done": 0, "refused": []}
-        refused = client.post("/api/jobs/bulk/", by_ids, format="json").json()
+        assert client.post("/api/v1/jobs/bulk/", by_filter, format="json").json() == {"done": 0, "refused": []}
+        refused = client.post("/api/v1/jobs/bulk/", by_ids, format="json").json()
         assert refused == {"done": 0, "refused": [{"id": job.pk, "code": "not_found"}]}
         assert everything() == before
         return
-    assert client.post("/api/jobs/bulk/", by_ids, format="json").json() == {"done": 1, "refused": []}
+    assert client.post("/api/v1/jobs/bulk/", by_ids, format="json").json() == {"done": 1, "refused": []}
     assert Job.objects.get().status == JobStatus.KILLED
 
 
 def test_who_is_in_no_group_cannot_submit(client_of: ClientOf, world: World, everything: Everything) -> None:
     before = everything()
-    response = client_of(world.olga).post("/api/jobs/", {"executable": "a"}, format="json")
+    response = client_of(world.olga).post("/api/v1/jobs/", {"executable": "a"}, format="json")
 
     assert (response.status_code, response.json()["code"]) == (400, "group_needed")
     assert everything() == before
@@ -125,5 +127,5 @@ def test_an_owner_who_left_the_group_still_has_the_job(world: World, client_of: 
     world.alice.memberships.all().delete()
     world.bob.memberships.all().delete()
 
-    assert client_of(world.alice).get(f"/api/jobs/{job.pk}/").status_code == 200
-    assert client_of(world.bob).get(f"/api/jobs/{job.pk}/").status_code == 404
+    assert client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/").status_code == 200
+    assert client_of(world.bob).get(f"/api/v1/jobs/{job.pk}/").status_code == 404

@@ -13,7 +13,7 @@ from tests.api.jobs.conftest import World
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 
 
 def _ids(client: APIClient, query: str) -> list[int]:

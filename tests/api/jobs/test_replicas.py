@@ -1,4 +1,4 @@
-"""/api/replicas/: rights to read and register replicas, and refusals."""
+"""/api/v1/replicas/: rights to read and register replicas, and refusals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from tests import factories
 from wms.accounts.models import VO, User
 
 pytestmark = pytest.mark.django_db
-REPLICAS = "/api/replicas/"
-REMOVE = "/api/replicas/remove/"
+REPLICAS = "/api/v1/replicas/"
+REMOVE = "/api/v1/replicas/remove/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,7 @@ def test_what_is_refused_is_named_as_it_was_written(
     body: dict[str, object], field: str, detail: str, alice: APIClient, everything: Callable[[], object]
 ) -> None:
     before = everything()
-    answer = alice.post("/api/jobs/", body, format="json")
+    answer = alice.post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 400, answer.json()
     assert list(answer.json()["errors"]) == [field]
     assert detail in answer.json()["detail"]
@@ -102,7 +102,7 @@ def test_what_is_refused_is_named_as_it_was_written(
 def test_what_cannot_be_read_is_refused_with_its_place(
     body: dict[str, object], code: str, detail: str, alice: APIClient
 ) -> None:
-    answer = alice.post("/api/jobs/", body, format="json")
+    answer = alice.post("/api/v1/jobs/", body, format="json")
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert detail in answer.json()["detail"]
 
@@ -118,13 +118,13 @@ def test_what_cannot_be_read_is_refused_with_its_place(
     ],
 )
 def test_what_no_queue_meets_today_waits_and_says_so(body: dict[str, object], warning: str, alice: APIClient) -> None:
-    answer = alice.post("/api/jobs/", body, format="json")
+    answer = alice.post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.json()
     assert answer.json()["warnings"] == [
         f"It waits because no queue that serves lhcb provides what it requires: {warning}."
     ]
     assert {job["status"] for job in answer.json()["jobs"]} == {"Waiting"}
-    said = alice.get(f"/api/jobs/{answer.json()['jobs'][0]['id']}/explain/").json()
+    said = alice.get(f"/api/v1/jobs/{answer.json()['jobs'][0]['id']}/explain/").json()
     assert f"what it requires: {warning}." in said["summary"]
 
 
@@ -134,7 +134,7 @@ def test_the_same_requirements_in_three_forms_wait_in_one_queue(alice: APIClient
         jdl('[ Memory = 2 * 2000; SoftwareTag = { "v1", "v2" } ]'),
         cfg("SoftwareTag = v1\nSoftwareTag += v2\nMemory = 4000.0"),
     ]
-    answers = [alice.post("/api/jobs/", body, format="json").json() for body in bodies]
+    answers = [alice.post("/api/v1/jobs/", body, format="json").json() for body in bodies]
     assert [answer["warnings"] for answer in answers] == [[], [], []]
     assert len({answer["jobs"][0]["task_queue"] for answer in answers}) == 1
     assert [queue.name for queue in SubmitPool.objects.get().queues.all()] == ["big"]

@@ -1,4 +1,4 @@
-"""POST /api/sandboxes/ and GET /api/jobs/{id}/output/: rights, refusals, and that refusals change nothing."""
+"""POST /api/v1/sandboxes/ and GET /api/v1/jobs/{id}/output/: rights, refusals, and that refusals change nothing."""
 
 import gzip
 import hashlib
@@ -24,7 +24,7 @@ from wms.jobs.services import sandboxes
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer
 
-URL = "/api/sandboxes/"
+URL = "/api/v1/sandboxes/"
 MULTIPART = "multipart/form-data; boundary=x"
 DIGEST = hashlib.sha256(b"echo hello").hexdigest()
 
@@ -232,7 +232,7 @@ def test_who_may_name_an_upload_in_a_job(client: Client, actor: str, status: int
     reference = send(client, alice).json()["sandbox"]
 
     answer = client.post(
-        "/api/jobs/",
+        "/api/v1/jobs/",
         {"executable": "run.sh", "input_sandbox": [reference]},
         content_type="application/json",
         headers=bearer(make_token(actors[actor])),
@@ -261,7 +261,7 @@ def job_with_output() -> tuple[Job, bytes]:
 @pytest.mark.parametrize("accept", ["*/*", "application/gzip", "text/html"])
 def test_the_output_is_streamed_as_a_file(client: Client, accept: str) -> None:
     job, packed = job_with_output()
-    answer = client.get(f"/api/jobs/{job.pk}/output/", headers={**bearer(make_token(job.owner)), "Accept": accept})
+    answer = client.get(f"/api/v1/jobs/{job.pk}/output/", headers={**bearer(make_token(job.owner)), "Accept": accept})
     assert answer.status_code == 200
     assert answer["Content-Type"] == "application/gzip"
     assert answer["Content-Disposition"] == f'attachment; filename="job-{job.pk}-output.tar.gz"'
@@ -274,7 +274,7 @@ def test_the_output_is_streamed_as_a_file(client: Client, accept: str) -> None:
 @pytest.mark.parametrize("accept", ["*/*", "application/gzip"])
 def test_a_job_without_output_yet_is_a_404_that_says_so(client: Client, accept: str) -> None:
     job = make_job()
-    answer = client.get(f"/api/jobs/{job.pk}/output/", headers={**bearer(make_token(job.owner)), "Accept": accept})
+    answer = client.get(f"/api/v1/jobs/{job.pk}/output/", headers={**bearer(make_token(job.owner)), "Accept": accept})
     assert (answer.status_code, answer.json()["code"]) == (404, "no_output")
 
 
@@ -306,7 +306,7 @@ def test_who_may_fetch_the_output(client: Client, actor: str, status: int) -> No
         headers = bearer(make_token(users[actor]))
     elif actor != "nobody":
         headers = bearer(tokens()[actor])
-    answer = client.get(f"/api/jobs/{job.pk}/output/", headers=headers)
+    answer = client.get(f"/api/v1/jobs/{job.pk}/output/", headers=headers)
     answer.close()  # as a server does at the end, for the file is still open
     assert answer.status_code == status
     if status == 404:
@@ -316,5 +316,5 @@ def test_who_may_fetch_the_output(client: Client, actor: str, status: int) -> No
 @pytest.mark.django_db
 def test_a_job_that_does_not_exist_is_a_404(client: Client) -> None:
     for number in (1, 10**30):
-        answer = client.get(f"/api/jobs/{number}/output/", headers=bearer(make_token(make_user())))
+        answer = client.get(f"/api/v1/jobs/{number}/output/", headers=bearer(make_token(make_user())))
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

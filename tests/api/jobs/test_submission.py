@@ -1,4 +1,4 @@
-"""POST /api/jobs/: accepted bodies and their answers."""
+"""POST /api/v1/jobs/: accepted bodies and their answers."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -13,7 +13,7 @@ from wms.accounts.models import User
 from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_MEMORY_MB, MAX_PROCESSORS
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 
 
 def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, world: World) -> None:

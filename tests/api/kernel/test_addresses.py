@@ -11,13 +11,13 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize(
     ("method", "address", "status", "code"),
     [
-        ("GET", "/api/nowhere/", 404, "not_found"),
-        ("GET", "/api/groups/?vo=%00", 400, "bad_request"),
-        ("GET", "/api/gro%00ups/", 400, "bad_request"),
-        ("POST", "/api/auth/token", 404, "not_found"),
-        ("OPTIONS", "/api/auth/token/", 405, "method_not_allowed"),
-        ("FOO", "/api/auth/token/", 405, "method_not_allowed"),
-        ("GET", "/api/groups/?format=xml", 401, "not_authenticated"),
+        ("GET", "/api/v1/nowhere/", 404, "not_found"),
+        ("GET", "/api/v1/groups/?vo=%00", 400, "bad_request"),
+        ("GET", "/api/v1/gro%00ups/", 400, "bad_request"),
+        ("POST", "/api/v1/auth/token", 404, "not_found"),
+        ("OPTIONS", "/api/v1/auth/token/", 405, "method_not_allowed"),
+        ("FOO", "/api/v1/auth/token/", 405, "method_not_allowed"),
+        ("GET", "/api/v1/groups/?format=xml", 401, "not_authenticated"),
     ],
 )
 def test_every_refusal_is_json_in_one_shape(method: str, address: str, status: int, code: str) -> None:
@@ -32,7 +32,7 @@ def test_a_page_that_does_not_exist_is_a_page() -> None:
 
 @pytest.mark.parametrize("token", ["wmsp_unknown", "wmsu_unknown", None])
 def test_every_answer_below_api_says_that_it_is_what_it_says_and_belongs_in_no_frame(token: str | None) -> None:
-    answer = Client().get("/api/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
+    answer = Client().get("/api/v1/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
     assert answer.status_code == 401
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Frame-Options"] == "DENY"
@@ -43,8 +43,8 @@ def test_every_answer_below_api_says_that_it_is_what_it_says_and_belongs_in_no_f
 def test_with_a_token_no_session_is_looked_at() -> None:
     client = Client()
     client.force_login(factories.make_user(username="alice"))
-    assert client.get("/api/auth/me/").status_code == 200
-    answer = client.get("/api/auth/me/", headers={"Authorization": "Bearer unknown"})
+    assert client.get("/api/v1/auth/me/").status_code == 200
+    answer = client.get("/api/v1/auth/me/", headers={"Authorization": "Bearer unknown"})
     assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token")
     assert not answer.cookies
     assert "Cookie" not in answer.headers.get("Vary", "")
@@ -57,5 +57,5 @@ def test_a_page_is_a_page_also_for_who_sends_a_token() -> None:
 
 @pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8000"])
 def test_a_token_opens_no_other_host(host: str) -> None:
-    answer = Client().get("/api/jobs/", headers={"Authorization": "Bearer unknown", "Host": host})
+    answer = Client().get("/api/v1/jobs/", headers={"Authorization": "Bearer unknown", "Host": host})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")

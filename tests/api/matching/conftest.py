@@ -82,7 +82,7 @@ def offer(**said: object) -> dict[str, object]:
 
 
 def lease_for(client: APIClient, **said: object) -> dict[str, Any]:
-    answer = client.post("/api/matches/", offer(**said), format="json")
+    answer = client.post("/api/v1/matches/", offer(**said), format="json")
     assert answer.status_code == 201, answer.content
     lease: dict[str, Any] = answer.json()
     return lease

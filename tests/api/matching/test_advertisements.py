@@ -1,4 +1,4 @@
-"""POST /api/sites/{name}/advertisements/: reports of sites, and the right to send them."""
+"""POST /api/v1/sites/{name}/advertisements/: reports of sites, and the right to send them."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ def gateway(site: Site) -> APIClient:
 
 
 def advertise(client: APIClient, body: object, *, status: int = 200, site: str = "LCG.CERN.ch") -> Any:
-    answer = client.post(f"/api/sites/{site}/advertisements/", body, format="json")
+    answer = client.post(f"/api/v1/sites/{site}/advertisements/", body, format="json")
     assert answer.status_code == status, answer.content
     return answer.json()
 
@@ -225,6 +225,6 @@ def test_a_gateway_learns_nothing_of_other_sites(gateway: APIClient, site: Site)
 
 
 def test_the_token_opens_nothing_else(gateway: APIClient) -> None:
-    assert gateway.get("/api/sites/").status_code == 403
-    assert gateway.post("/api/pilots/register/", {}, format="json").status_code == 403
-    assert gateway.get("/api/sites/LCG.CERN.ch/advertisements/").status_code == 405
+    assert gateway.get("/api/v1/sites/").status_code == 403
+    assert gateway.post("/api/v1/pilots/register/", {}, format="json").status_code == 403
+    assert gateway.get("/api/v1/sites/LCG.CERN.ch/advertisements/").status_code == 405

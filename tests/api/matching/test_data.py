@@ -28,7 +28,7 @@ def disk(world: World) -> StorageElement:
 
 
 def leased(pilot: APIClient, **said: object) -> dict[str, Any]:
-    answer = pilot.post("/api/matches/", offer(**said), format="json")
+    answer = pilot.post("/api/v1/matches/", offer(**said), format="json")
     assert answer.status_code == 201, answer.content
     found: dict[str, Any] = answer.json()
     return found
@@ -94,8 +94,8 @@ def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, 
     factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
     make_job(world, input_data=["/lhcb/a"])
     body = offer()
-    first = pilot.post("/api/matches/", body, format="json").json()
-    again = pilot.post("/api/matches/", body, format="json").json()
+    first = pilot.post("/api/v1/matches/", body, format="json").json()
+    again = pilot.post("/api/v1/matches/", body, format="json").json()
     assert (first["match_id"], first["job_data"]) == (again["match_id"], again["job_data"])
 
 
@@ -179,7 +179,7 @@ def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_o
     lease = leased(pilot)
     assert (lease["job_data"]["output"] is not None) == own
     body = {"lfn": lfn, "storage_element": "near"}
-    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
     assert answer.status_code == (201 if own else 400), answer.content
     assert Replica.objects.filter(lfn=lfn).exists() == own
 
@@ -196,7 +196,7 @@ def test_output_is_registered_once_and_marks_those_who_wait_for_it(
         "checksum": "adler32:00000001",
     }
     for _ in range(2):
-        answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+        answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
         assert (answer.status_code, answer.json()) == (201, body)
     replica = Replica.objects.get()
     assert (replica.vo, replica.lfn, replica.storage_element, replica.size_bytes) == (job.vo, body["lfn"], disk, 3)
@@ -223,7 +223,7 @@ def test_output_replaces_a_file_of_its_name_and_no_copy_of_another_content_count
     lease = leased(pilot)
     stored = {"lfn": name, "storage_element": "near", "size_bytes": 3, "checksum": "adler32:00000001"}
     for _ in range(2):
-        answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", stored, format="json")
+        answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", stored, format="json")
         assert answer.status_code == 201
     of_vo = Replica.objects.filter(vo=world.vo)
     assert sorted(of_vo.filter(lfn=name).values_list("storage_element__name", flat=True)) == left
@@ -243,13 +243,13 @@ def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
     known = "/lhcb/user/a/alice/run/x"
     factories.make_replica(known, vo=world.vo, storage_element=StorageElement.objects.get(name="shelf"))
     body = {"executable": "y", "input_data": [known]}
-    (waits,) = client_of(world.alice).post("/api/jobs/", body, format="json").json()["jobs"]
+    (waits,) = client_of(world.alice).post("/api/v1/jobs/", body, format="json").json()["jobs"]
     assert waits["status"] == "Checking"
     said = []
     for name in ("other", "x"):
         stored = {"lfn": f"/lhcb/user/a/alice/run/{name}", "storage_element": "near"}
         with django_capture_on_commit_callbacks() as callbacks:
-            bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", stored, format="json")
+            bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", stored, format="json")
         said.append(len(callbacks))
     assert said == [0, 1]
     reevaluate_input_data()
@@ -280,7 +280,7 @@ def test_a_pilot_registers_nothing_but_its_jobs_output(
     path = lease["job_data"]["output"]["path"]
     change = {name: value.format(path=path) if isinstance(value, str) else value for name, value in change.items()}
     body = {"lfn": f"{path}/x", "storage_element": "near", **change}
-    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
     assert answer.status_code == 400
     assert field in answer.json()["errors"]
     assert not Replica.objects.exists()
@@ -290,7 +290,7 @@ def test_a_job_that_stores_nothing_registers_nothing(world: World, pilot: APICli
     job = make_job(world)
     lease = leased(pilot)
     body = {"lfn": f"/lhcb/user/a/alice/{job.pk}/x", "storage_element": "near"}
-    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
     assert (answer.status_code, answer.json()["code"]) == (400, "not_output_of_job")
 
 
@@ -300,7 +300,7 @@ def test_only_the_token_of_the_open_lease_registers(
 ) -> None:
     job = make_job(world, output_data=["x"])
     lease = leased(pilot)
-    address = f"/api/matches/{lease['match_id']}/replicas/"
+    address = f"/api/v1/matches/{lease['match_id']}/replicas/"
     body = {"lfn": f"{lease['job_data']['output']['path']}/x", "storage_element": "near"}
     assert APIClient().post(address, body, format="json").status_code == 401
     assert pilot.post(address, body, format="json").status_code == 403
@@ -314,7 +314,7 @@ def test_only_the_token_of_the_open_lease_registers(
     assert (refused.status_code, refused.json()["code"]) == (409, "job_is_over")
     Job.objects.filter(pk=job.pk).update(status=JobStatus.RUNNING, ended_at=None)
     own = bearer(lease["token"])
-    own.post(f"/api/matches/{lease['match_id']}/finish/", {"exit_code": 1, "usage": {}}, format="json")
+    own.post(f"/api/v1/matches/{lease['match_id']}/finish/", {"exit_code": 1, "usage": {}}, format="json")
     refused = own.post(address, body, format="json")
     assert (refused.status_code, refused.json()["code"]) == (409, "lease_ended")
     assert not Replica.objects.exists()

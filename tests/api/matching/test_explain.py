@@ -1,4 +1,4 @@
-"""GET /api/jobs/{id}/explain/: reasons why a job waits, by the same conditions as the match."""
+"""GET /api/v1/jobs/{id}/explain/: reasons why a job waits, by the same conditions as the match."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def alice(world: World, client_of: ClientOf) -> APIClient:
 
 
 def explained(client: APIClient, job: Job, **query: str) -> dict[str, Any]:
-    answer = client.get(f"/api/jobs/{job.pk}/explain/", query)
+    answer = client.get(f"/api/v1/jobs/{job.pk}/explain/", query)
     assert answer.status_code == 200, answer.content
     said: dict[str, Any] = answer.json()
     return said
@@ -39,7 +39,7 @@ def of_alice(world: World, **description: Any) -> Job:
 
 def submitted(client: APIClient, **description: Any) -> Job:
     """Return a job whose requirements the current configuration meets."""
-    answer = client.post("/api/jobs/", {"executable": "run.sh", **description}, format="json")
+    answer = client.post("/api/v1/jobs/", {"executable": "run.sh", **description}, format="json")
     assert answer.status_code == 201, answer.content
     return Job.objects.get(pk=answer.json()["jobs"][0]["id"])
 
@@ -65,7 +65,7 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
         "warnings",
     }
     assert (said["job_id"], said["status"], said["priority_rank"], said["limits"]) == (job.pk, "Waiting", 2, [])
-    assert said["task_queue"] == alice.get(f"/api/jobs/{job.pk}/").json()["task_queue"]
+    assert said["task_queue"] == alice.get(f"/api/v1/jobs/{job.pk}/").json()["task_queue"]
     assert said["expected_share"] == pytest.approx(0.25)
     assert said["queues"] == [
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
@@ -337,16 +337,16 @@ def test_an_owner_who_left_the_group_is_why(world: World, client_of: ClientOf, a
     priorities.recalculate()
     alice = client_of(world.alice)  # with a new token: those of before ended with the suspension
     assert "waits for a pilot there" in explained(alice, job)["summary"]
-    assert alice.post(f"/api/jobs/{job.pk}/kill/").status_code == 200
+    assert alice.post(f"/api/v1/jobs/{job.pk}/kill/").status_code == 200
 
 
 def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(world: World, alice: APIClient) -> None:
     job = of_alice(world)
     Membership.objects.filter(user=world.alice).delete()
-    assert alice.get(f"/api/jobs/{job.pk}/").json()["status"] == "Waiting"
-    assert [queue["owner"] for queue in alice.get("/api/task-queues/").json()["results"]] == ["alice"]
+    assert alice.get(f"/api/v1/jobs/{job.pk}/").json()["status"] == "Waiting"
+    assert [queue["owner"] for queue in alice.get("/api/v1/task-queues/").json()["results"]] == ["alice"]
     for action in ("kill", "delete"):
-        assert alice.post(f"/api/jobs/{job.pk}/{action}/").status_code == 200
+        assert alice.post(f"/api/v1/jobs/{job.pk}/{action}/").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -420,8 +420,8 @@ def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: Wor
 )
 def test_who_may_ask(world: World, client_of: ClientOf, actor: str, status: int) -> None:
     job = of_alice(world)
-    assert client_of(getattr(world, actor)).get(f"/api/jobs/{job.pk}/explain/").status_code == status
+    assert client_of(getattr(world, actor)).get(f"/api/v1/jobs/{job.pk}/explain/").status_code == status
 
 
 def test_nobody_may_ask(world: World) -> None:
-    assert APIClient().get(f"/api/jobs/{of_alice(world).pk}/explain/").status_code == 401
+    assert APIClient().get(f"/api/v1/jobs/{of_alice(world).pk}/explain/").status_code == 401

@@ -83,7 +83,7 @@ def test_preview_expects_nothing_of_jobs_that_the_place_does_not_get_yet(
     def chance(queue: Queue) -> float:
         place = {"site": str(queue.ce.site), "ce": str(queue.ce), "queue": str(queue)}
         offer: dict[str, Any] = {"vo": world.vo.name, "cpu_time_s": 300_000, **place}
-        answer = client_of(world.mallory).post("/api/matches/preview/", offer, format="json")
+        answer = client_of(world.mallory).post("/api/v1/matches/preview/", offer, format="json")
         assert answer.status_code == 200, answer.content
         (found,) = answer.json()["task_queues"]
         assert found["jobs"] == 1

@@ -64,7 +64,7 @@ def test_what_is_not_known_is_refused_with_the_nearest_name(
     world: World, alice: APIClient, query: dict[str, str], field: str, nearest: str, status: JobStatus
 ) -> None:
     job = of_alice(world, status=status)
-    answer = alice.get(f"/api/jobs/{job.pk}/explain/", query)
+    answer = alice.get(f"/api/v1/jobs/{job.pk}/explain/", query)
     assert answer.status_code == 400
     assert nearest in answer.json()["errors"][field][0]
 
@@ -147,7 +147,7 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
                 "required_tags": queue.required_tags,
             }
             answer = mallory.post(
-                "/api/matches/preview/",
+                "/api/v1/matches/preview/",
                 {**dict(zip(("site", "ce", "queue"), place, strict=True)), **offer},
                 format="json",
             )

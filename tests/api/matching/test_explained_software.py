@@ -51,7 +51,7 @@ def test_a_preview_compares_what_the_named_queue_publishes(world: World, client_
 
     def left(**place: str) -> int:
         offer = {"vo": world.vo.name, "cpu_time_s": 300_000, "tags": ["root6"], **place}
-        answer = client_of(world.mallory).post("/api/matches/preview/", offer, format="json")
+        answer = client_of(world.mallory).post("/api/v1/matches/preview/", offer, format="json")
         assert answer.status_code == 200, answer.content
         return len(answer.json()["task_queues"])
 

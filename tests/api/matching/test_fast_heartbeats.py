@@ -59,7 +59,7 @@ def beat(lease: dict[str, Any]) -> Callable[..., "Answer"]:
         *,
         token: str | None = lease["token"],
         kind: str = PLAIN,
-        path: str = f"/api/matches/{lease['match_id']}/heartbeat/",
+        path: str = f"/api/v1/matches/{lease['match_id']}/heartbeat/",
         **headers: str,
     ) -> "Answer":
         if token is not None:
@@ -204,9 +204,9 @@ def test_what_needs_more_than_a_renewal_is_done_by_the_view(
         ({"Accept": "text/html, */*;q=0.1"}, 200),
         ({"Host": "elsewhere.example"}, 400),
         ({"kind": "text/plain", "body": b"{}"}, 415),
-        ({"path": "/api/matches/x/heartbeat/"}, 404),
-        ({"path": f"/api/matches/{uuid4()}/heartbeat/"}, 404),
-        ({"path": f"/api/matches/{uuid4()}/heartbeat"}, 404),
+        ({"path": "/api/v1/matches/x/heartbeat/"}, 404),
+        ({"path": f"/api/v1/matches/{uuid4()}/heartbeat/"}, 404),
+        ({"path": f"/api/v1/matches/{uuid4()}/heartbeat"}, 404),
     ],
 )
 def test_what_is_not_plain_is_left_to_the_frameworks(
@@ -218,7 +218,7 @@ def test_what_is_not_plain_is_left_to_the_frameworks(
 def test_an_address_with_a_query_string_is_not_plain(
     beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str]
 ) -> None:
-    path = f"/api/matches/{lease['match_id']}/heartbeat/"
+    path = f"/api/v1/matches/{lease['match_id']}/heartbeat/"
     assert beat(path=f"{path}?a=%00").status_code == HTTPStatus.BAD_REQUEST
     assert beat(path=f"{path}?a=1").status_code == HTTPStatus.OK
     assert by_the_view == [PLAIN]
@@ -228,7 +228,7 @@ def test_only_post_is_answered(lease: dict[str, Any], beat: Callable[..., "Answe
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
         answer = FrontDoor().generic(
             method,
-            f"/api/matches/{lease['match_id']}/heartbeat/",
+            f"/api/v1/matches/{lease['match_id']}/heartbeat/",
             b"{}",
             content_type=PLAIN,
             headers={"Authorization": f"Bearer {lease['token']}"},
@@ -256,7 +256,7 @@ def test_a_body_that_breaks_off_is_400(lease: dict[str, Any], settings: Settings
         readline = read
 
     answer = FrontDoor().post(
-        f"/api/matches/{lease['match_id']}/heartbeat/",
+        f"/api/v1/matches/{lease['match_id']}/heartbeat/",
         b"{}",
         content_type=PLAIN,
         headers={"Authorization": f"Bearer {lease['token']}"},
@@ -266,7 +266,7 @@ def test_a_body_that_breaks_off_is_400(lease: dict[str, Any], settings: Settings
 
 
 def test_other_requests_pass_by() -> None:
-    assert FrontDoor().get("/api/matches/").status_code == HTTPStatus.UNAUTHORIZED
+    assert FrontDoor().get("/api/v1/matches/").status_code == HTTPStatus.UNAUTHORIZED
 
 
 def test_a_body_that_is_shorter_than_it_says_is_left_to_the_frameworks(

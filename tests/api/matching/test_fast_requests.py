@@ -46,7 +46,7 @@ def post(body: object, *, token: str | None, content_type: str = PLAIN, **header
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
     client = Client(raise_request_exception=False)
-    return client.post("/api/matches/", body, content_type=content_type, headers=headers)
+    return client.post("/api/v1/matches/", body, content_type=content_type, headers=headers)
 
 
 def told(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
@@ -177,7 +177,7 @@ def test_what_is_to_be_negotiated_is_left_to_the_framework(
 def test_only_post_is_answered(world: World, plain_ones: list[bool]) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
         headers = {"Authorization": f"Bearer {token_of(world.pilot)}"}
-        answer = Client().generic(method, "/api/matches/", b"{}", content_type=PLAIN, headers=headers)
+        answer = Client().generic(method, "/api/v1/matches/", b"{}", content_type=PLAIN, headers=headers)
         assert (answer.status_code, answer["Allow"]) == (405, "POST, OPTIONS")
     assert not any(plain_ones)
 

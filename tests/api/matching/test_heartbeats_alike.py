@@ -222,7 +222,7 @@ def send(lease: dict[str, Any], tokens: Mapping[str, str]) -> Send:
         if beat.caller in tokens:
             headers["Authorization"] = f"Bearer {tokens[beat.caller]}"
         kind = NOT_PLAIN if way == "frameworks" and beat.content_type == PLAIN else beat.content_type
-        path = f"/api/matches/{lease['match_id']}/heartbeat/"
+        path = f"/api/v1/matches/{lease['match_id']}/heartbeat/"
         client = ways["plain" if way == "plain" else "view"]
         return client.generic("POST", path, numbered(beat.body), content_type=kind, headers=headers)
 

@@ -43,7 +43,7 @@ def limit(written: str) -> None:
 
 
 def lease(pilot: APIClient) -> dict[str, Any] | None:
-    answer = pilot.post("/api/matches/", offer(), format="json")
+    answer = pilot.post("/api/v1/matches/", offer(), format="json")
     assert answer.status_code in {201, 204}, answer.content
     said: dict[str, Any] | None = answer.json() if answer.status_code == 201 else None
     return said
@@ -60,7 +60,7 @@ def leases(pilot: APIClient) -> list[dict[str, Any]]:
 
 def on(said: dict[str, Any], what: str, body: dict[str, Any]) -> None:
     """Send *body* to the address *what* of the lease, with its token, and assert that it is accepted."""
-    answer = bearer(said["token"]).post(f"/api/matches/{said['match_id']}/{what}/", body, format="json")
+    answer = bearer(said["token"]).post(f"/api/v1/matches/{said['match_id']}/{what}/", body, format="json")
     assert answer.status_code == 200, answer.content
 
 
@@ -78,7 +78,7 @@ def beat(said: dict[str, Any], *, cpu_s: float) -> None:
 def user_does(*actions: str) -> Callable[[APIClient, dict[str, Any]], None]:
     def does(alice: APIClient, said: dict[str, Any]) -> None:
         for action in actions:
-            answer = alice.post(f"/api/jobs/{said['job']['id']}/{action}/")
+            answer = alice.post(f"/api/v1/jobs/{said['job']['id']}/{action}/")
             assert answer.status_code == 200, answer.content
 
     return does
@@ -203,11 +203,11 @@ def test_a_quota_of_nothing_lets_nothing_in(world: World, alice: APIClient, pilo
     assert explained(alice, job)["limits"] == [
         "the jobs of the user alice may use 0 s of CPU time in 24 hours, and have used 0 s"
     ]
-    answer = alice.post("/api/jobs/", {"executable": "run.sh"}, format="json")
+    answer = alice.post("/api/v1/jobs/", {"executable": "run.sh"}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (409, "quota_exceeded")
     assert Job.objects.count() == 1
-    assert alice.post(f"/api/jobs/{job.pk}/hold/").status_code == 200
-    assert alice.post(f"/api/jobs/{job.pk}/release/").status_code == 200  # what waited may wait again
+    assert alice.post(f"/api/v1/jobs/{job.pk}/hold/").status_code == 200
+    assert alice.post(f"/api/v1/jobs/{job.pk}/release/").status_code == 200  # what waited may wait again
 
 
 # ---- Time ------------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_limits_on_every_combination_hold_together_and_keep_nothing_else_back(se
     ]
     for pilot in chance.sample(pilots, len(pilots)):
         client = bearer(factories.make_pilot_token(pilot))
-        client.post("/api/matches/", offer(max_jobs=5, processors=5, memory_mb=400_000), format="json")
+        client.post("/api/v1/matches/", offer(max_jobs=5, processors=5, memory_mb=400_000), format="json")
         while lease(client) is not None:
             pass
 

@@ -113,10 +113,20 @@ def test_how_a_private_pilot_of_somebody_else_ended_is_not_told(world: World, al
 def readable(job: Job) -> list[str]:
     """Return the addresses that describe jobs, queues, shares, limits, throttles and pilots to users."""
     return [
-        *("/api/jobs/", "/api/jobs/summary/?group_by=owner,group,job_type", f"/api/jobs/{job.pk}/"),
-        *(f"/api/jobs/{job.pk}/explain/", f"/api/jobs/{job.pk}/history/", "/api/task-queues/", "/api/groups/"),
-        *("/api/groups/lhcb_prod/shares/", "/api/sites/", "/api/sites/?vo=lhcb", "/api/submit-pools/?vo=lhcb"),
-        *("/api/auth/me/", "/jobs/", f"/jobs/{job.pk}/", "/jobs/submit/", "/pilots/"),
+        *("/api/v1/jobs/", "/api/v1/jobs/summary/?group_by=owner,group,job_type", f"/api/v1/jobs/{job.pk}/"),
+        *(
+            f"/api/v1/jobs/{job.pk}/explain/",
+            f"/api/v1/jobs/{job.pk}/history/",
+            "/api/v1/task-queues/",
+            "/api/v1/groups/",
+        ),
+        *(
+            "/api/v1/groups/lhcb_prod/shares/",
+            "/api/v1/sites/",
+            "/api/v1/sites/?vo=lhcb",
+            "/api/v1/submit-pools/?vo=lhcb",
+        ),
+        *("/api/v1/auth/me/", "/jobs/", f"/jobs/{job.pk}/", "/jobs/submit/", "/pilots/"),
     ]
 
 
@@ -144,9 +154,11 @@ def test_a_stranger_reads_nothing_about_others(world: World, alice: APIClient, i
         assert answer.status_code == 200, address
         told = [name for name in hidden_names if name in answer.content.decode()]
         assert told == [], address
-    for address in ("/api/matches/preview/", "/api/pilots/summary/"):
+    for address in ("/api/v1/matches/preview/", "/api/v1/pilots/summary/"):
         assert alice.get(address).status_code in {403, 405}, address
-    refused = alice.post("/api/jobs/", {"executable": "a", "job_type": "HiddenTyp", "group": "lhcb_hid"}, format="json")
+    refused = alice.post(
+        "/api/v1/jobs/", {"executable": "a", "job_type": "HiddenTyp", "group": "lhcb_hid"}, format="json"
+    )
     assert (refused.status_code, [name for name in OTHERS if name in refused.content.decode()]) == (400, [])
 
 
@@ -159,18 +171,24 @@ def test_the_manager_of_another_vo_is_told_nothing_of_this_one(world: World, cli
     client, page = client_of(yannick), Client()
     page.force_login(yannick)
     offer = {"cpu_time_s": 300_000, "memory_mb": 4000, "site": "LCG.CERN.ch"}
-    answer = client.post("/api/matches/preview/", offer, format="json")
+    answer = client.post("/api/v1/matches/preview/", offer, format="json")
     assert answer.status_code == 200
     seen = answer.json()
     assert [queue["owner"] for queue in seen["task_queues"]] == ["yolanda"]
     assert {each["left"] for each in seen["conditions"]} == {1}
     named = (world.alice.username, world.bob.username, world.prod.name, "xavier", "lhcb_hidden")
-    for address in ("/api/jobs/", "/api/task-queues/", "/api/groups/", "/api/submit-pools/", "/api/pilots/summary/"):
+    for address in (
+        "/api/v1/jobs/",
+        "/api/v1/task-queues/",
+        "/api/v1/groups/",
+        "/api/v1/submit-pools/",
+        "/api/v1/pilots/summary/",
+    ):
         assert not any(name in client.get(address).content.decode() for name in named), address
     for address in ("/jobs/", "/pilots/"):
         assert not any(name in page.get(address).content.decode() for name in named), address
     for body in ({**offer, "group": "lhcb_prod"}, {**offer, "group": "atlas_prod", "owner": "alic"}, {"vo": "lhcb"}):
-        refused = client.post("/api/matches/preview/", {**offer, **body}, format="json")
+        refused = client.post("/api/v1/matches/preview/", {**offer, **body}, format="json")
         assert refused.status_code == 400
         assert "alice" not in refused.content.decode()
 
@@ -180,9 +198,9 @@ def test_a_quota_that_refuses_a_submission_names_own_scopes_only(world: World, a
     for scope in ({"user": xavier}, {"group": hidden}, {"vo": atlas}, {"job_type": "HiddenType"}):
         Limit.objects.create(waiting=0, **scope)
     body = {"executable": "a"}
-    assert alice.post("/api/jobs/", body, format="json").status_code == 201
+    assert alice.post("/api/v1/jobs/", body, format="json").status_code == 201
     Limit.objects.create(waiting=0, vo=world.vo)
-    refused = alice.post("/api/jobs/", body, format="json")
+    refused = alice.post("/api/v1/jobs/", body, format="json")
     assert refused.status_code == 409
     assert not any(name in refused.content.decode() for name in OTHERS)
     assert Job.objects.filter(owner=world.alice, status=JobStatus.WAITING).count() == 1

@@ -1,4 +1,4 @@
-"""POST /api/matches/ and the work on a lease, over HTTP."""
+"""POST /api/v1/matches/ and the work on a lease, over HTTP."""
 
 import gzip
 import io
@@ -52,7 +52,7 @@ def test_a_lease_carries_the_whole_description(world: World, pilot: APIClient) -
 
 
 def test_nothing_that_fits_is_204_with_retry_after(pilot: APIClient) -> None:
-    answer = pilot.post("/api/matches/", offer(), format="json")
+    answer = pilot.post("/api/v1/matches/", offer(), format="json")
     assert (answer.status_code, answer.content) == (204, b"")
     assert int(answer["Retry-After"]) > 0
 
@@ -60,13 +60,13 @@ def test_nothing_that_fits_is_204_with_retry_after(pilot: APIClient) -> None:
 def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(world: World, client_of: Clients) -> None:
     factories.make_job(owner=world.alice, group=world.prod, sites=["LCG.RAL.uk"])
     by_hand = client_of(factories.make_pilot(vo=world.vo))
-    answer = by_hand.post("/api/matches/", offer(site="LCG.CERN.ch"), format="json")
+    answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch"), format="json")
     assert answer.status_code == 204
     assert answer["X-WMS-Why"] == (
         "The queue of this pilot is not known, and the pilot gets only jobs that every queue where it may be could "
         "take. Name site, ce and queue in the offer."
     )
-    answer = by_hand.post("/api/matches/", offer(site="LCG.CERN.ch", ce="ce01.cern.ch", queue="grid"), format="json")
+    answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch", ce="ce01.cern.ch", queue="grid"), format="json")
     assert (answer.status_code, "X-WMS-Why" in answer) == (204, False)
 
 
@@ -85,7 +85,7 @@ def test_a_forged_offer_gains_nothing(world: World, client_of: Clients) -> None:
         ({"submit_pools": ["pool"]}, 204),
         ({"site": "ANY", "submit_pools": ["pool"]}, 204),
     ):
-        assert pilot.post("/api/matches/", offer(**said), format="json").status_code == status
+        assert pilot.post("/api/v1/matches/", offer(**said), format="json").status_code == status
     assert QueuedJob.objects.count() == 2
 
 
@@ -144,7 +144,7 @@ def test_a_bad_offer_is_refused_and_claims_nothing(
     world: World, pilot: APIClient, said: dict[str, Any], status: int, code: str, field: str | None
 ) -> None:
     factories.make_job(owner=world.alice, group=world.prod)
-    answer = pilot.post("/api/matches/", offer(**said), format="json")
+    answer = pilot.post("/api/v1/matches/", offer(**said), format="json")
     assert answer.status_code == status
     body = answer.json()
     assert body["code"] == code
@@ -154,21 +154,21 @@ def test_a_bad_offer_is_refused_and_claims_nothing(
 
 
 def test_a_misspelt_field_is_answered_with_the_right_one(pilot: APIClient) -> None:
-    answer = pilot.post("/api/matches/", offer(proccessors=1), format="json").json()
+    answer = pilot.post("/api/v1/matches/", offer(proccessors=1), format="json").json()
     assert 'Did you mean "processors"?' in answer["errors"]["proccessors"][0]
 
 
 def test_a_pilot_that_was_revoked_gets_403(world: World, pilot: APIClient) -> None:
     factories.make_job(owner=world.alice, group=world.prod)
     Pilot.objects.update(revoked_at=timezone.now())
-    answer = pilot.post("/api/matches/", offer(), format="json")
+    answer = pilot.post("/api/v1/matches/", offer(), format="json")
     assert (answer.status_code, answer.json()["code"]) == (403, "pilot_not_welcome")
 
 
 def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(world: World, pilot: APIClient) -> None:
     factories.make_job(owner=world.alice, group=world.prod)
     given = lease_for(pilot)
-    at, payload = f"/api/matches/{given['match_id']}", bearer(given["token"])
+    at, payload = f"/api/v1/matches/{given['match_id']}", bearer(given["token"])
     Pilot.objects.update(revoked_at=timezone.now())
     answers = [
         payload.get(f"{at}/sandboxes/sha256:{'0' * 64}/"),
@@ -194,7 +194,7 @@ def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None
         }
     ]
     own = bearer(lease["token"])
-    base = f"/api/matches/{lease['match_id']}"
+    base = f"/api/v1/matches/{lease['match_id']}"
     fetched = own.get(f"{base}/sandboxes/{sandboxes.reference_of(given.sandbox)}/")
     assert b"".join(fetched.streaming_content) == b"input"  # type: ignore[attr-defined]
     assert own.post(f"{base}/status/", {"status": "Running"}, format="json").json()["commands"] == []
@@ -207,7 +207,7 @@ def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None
     job = Job.objects.get()
     assert (job.status, job.cpu_s, job.std_output_tail) == ("Done", 2.0, "half")
     client = bearer(factories.make_token(world.alice))
-    output = client.get(f"/api/jobs/{job.pk}/output/")
+    output = client.get(f"/api/v1/jobs/{job.pk}/output/")
     packed = b"".join(output.streaming_content)  # type: ignore[attr-defined]
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as archive:
         assert archive.getnames() == ["std.out"]
@@ -225,7 +225,7 @@ def test_a_lease_that_has_ended_is_409_for_every_report(world: World, pilot: API
         ("finish", {"exit_code": 0, "usage": {}}),
     ):
         for client in (own, pilot):
-            answer = client.post(f"/api/matches/{lease['match_id']}/{report}/", body, format="json")
+            answer = client.post(f"/api/v1/matches/{lease['match_id']}/{report}/", body, format="json")
             assert (answer.status_code, answer.json()["code"]) == (409, "lease_ended")
     assert Job.objects.values().get() == before
 
@@ -235,7 +235,7 @@ def test_an_output_that_was_not_uploaded_for_the_job_is_refused(world: World, pi
     lease = lease_for(pilot)
     foreign = sandboxes.upload(io.BytesIO(b"hers"), file_name="x.txt", owner=world.bob, now=timezone.now())
     end = {"exit_code": 0, "usage": {}, "output_sandbox": sandboxes.reference_of(foreign.sandbox)}
-    answer = pilot.post(f"/api/matches/{lease['match_id']}/finish/", end, format="json")
+    answer = pilot.post(f"/api/v1/matches/{lease['match_id']}/finish/", end, format="json")
     assert answer.status_code == 400
     assert "output_sandbox" in answer.json()["errors"]
     assert Job.objects.get().status == "Matched"
@@ -263,7 +263,7 @@ def test_a_bad_report_is_refused_and_changes_nothing(
     factories.make_job(owner=world.alice, group=world.prod)
     lease = lease_for(pilot)
     before = Job.objects.values().get(), Match.objects.values().get()
-    answer = pilot.post(f"/api/matches/{lease['match_id']}/{report}/", body, format="json")
+    answer = pilot.post(f"/api/v1/matches/{lease['match_id']}/{report}/", body, format="json")
     assert answer.status_code == 400
     assert answer.json()["errors"]
     assert (Job.objects.values().get(), Match.objects.values().get()) == before
@@ -272,7 +272,7 @@ def test_a_bad_report_is_refused_and_changes_nothing(
 def test_a_token_about_to_end_is_renewed_by_a_report(world: World, pilot: APIClient) -> None:
     factories.make_job(owner=world.alice, group=world.prod)
     lease = lease_for(pilot)
-    path = f"/api/matches/{lease['match_id']}/heartbeat/"
+    path = f"/api/v1/matches/{lease['match_id']}/heartbeat/"
     assert "token" not in pilot.post(path, {}, format="json").json()
     old = issue_pilot_token(world.pilot, now=timezone.now(), lifetime=timedelta(minutes=20)).token
     new = bearer(old).post(path, {}, format="json").json()["token"]
@@ -305,7 +305,7 @@ def as_role(world: World, client_of: Clients) -> Callable[[str], APIClient]:
         "site": bearer(site),
         "nobody": APIClient(),
     }
-    clients["job"].base = f"/api/matches/{lease['match_id']}"  # type: ignore[attr-defined]
+    clients["job"].base = f"/api/v1/matches/{lease['match_id']}"  # type: ignore[attr-defined]
     return clients.__getitem__
 
 
@@ -348,7 +348,7 @@ def test_who_may_report_on_a_lease(
     ],
 )
 def test_who_may_ask_for_a_job(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
-    assert as_role(role).post("/api/matches/", offer(), format="json").status_code == status
+    assert as_role(role).post("/api/v1/matches/", offer(), format="json").status_code == status
 
 
 @pytest.mark.parametrize(
@@ -356,5 +356,5 @@ def test_who_may_ask_for_a_job(as_role: Callable[[str], APIClient], role: str, s
     [("manager", 200), ("operator", 200), ("owner", 403), ("pilot", 403), ("job", 403), ("site", 403), ("nobody", 401)],
 )
 def test_who_may_preview_a_match(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
-    answer = as_role(role).post("/api/matches/preview/", {"cpu_time_s": 5000, "vo": "lhcb"}, format="json")
+    answer = as_role(role).post("/api/v1/matches/preview/", {"cpu_time_s": 5000, "vo": "lhcb"}, format="json")
     assert answer.status_code == status

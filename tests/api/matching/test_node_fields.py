@@ -50,17 +50,17 @@ def test_a_pilot_gets_the_job_only_when_it_offers_enough(
     too_little: dict[str, object],
 ) -> None:
     body = FORMS[form](field, name, value)
-    answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.content
     job_id = answer.json()["jobs"][0]["id"]
     assert Job.objects.get(pk=job_id).description[field] == value
 
     manager = client_of(world.mallory)
     for said, expected in ((too_little, 0), (fits, 1)):
-        found = manager.post("/api/matches/preview/", offer(**said), format="json").json()["task_queues"]
+        found = manager.post("/api/v1/matches/preview/", offer(**said), format="json").json()["task_queues"]
         assert len(found) == expected
-    assert pilot.post("/api/matches/", offer(**too_little), format="json").status_code == 204
-    lease = pilot.post("/api/matches/", offer(**fits), format="json").json()
+    assert pilot.post("/api/v1/matches/", offer(**too_little), format="json").status_code == 204
+    lease = pilot.post("/api/v1/matches/", offer(**fits), format="json").json()
     assert (lease["job"]["id"], lease["job"][field]) == (job_id, value)
 
 
@@ -82,7 +82,7 @@ def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
     for _ in range(2):
         factories.make_job(owner=world.alice, group=world.prod, **described)
     body = offer(processors=8, memory_mb=8000, max_jobs=8, **said)
-    assert len(pilot.post("/api/matches/", body, format="json").json()["leases"]) == expected
+    assert len(pilot.post("/api/v1/matches/", body, format="json").json()["leases"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
 def test_what_cannot_be_meant_is_refused_by_its_field(
     world: World, client_of: ClientOf, field: str, value: object
 ) -> None:
-    answer = client_of(world.alice).post("/api/jobs/", {"executable": "x", field: value}, format="json")
+    answer = client_of(world.alice).post("/api/v1/jobs/", {"executable": "x", field: value}, format="json")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
     assert not Job.objects.exists()
@@ -125,6 +125,6 @@ def test_explain_tells_what_no_queue_offers(
 ) -> None:
     type(world.queue).objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000)
     job = factories.make_job(owner=world.alice, group=world.prod, **described)
-    said = client_of(world.alice).get(f"/api/jobs/{job.pk}/explain/").json()
+    said = client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/explain/").json()
     assert words in said["summary"]
     assert words in " ".join(said["queues"][0]["reasons"])

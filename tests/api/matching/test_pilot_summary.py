@@ -1,4 +1,4 @@
-"""GET /api/pilots/summary/: success rates of pilots, for managers and operators (PIL §2.3)."""
+"""GET /api/v1/pilots/summary/: success rates of pilots, for managers and operators (PIL §2.3)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ def sent(
 
 
 def asked(client: APIClient, **query: str) -> list[dict[str, Any]]:
-    answer = client.get("/api/pilots/summary/", query)
+    answer = client.get("/api/v1/pilots/summary/", query)
     assert answer.status_code == 200, answer.content
     found: list[dict[str, Any]] = answer.json()["results"]
     return found
@@ -66,7 +66,7 @@ def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> 
     sent(world.vo, world.queue, PilotStatus.FAILED)
     sent(world.vo, world.queue, PilotStatus.LOST, jobs=1)
     sent(world.vo, world.queue, PilotStatus.DONE, ago=timedelta(hours=25))
-    answer = client_of(world.mallory).get("/api/pilots/summary/").json()
+    answer = client_of(world.mallory).get("/api/v1/pilots/summary/").json()
     assert answer["group_by"] == ["site"]
     assert timezone.now() - datetime.fromisoformat(answer["since"]) >= timedelta(hours=24)
     assert answer["results"] == [
@@ -148,8 +148,8 @@ def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(world: Worl
 
 def test_users_and_pilots_are_refused(world: World, client_of: Clients) -> None:
     for who in (world.alice, world.charlie, world.pilot):
-        assert client_of(who).get("/api/pilots/summary/").status_code == 403
-    assert APIClient().get("/api/pilots/summary/").status_code == 401
+        assert client_of(who).get("/api/v1/pilots/summary/").status_code == 403
+    assert APIClient().get("/api/v1/pilots/summary/").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_users_and_pilots_are_refused(world: World, client_of: Clients) -> None:
     ],
 )
 def test_what_cannot_be_asked(world: World, client_of: Clients, query: dict[str, str], field: str) -> None:
-    answer = client_of(world.mallory).get("/api/pilots/summary/", query)
+    answer = client_of(world.mallory).get("/api/v1/pilots/summary/", query)
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
 def test_the_nearest_name_is_told(world: World, client_of: Clients) -> None:
-    answer = client_of(world.mallory).get("/api/pilots/summary/", {"group_by": "sites"})
+    answer = client_of(world.mallory).get("/api/v1/pilots/summary/", {"group_by": "sites"})
     assert 'Did you mean "site"' in str(answer.json())
 
 

@@ -1,4 +1,4 @@
-"""POST /api/matches/preview/: the jobs that an offer would get, and reasons against the others."""
+"""POST /api/v1/matches/preview/: the jobs that an offer would get, and reasons against the others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def manager(world: World, client_of: Callable[[User | Pilot], APIClient]) -> API
 
 
 def preview(client: APIClient, **said: Any) -> dict[str, Any]:
-    answer = client.post("/api/matches/preview/", {"cpu_time_s": 300_000, **said}, format="json")
+    answer = client.post("/api/v1/matches/preview/", {"cpu_time_s": 300_000, **said}, format="json")
     assert answer.status_code == 200, answer.content
     seen: dict[str, Any] = answer.json()
     return seen
@@ -123,7 +123,7 @@ def test_names_that_do_not_exist_are_refused(
     world: World, manager: APIClient, said: dict[str, Any], field: str
 ) -> None:
     factories.make_group(name="lhcb_user", vo=world.vo)
-    answer = manager.post("/api/matches/preview/", {"cpu_time_s": 500, **said}, format="json")
+    answer = manager.post("/api/v1/matches/preview/", {"cpu_time_s": 500, **said}, format="json")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
 

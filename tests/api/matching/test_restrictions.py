@@ -59,7 +59,7 @@ def busy(submitting: int) -> None:
 
 def matches(client: APIClient) -> int:
     body = {"cpu_time_s": 300_000, "request_id": str(uuid4())}
-    return client.post("/api/matches/", body, format="json").status_code
+    return client.post("/api/v1/matches/", body, format="json").status_code
 
 
 def left(said: dict[str, Any], name: str) -> int:
@@ -181,7 +181,7 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice:
 
     def submit(*types: str) -> Any:
         jobs = [{"executable": "run.sh", "job_type": job_type} for job_type in types]
-        return alice.post("/api/jobs/", {"jobs": jobs}, format="json")
+        return alice.post("/api/v1/jobs/", {"jobs": jobs}, format="json")
 
     assert submit("User", "User").status_code == 201
     refused = submit("User", "User")
@@ -192,7 +192,7 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice:
     assert Job.objects.count() == 2
     assert submit("Merge").status_code == 201
     assert submit("Merge").status_code == 409
-    alice.post(f"/api/jobs/{Job.objects.first().pk}/kill/")  # type: ignore[union-attr]
+    alice.post(f"/api/v1/jobs/{Job.objects.first().pk}/kill/")  # type: ignore[union-attr]
     assert submit("User").status_code == 201
 
 

@@ -1,4 +1,4 @@
-"""GET /api/groups/{name}/shares/: the share that a group is promised, and the share it received."""
+"""GET /api/v1/groups/{name}/shares/: the share that a group is promised, and the share it received."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -32,7 +32,7 @@ def user_group(world: World) -> Group:
 
 
 def shares(client: APIClient, name: str = "lhcb_prod") -> dict[str, Any]:
-    answer = client.get(f"/api/groups/{name}/shares/")
+    answer = client.get(f"/api/v1/groups/{name}/shares/")
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
     return found
@@ -118,7 +118,7 @@ def test_what_was_delivered_is_told_by_cpu_segment(world: World, user_group: Gro
 
 def test_a_match_shows_at_once(world: World, pilot: APIClient, client_of: Clients) -> None:
     make_job(owner=world.alice, group=world.prod)
-    assert pilot.post("/api/matches/", offer(), format="json").status_code == 201
+    assert pilot.post("/api/v1/matches/", offer(), format="json").status_code == 201
     pass_time(seconds=10)
     hour = shares(client_of(world.alice))["delivered"]["hour"]
     assert hour["matches"] == {"count": 1, "of_vo": 1, "fraction": 1.0}
@@ -153,7 +153,7 @@ def test_every_factor_of_a_corrected_share_is_told(world: World, user_group: Gro
 )
 def test_who_may_read_the_shares_of_a_group(who: str, status: int, world: World, client_of: Clients) -> None:
     client = APIClient() if who == "nobody" else client_of(getattr(world, who))
-    assert client.get("/api/groups/lhcb_prod/shares/").status_code == status
+    assert client.get("/api/v1/groups/lhcb_prod/shares/").status_code == status
 
 
 def test_a_member_of_another_group_of_the_vo_reads_it_too(world: World, user_group: Group, client_of: Clients) -> None:
@@ -161,7 +161,7 @@ def test_a_member_of_another_group_of_the_vo_reads_it_too(world: World, user_gro
 
 
 def test_a_group_that_does_not_exist_is_not_found(world: World, client_of: Clients) -> None:
-    answer = client_of(world.olga).get("/api/groups/nowhere/shares/")
+    answer = client_of(world.olga).get("/api/v1/groups/nowhere/shares/")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 

@@ -20,7 +20,7 @@ from wms.accounts.models import User
 from wms.jobs.models import Job, Sandbox, SandboxUpload
 from wms.jobs.services.optimizers.arrival import MAX_WARNINGS
 
-JOBS = "/api/jobs/"
+JOBS = "/api/v1/jobs/"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def warnings(client: APIClient, body: Mapping[str, object]) -> list[str]:
     answer = client.post(JOBS, {"executable": "/bin/true", **body}, format="json")
     assert answer.status_code == 201, answer.content
     told = answer.json()
-    said = client.get(f"/api/jobs/{told['jobs'][0]['id']}/explain/").json()
+    said = client.get(f"/api/v1/jobs/{told['jobs'][0]['id']}/explain/").json()
     assert said["warnings"] == told["warnings"]
     found: list[str] = told["warnings"]
     if found and found[0].startswith("It "):

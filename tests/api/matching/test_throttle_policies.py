@@ -51,7 +51,7 @@ def throttle(written: str) -> None:
 def leases(pilot: APIClient) -> int:
     """Match until there is no more job; return the number of leases."""
     given = 0
-    while (status := pilot.post("/api/matches/", offer(), format="json").status_code) != 204:
+    while (status := pilot.post("/api/v1/matches/", offer(), format="json").status_code) != 204:
         assert status == 201
         given += 1
     assert list(violations()) == []
@@ -160,7 +160,7 @@ def test_leases_of_one_request_count_one_each_whatever_their_processors(
         factories.make_job(group=world.prod, owner=world.alice, processors=2)
     throttle("policy: level0, max_submitting_jobs: 3")
     advertise(gateway, IDLE)
-    answer = client_of(world.pilot).post("/api/matches/", offer(processors=10, max_jobs=5), format="json")
+    answer = client_of(world.pilot).post("/api/v1/matches/", offer(processors=10, max_jobs=5), format="json")
     assert len(answer.json()["leases"]) == 3
     assert ThrottleState.objects.get().matched == 3
 
@@ -220,7 +220,7 @@ def test_matches_younger_than_the_measurement_are_not_forgotten(
 def test_an_age_that_is_none_is_refused(gateway: APIClient, number: str) -> None:
     throttle("policy: level0, max_submitting_jobs: 5")
     body = '{"current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0, "measured_s_ago": %s}'
-    answer = gateway.post("/api/sites/LCG.CERN.ch/advertisements/", body % number, content_type="application/json")
+    answer = gateway.post("/api/v1/sites/LCG.CERN.ch/advertisements/", body % number, content_type="application/json")
     assert answer.status_code == 400, answer.content
     assert answer.json()["detail"]
     assert not ThrottleState.objects.exists()
@@ -229,7 +229,7 @@ def test_an_age_that_is_none_is_refused(gateway: APIClient, number: str) -> None
 def test_a_throttle_that_is_made_changed_and_removed_while_jobs_run_holds_at_once(
     world: World, gateway: APIClient, pilot: APIClient, jobs: list[Job]
 ) -> None:
-    assert pilot.post("/api/matches/", offer(), format="json").status_code == 201
+    assert pilot.post("/api/v1/matches/", offer(), format="json").status_code == 201
     throttle("policy: level0, max_submitting_jobs: 3")
     assert leases(pilot) == 2  # one is Matched already, as the server counts
     throttle("policy: level0, max_submitting_jobs: 1")

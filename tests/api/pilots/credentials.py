@@ -17,7 +17,7 @@ from wms.kernel.tokens import PREFIXES, TokenKind, sign
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer
 
-REGISTER, CONFIG, REPORT = "/api/pilots/register/", "/api/pilots/config/", "/api/pilots/report/"
+REGISTER, CONFIG, REPORT = "/api/v1/pilots/register/", "/api/v1/pilots/config/", "/api/v1/pilots/report/"
 LATER = datetime.now(tz=UTC) + timedelta(hours=1)
 CHECK = {"name": "disk", "ok": True, "detail": "40 GB free"}
 FIT = {"host_name": "wn1.cern.ch", "batch_id": "4711", "ok": True, "checks": [CHECK], "node": {"cores": 8}}

@@ -1,4 +1,4 @@
-"""GET /api/pilots/agent.pyz, the program, with its SHA-256 in a header, and pilot.sh, which installs it."""
+"""GET /api/v1/pilots/agent.pyz, the program, with its SHA-256 in a header, and pilot.sh, which installs it."""
 
 from hashlib import sha256
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def test_what_is_fetched_has_the_sha256_of_the_configuration_and_of_the_header() -> None:
     pilot = APIClient()
     pilot.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_pilot_token(factories.make_pilot())}")
-    agent = pilot.get("/api/pilots/config/").json()["agent"]
+    agent = pilot.get("/api/v1/pilots/config/").json()["agent"]
     fetched = APIClient().get(agent["url"])
     assert fetched.status_code == 200
     assert sha256(fetched.content).hexdigest() == agent["sha256"] == fetched["X-Agent-SHA256"]
@@ -23,7 +23,7 @@ def test_what_is_fetched_has_the_sha256_of_the_configuration_and_of_the_header()
 
 def test_everybody_may_fetch_the_script_of_this_server(settings: Settings) -> None:
     settings.WMS_SERVER_URL = "https://wms.example.org/"
-    fetched = APIClient().get("/api/pilots/pilot.sh", headers={"Accept": "application/x-nonsense"})
+    fetched = APIClient().get("/api/v1/pilots/pilot.sh", headers={"Accept": "application/x-nonsense"})
     assert fetched.status_code == 200
     assert fetched["Content-Type"] == "text/x-shellscript"
     assert fetched.content.startswith(b"#!/bin/sh\n")

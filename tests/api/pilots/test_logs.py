@@ -14,12 +14,12 @@ from wms.kernel.protocol import MAX_LOG_CHUNK
 
 pytestmark = pytest.mark.django_db
 
-LOG = "/api/pilots/log/"
+LOG = "/api/v1/pilots/log/"
 CHUNK = {"offset": 0, "text": "2026-06-01T12:00:00Z pilot.started\n"}
 
 
 def address(pilot: Pilot) -> str:
-    return f"/api/pilots/{pilot.pk}/log/"
+    return f"/api/v1/pilots/{pilot.pk}/log/"
 
 
 # ---- sending ---------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_a_pilot_reads_no_log_and_nobody_is_asked_for_a_token(client: Client) ->
 def test_a_pilot_that_does_not_exist_has_no_log(client: Client) -> None:
     headers = bearer(make_token(make_user(operator=True)))
     for key in (0, 10**15, 10**30):
-        assert client.get(f"/api/pilots/{key}/log/", headers=headers).status_code == 404
+        assert client.get(f"/api/v1/pilots/{key}/log/", headers=headers).status_code == 404
 
 
 def test_what_the_batch_system_kept_is_read_too(client: Client) -> None:

@@ -62,7 +62,7 @@ def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
     assert pilot.queue is not None
     place = {"vo": pilot.vo.name, "site": ce.site.name, "ce": ce.name, "queue": pilot.queue.name}
     answer = Client().post(
-        "/api/pilots/register/", place, content_type="application/json", headers=bearer(secret_of(pilot))
+        "/api/v1/pilots/register/", place, content_type="application/json", headers=bearer(secret_of(pilot))
     )
     assert answer.status_code == 201, answer.content
     token: str = answer.json()["token"]
@@ -72,7 +72,7 @@ def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
 def got(token: str) -> int | None:
     """Return the job that a pilot gets; None: no job."""
     offer = {"cpu_time_s": 300_000, "memory_mb": 4000, "request_id": str(uuid4())}
-    answer = Client().post("/api/matches/", offer, content_type="application/json", headers=bearer(token))
+    answer = Client().post("/api/v1/matches/", offer, content_type="application/json", headers=bearer(token))
     assert answer.status_code in {201, 204}, answer.content
     job: int | None = answer.json()["job"]["id"] if answer.status_code == 201 else None
     return job
@@ -175,10 +175,10 @@ def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(world: Worl
     }  # fmt: skip
     for each in (token, of_job):
         for what, body in reported.items():
-            url = f"/api/matches/{lease.pk}/{what}/"
+            url = f"/api/v1/matches/{lease.pk}/{what}/"
             answer = Client().post(url, body, content_type="application/json", headers=bearer(each))
             assert (answer.status_code, answer.json()["code"]) == (403, "pilot_revoked"), what
-    for url in ("/api/pilots/config/", "/api/submit-pools/"):
+    for url in ("/api/v1/pilots/config/", "/api/v1/submit-pools/"):
         answer = Client().get(url, headers=bearer(token))
         assert (answer.status_code, answer.json()["code"]) == (403, "pilot_revoked"), url
     lease.refresh_from_db()
@@ -193,7 +193,7 @@ def test_a_token_is_renewed_by_heartbeats_until_the_pilot_has_ended(world: World
     old = factories.make_pilot_token(pilot, lifetime=timedelta(minutes=20))
 
     def heartbeat() -> tuple[int, bool]:
-        url = f"/api/matches/{lease.pk}/heartbeat/"
+        url = f"/api/v1/matches/{lease.pk}/heartbeat/"
         answer = Client().post(url, {}, content_type="application/json", headers=bearer(old))
         return answer.status_code, "token" in answer.json()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer
 
 pytestmark = pytest.mark.django_db
-REGISTER = "/api/pilots/register/"
+REGISTER = "/api/v1/pilots/register/"
 
 
 def make_sent(*, private: bool = False, status: PilotStatus = PilotStatus.WAITING) -> tuple[Pilot, str]:
@@ -157,15 +157,15 @@ def test_a_pilot_that_was_given_up_is_turned_away(client: Client, columns: dict[
 @pytest.mark.parametrize(
     ("method", "url"),
     [
-        ("get", "/api/pilots/config/"),
-        ("post", "/api/pilots/report/"),
-        ("post", "/api/matches/"),
-        ("post", "/api/matches/preview/"),
-        ("get", "/api/submit-pools/"),
-        ("get", "/api/jobs/"),
-        ("post", "/api/jobs/"),
-        ("get", "/api/auth/me/"),
-        ("get", "/api/sites/"),
+        ("get", "/api/v1/pilots/config/"),
+        ("post", "/api/v1/pilots/report/"),
+        ("post", "/api/v1/matches/"),
+        ("post", "/api/v1/matches/preview/"),
+        ("get", "/api/v1/submit-pools/"),
+        ("get", "/api/v1/jobs/"),
+        ("post", "/api/v1/jobs/"),
+        ("get", "/api/v1/auth/me/"),
+        ("get", "/api/v1/sites/"),
     ],
 )
 def test_a_secret_opens_nothing_else(client: Client, method: str, url: str) -> None:

@@ -15,7 +15,7 @@ from wms.accounts.models import VO, User
 
 pytestmark = pytest.mark.django_db
 
-ADDRESS = "/api/submit-pools/"
+ADDRESS = "/api/v1/submit-pools/"
 
 
 def register(vo: VO, *required: Mapping[str, object]) -> list[str]:

@@ -34,5 +34,5 @@ def test_nobody_is_asked_for_a_token(client: Client, url: str) -> None:
 
 @pytest.mark.django_db
 def test_a_pilot_opens_no_address_of_users(client: Client) -> None:
-    for url in ("/api/jobs/", "/api/auth/me/", "/api/sites/"):
+    for url in ("/api/v1/jobs/", "/api/v1/auth/me/", "/api/v1/sites/"):
         assert client.get(url, headers=bearer(make_pilot_token())).status_code == 403

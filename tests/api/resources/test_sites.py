@@ -1,4 +1,4 @@
-"""GET /api/sites/, and the rights of a site's token."""
+"""GET /api/v1/sites/, and the rights of a site's token."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,7 +41,7 @@ def alice(lhcb: VO) -> APIClient:
 
 
 def sites(client: APIClient, query: str = "") -> list[dict[str, Any]]:
-    answer = client.get(f"/api/sites/{query}")
+    answer = client.get(f"/api/v1/sites/{query}")
     assert answer.status_code == 200, answer.content
     found: list[dict[str, Any]] = answer.json()["results"]
     return found
@@ -125,14 +125,14 @@ def test_thirty_sites_cost_as_many_queries_as_one(
 def test_sites_come_in_pages_by_name(alice: APIClient) -> None:
     for name in ("B", "C", "A"):
         make_site(name=name)
-    first = alice.get("/api/sites/?page_size=2").json()
+    first = alice.get("/api/v1/sites/?page_size=2").json()
     assert [site["name"] for site in first["results"]] == ["A", "B"]
     assert [site["name"] for site in alice.get(first["next"]).json()["results"]] == ["C"]
 
 
 @pytest.mark.parametrize("query", ["?vos=lhcb", "?page_size=0", "?ordering=state"])
 def test_a_wrong_query_is_refused(alice: APIClient, query: str) -> None:
-    assert alice.get(f"/api/sites/{query}").status_code == 400
+    assert alice.get(f"/api/v1/sites/{query}").status_code == 400
 
 
 @pytest.mark.parametrize(("caller", "status"), [("nobody", 401), ("site", 403), ("unknown", 401), ("user", 200)])
@@ -143,7 +143,7 @@ def test_who_may_list_sites(caller: str, status: int) -> None:
         "unknown": client_with("wmss_unknown"),
         "user": client_with(make_token(make_user())),
     }
-    assert clients[caller].get("/api/sites/").status_code == status
+    assert clients[caller].get("/api/v1/sites/").status_code == status
 
 
 # ---- Tokens of sites -------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_tokens_of_other_kinds_are_left_to_others_without_a_query(
 
 
 def test_everybody_may_fetch_the_program_that_advertises_a_site() -> None:
-    answer = APIClient().get("/api/gateway/wms_advertise.py", headers={"Accept": "image/png"})
+    answer = APIClient().get("/api/v1/gateway/wms_advertise.py", headers={"Accept": "image/png"})
     assert (answer.status_code, answer["Content-Type"]) == (200, "text/x-python")
     assert answer.content == Path(wms_advertise.__file__).read_bytes()
     assert 'filename="wms_advertise.py"' in answer["Content-Disposition"]

@@ -133,7 +133,7 @@ class Agents(LoopbackServer):
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                assert self.path == "/api/pilots/agent.pyz"
+                assert self.path == "/api/v1/pilots/agent.pyz"
                 self.send_response(200)
                 self.send_header("X-Agent-SHA256", hashlib.sha256(content).hexdigest())
                 self.send_header("Content-Length", str(len(content)))

@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w") as archive:
             archive.writestr("__main__.py", _PROGRAM)
-        self.send_response(200 if self.path == "/api/pilots/agent.pyz" else 404)
+        self.send_response(200 if self.path == "/api/v1/pilots/agent.pyz" else 404)
         self.send_header("X-Agent-SHA256", hashlib.sha256(content.getvalue()).hexdigest())
         self.end_headers()
         self.wfile.write(content.getvalue())

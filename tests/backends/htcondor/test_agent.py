@@ -15,7 +15,7 @@ class _ServesTheAgent(_Handler):
     """A handler that serves the agent beside the other addresses of pilots."""
 
     def do_GET(self) -> None:  # noqa: N802 - as its base has it
-        if self.path != "/api/pilots/agent.pyz":
+        if self.path != "/api/v1/pilots/agent.pyz":
             super().do_GET()
             return
         package = agent_package()

@@ -111,12 +111,12 @@ def test_a_lock_that_cannot_be_had_in_time_is_503_and_never_204(
     body = {"cpu_time_s": 300_000, "request_id": str(uuid4())}
     with transaction.atomic(), ThreadPoolExecutor(max_workers=1) as pool:
         ThrottleState.objects.select_for_update().get()
-        asking = pool.submit(in_own_connection, lambda: client.post("/api/matches/", body, format="json"))
+        asking = pool.submit(in_own_connection, lambda: client.post("/api/v1/matches/", body, format="json"))
         busy = asking.result(timeout=within(60))
     assert (busy.status_code, busy.json()["code"], busy["Retry-After"]) == (503, "throttle_busy", "2")
     assert not Match.objects.exists()
     # The same request, repeated as it was told to, gets its job.
-    assert client.post("/api/matches/", body, format="json").status_code == 201
+    assert client.post("/api/v1/matches/", body, format="json").status_code == 201
 
 
 def test_an_expression_is_evaluated_for_the_state_in_which_the_job_is_given(group: Group, queue: Queue) -> None:

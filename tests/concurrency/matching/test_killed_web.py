@@ -78,7 +78,7 @@ def ask_over_http(port: int, pilot: Pilot, request_id: UUID) -> None:
     asking = http.client.HTTPConnection("127.0.0.1", port, timeout=within(60))
     headers = {"Authorization": f"Bearer {make_pilot_token(pilot)}", "Content-Type": "application/json"}
     body = json.dumps({"request_id": str(request_id), "cpu_time_s": 300_000})
-    asking.request("POST", "/api/matches/", body, headers)
+    asking.request("POST", "/api/v1/matches/", body, headers)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
         asking.getresponse()
 

@@ -83,7 +83,7 @@ def test_a_refusal_cannot_be_recorded_where_it_would_be_rolled_back() -> None:
 
 def test_the_same_refusal_is_one_row_that_counts_it() -> None:
     for _ in range(1000):
-        record(SecurityEventKind.CREDENTIAL_REFUSED, address="192.0.2.7", target="GET /api/jobs/")
+        record(SecurityEventKind.CREDENTIAL_REFUSED, address="192.0.2.7", target="GET /api/v1/jobs/")
     (event,) = SecurityEvent.objects.all()
     assert event.times == 512  # at least, and less than twice as often
 

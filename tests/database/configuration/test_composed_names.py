@@ -71,26 +71,26 @@ def test_a_job_meets_a_queue_however_both_are_spelled(configured: str, asked: st
             f"Requirements\n{{\n  {asked.upper()} = {asked}, other\n}}"
         },
     }  # fmt: skip
-    answer = client().post("/api/jobs/", bodies[form], format="json")
+    answer = client().post("/api/v1/jobs/", bodies[form], format="json")
     assert (answer.status_code, answer.json()["warnings"]) == (201, [])
     task_queue, description = TaskQueue.objects.get(), Job.objects.get().description
     assert (task_queue.tags, task_queue.job_type, task_queue.setup) == ([NFC], NFC, NFC)
     assert all(pool.queues.count() == 1 for pool in SubmitPool.objects.all())
     # What the payload is given stays byte by byte.
     assert description["executable"] == f"/opt/{asked}"
-    found = client().get("/api/jobs/", {"job_type": NFD}).json()["results"]
+    found = client().get("/api/v1/jobs/", {"job_type": NFD}).json()["results"]
     assert len(found) == 1
-    eligible = client().get("/api/submit-pools/eligible/", {"requirements": f'{{"{asked}": "{asked}"}}'}).json()
+    eligible = client().get("/api/v1/submit-pools/eligible/", {"requirements": f'{{"{asked}": "{asked}"}}'}).json()
     assert eligible["eligible"] == {"A": {"c": ["q"]}}
 
 
 def test_an_offer_in_the_other_spelling_fits() -> None:
     configure(file_of(NFC), environ={}, now=NOW)
-    client().post("/api/jobs/", {"executable": "a", "tags": [NFC], "job_type": NFC}, format="json")
+    client().post("/api/v1/jobs/", {"executable": "a", "tags": [NFC], "job_type": NFC}, format="json")
     operator = APIClient()
     operator.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(factories.make_user(operator=True))}")
     offer = {"vo": "lhcb", "cpu_time_s": 300000, "tags": [NFD], "job_types": [NFD], "setup": NFD}
-    answer = operator.post("/api/matches/preview/", offer, format="json")
+    answer = operator.post("/api/v1/matches/preview/", offer, format="json")
     assert [queue["jobs"] for queue in answer.json()["task_queues"]] == [1]
 
 
@@ -98,7 +98,7 @@ def test_a_definition_is_found_by_either_spelling() -> None:
     configure(file_of(NFD), environ={}, now=NOW)
     RequirementDefinition.objects.create(name=NFC, kind="capacity")
     body = {"executable": "a", "requirements": {NFD: "x"}}
-    assert "is a capacity" in client().post("/api/jobs/", body, format="json").json()["detail"]
+    assert "is a capacity" in client().post("/api/v1/jobs/", body, format="json").json()["detail"]
 
 
 def test_what_was_stored_before_is_composed_by_the_upgrade() -> None:
@@ -125,14 +125,14 @@ def test_what_was_stored_before_is_composed_by_the_upgrade() -> None:
 def test_a_job_from_before_the_upgrade_is_put_into_a_queue_again_by_composed_names() -> None:
     configure(file_of(NFC), environ={}, now=NOW)
     body = {"executable": f"/opt/{NFD}", "setup": NFC, "tags": [NFC], "job_type": NFC, "requirements": {NFC: NFC}}
-    assert client().post("/api/jobs/", body, format="json").status_code == 201
+    assert client().post("/api/v1/jobs/", body, format="json").status_code == 201
     job = Job.objects.get()
     names = {"setup": NFD, "tags": [NFD], "job_type": NFD, "requirements": {NFD: NFD}}
     Job.objects.update(job_type=NFD, description={**job.description, **names})
     with connection.cursor() as cursor:
         cursor.execute(importlib.import_module("wms.jobs.migrations.0011_composed_names").COMPOSE)
     for action in ("hold", "release"):
-        answer = client().post(f"/api/jobs/{job.pk}/{action}/")
+        answer = client().post(f"/api/v1/jobs/{job.pk}/{action}/")
         assert answer.status_code == 200, answer.content
     (task_queue,) = TaskQueue.objects.filter(queued_jobs__isnull=False).distinct()
     assert (task_queue.tags, task_queue.job_type, task_queue.setup) == ([NFC], NFC, NFC)

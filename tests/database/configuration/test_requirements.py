@@ -147,7 +147,7 @@ def test_the_definition_says_how_values_are_compared(kind: str | None, asked: ob
 
 def test_a_definition_that_comes_later_or_changes_reaches_pools_at_once_and_leaves_their_ids() -> None:
     apply(BASE + OFFERING_NUMBERS)
-    answer = client("alice").post("/api/jobs/", {"executable": "a", "requirements": {"P": 8}}, format="json")
+    answer = client("alice").post("/api/v1/jobs/", {"executable": "a", "requirements": {"P": 8}}, format="json")
     assert answer.status_code == 201
     pool = SubmitPool.objects.get()
 
@@ -165,7 +165,7 @@ def test_a_definition_that_comes_later_or_changes_reaches_pools_at_once_and_leav
     ):
         apply(f"requirement_definitions: [{definition}]")
         assert now_in_it() == set(fitting.split()), definition
-        again = client("alice").post("/api/jobs/", {"executable": "a", "requirements": {"p": 8.0}}, format="json")
+        again = client("alice").post("/api/v1/jobs/", {"executable": "a", "requirements": {"p": 8.0}}, format="json")
         assert again.json()["jobs"][0]["task_queue"] == answer.json()["jobs"][0]["task_queue"]
     assert SubmitPool.objects.get() == pool
 
@@ -188,7 +188,7 @@ def test_a_name_is_known_by_a_definition_or_a_resource_of_the_own_vo(
     apply(f"{BASE}requirement_definitions: [{definition}]\nsites: [{{name: A, {resource}}}]")
     for username, status in (("alice", alice), ("bob", bob)):
         body = {"executable": "a", "requirements": {"DISK": asked}}
-        answer = client(username).post("/api/jobs/", body, format="json")
+        answer = client(username).post("/api/v1/jobs/", body, format="json")
         assert answer.status_code == status
         if status == 400:
             assert list(answer.json()["errors"]) == ["requirements.DISK"]
@@ -239,12 +239,12 @@ def test_a_changed_level_reaches_the_pools_at_once(change: str, fitting: str) ->
 def test_a_removed_definition_leaves_jobs_that_it_let_in_waiting() -> None:
     apply(f"{BASE}requirement_definitions: [{{name: Disk, kind: capacity}}]")
     alice = client("alice")
-    (job,) = alice.post("/api/jobs/", {"executable": "a", "requirements": {"Disk": 5}}, format="json").json()["jobs"]
+    (job,) = alice.post("/api/v1/jobs/", {"executable": "a", "requirements": {"Disk": 5}}, format="json").json()["jobs"]
     RequirementDefinition.objects.all().delete()
     # Nobody knows the name now: it is refused, but who came before can be held, released and changed.
-    refused = alice.post("/api/jobs/", {"executable": "a", "requirements": {"Disk": 5}}, format="json")
+    refused = alice.post("/api/v1/jobs/", {"executable": "a", "requirements": {"Disk": 5}}, format="json")
     assert refused.status_code == 400
-    address = f"/api/jobs/{job['id']}/"
+    address = f"/api/v1/jobs/{job['id']}/"
     assert alice.post(f"{address}hold/").status_code == 200
     SubmitPool.objects.all().delete()
     assert alice.post(f"{address}release/").status_code == 200

@@ -184,13 +184,13 @@ class System:
 
     def submit(self, owner: str, body: Record) -> list[int]:
         """Submit; return the ids of the jobs."""
-        answer = self._ask("POST", "/api/jobs/", {"request_id": str(uuid4()), **body}, owner=owner)
+        answer = self._ask("POST", "/api/v1/jobs/", {"request_id": str(uuid4()), **body}, owner=owner)
         assert not answer["warnings"], answer
         return [job["id"] for job in answer["jobs"]]
 
     def job(self, owner: str, job_id: int) -> Record:
         """Return what the owner is told of a job."""
-        return self._ask("GET", f"/api/jobs/{job_id}/", owner=owner)
+        return self._ask("GET", f"/api/v1/jobs/{job_id}/", owner=owner)
 
     def upload(self, owner: str, file: Path) -> str:
         """Upload a file; return its name in job descriptions."""
@@ -198,11 +198,11 @@ class System:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'
         body = head.encode() + file.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
         kind = f"multipart/form-data; boundary={boundary}"
-        return str(json.loads(self._request("POST", "/api/sandboxes/", body, kind=kind, owner=owner))["sandbox"])
+        return str(json.loads(self._request("POST", "/api/v1/sandboxes/", body, kind=kind, owner=owner))["sandbox"])
 
     def output_of(self, owner: str, job_id: int) -> bytes:
         """Return the output sandbox."""
-        return self._request("GET", f"/api/jobs/{job_id}/output/", owner=owner)
+        return self._request("GET", f"/api/v1/jobs/{job_id}/output/", owner=owner)
 
     def _ask(self, verb: str, path: str, body: Record | None = None, *, owner: str = "") -> Record:
         content = None if body is None else json.dumps(body).encode()
@@ -228,7 +228,7 @@ class System:
     def _token_of(self, owner: str) -> str:
         if owner not in self._tokens:
             who = {"username": owner, "password": f"{owner}-of-the-tests"}
-            self._tokens[owner] = self._ask("POST", "/api/auth/token/", who)["token"]
+            self._tokens[owner] = self._ask("POST", "/api/v1/auth/token/", who)["token"]
         return self._tokens[owner]
 
     # ---- what the database knows ----

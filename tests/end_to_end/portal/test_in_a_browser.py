@@ -194,8 +194,8 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
 
 
 def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Browser) -> None:
-    browser.page.goto(f"{live_server.url}/api/docs/")
-    browser.page.get_by_text("/api/jobs/", exact=True).first.wait_for()
+    browser.page.goto(f"{live_server.url}/api/v1/docs/")
+    browser.page.get_by_text("/api/v1/jobs/", exact=True).first.wait_for()
     assert browser.complaints == []
 
 
@@ -204,7 +204,7 @@ def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
 ) -> None:
     def say(what: str, body: dict[str, object]) -> None:
         headers = {"Authorization": f"Bearer {pilot_token}", "Content-Type": "application/json"}
-        address = f"{live_server.url}/api/pilots/{what}/"
+        address = f"{live_server.url}/api/v1/pilots/{what}/"
         with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), headers)):
             pass
 

@@ -124,7 +124,7 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Types:
 
 def test_a_server_knows_the_computer_again_at_the_next_log_in(server: FakeServer, home: Path, types: Types) -> None:
     """Wrong passwords that others send from the same address do not hold it up then."""
-    cookie = "wms_device_1=known; Max-Age=1000; Path=/api/auth/token/; HttpOnly; SameSite=Strict"
+    cookie = "wms_device_1=known; Max-Age=1000; Path=/api/v1/auth/token/; HttpOnly; SameSite=Strict"
     server.answers(201, {"token": "new", "expires_at": "2026-08-01T00:00:00Z"}, Set_Cookie=cookie)
     for _ in range(2):
         types("secret\n")
@@ -143,7 +143,7 @@ def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
     types(f"{server.url}/\nalice\nsecret\n")
     server.answers(201, {"token": "t1", "expires_at": "2026-06-02T12:00:00.123456Z"})
     assert main(["login"]) == 0
-    assert server.requests == [("POST", "/api/auth/token/", None, {"username": "alice", "password": "secret"})]
+    assert server.requests == [("POST", "/api/v1/auth/token/", None, {"username": "alice", "password": "secret"})]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == {"server": server.url, "token": "t1"}
     assert list(file.parent.iterdir()) == [file]
@@ -154,7 +154,7 @@ def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
 
     server.answers(200, EXPLANATION)
     assert main(["explain", "7"]) == 0
-    assert server.requests[-1] == ("GET", "/api/jobs/7/explain/", "Bearer t1", None)
+    assert server.requests[-1] == ("GET", "/api/v1/jobs/7/explain/", "Bearer t1", None)
 
 
 def test_a_refused_log_in_keeps_nothing(server: FakeServer, home: Path, types: Types) -> None:
@@ -199,7 +199,7 @@ def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
 ) -> None:
     known.answers(200, EXPLANATION)
     assert main(["explain", "7", "--site", "A & B"]) == 0
-    assert known.requests[-1][1] == "/api/jobs/7/explain/?site=A+%26+B"
+    assert known.requests[-1][1] == "/api/v1/jobs/7/explain/?site=A+%26+B"
     assert capsys.readouterr().out.splitlines() == [
         "Job 7, Waiting: It fits 1 of 2 queues.",
         "Task queue 3, rank 2, expected share 25.0%",
@@ -240,7 +240,7 @@ def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytes
     given += " --wall-time-s 60 --gpus 0 --disk-mb 5 --container"
     assert main(["match-test", *given.split()]) == 0
     method, path, _, body = known.requests[-1]
-    assert (method, path) == ("POST", "/api/matches/preview/")
+    assert (method, path) == ("POST", "/api/v1/matches/preview/")
     assert body == {
         "cpu_time_s": 600,
         "site": "A",

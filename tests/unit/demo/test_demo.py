@@ -181,5 +181,5 @@ def test_pi_is_the_mean_of_what_the_jobs_say() -> None:
 
 
 def test_the_next_page_is_asked_for_by_its_path() -> None:
-    assert path_of("http://localhost:8000/api/jobs/?cursor=a%2Bb") == "/api/jobs/?cursor=a%2Bb"
+    assert path_of("http://localhost:8000/api/v1/jobs/?cursor=a%2Bb") == "/api/v1/jobs/?cursor=a%2Bb"
     assert path_of("") == ""

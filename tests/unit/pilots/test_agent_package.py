@@ -18,7 +18,7 @@ from pilots.api.agent import AgentView
 
 
 def _fetch(**headers: str) -> HttpResponse:
-    answer = AgentView.as_view()(APIRequestFactory().get("/api/pilots/agent.pyz", headers=headers))
+    answer = AgentView.as_view()(APIRequestFactory().get("/api/v1/pilots/agent.pyz", headers=headers))
     assert isinstance(answer, HttpResponse)
     return answer
 

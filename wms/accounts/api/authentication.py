@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from wms.accounts import queries, services
 from wms.accounts.domain import USER_TOKEN_PREFIX, TokenScope
 from wms.accounts.models import User
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication, has_bearer_token
 
 
@@ -40,9 +41,9 @@ class UserTokenAuthentication(BearerAuthentication):
     prefix = USER_TOKEN_PREFIX
     scheme_name = "UserToken"
     scheme_description = (
-        "Token of a user, from POST /api/auth/token/, the portal or `manage.py token USER`. Its scope is `read` (GET "
-        "only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs) or `manage` (whatever the "
-        "user may do); a request beyond it is 403 `insufficient_scope`."
+        f"Token of a user, from POST {API_V1}auth/token/, the portal or `manage.py token USER`. Its scope is `read` "
+        "(GET only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs) or `manage` (whatever "
+        "the user may do); a request beyond it is 403 `insufficient_scope`."
     )
 
     def authenticate(self, request: Request) -> tuple[User, UserCredential] | None:
@@ -66,7 +67,7 @@ class UserTokenAuthentication(BearerAuthentication):
         now = timezone.now()
         bearer = queries.bearer_of(token, now=now)
         if bearer is None:
-            sentence = "This token is unknown, expired or revoked; log in again (POST /api/auth/token/)."
+            sentence = f"This token is unknown, expired or revoked; log in again (POST {API_V1}auth/token/)."
             raise AuthenticationFailed(sentence, code="invalid_token")
         services.note_use(bearer, now=now)
         bearer.user.acts_on_own_jobs_only = bearer.scope is TokenScope.SUBMIT

@@ -9,7 +9,7 @@ from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 
 
 class TokenIn(StrictSerializer):
-    """Body of POST /api/auth/token/."""
+    """Body of POST /api/v1/auth/token/."""
 
     username = Name(max_length=150, help_text="Name of the user, as configured.")
     password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})

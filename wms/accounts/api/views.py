@@ -121,7 +121,7 @@ class TokenListView(ListAPIView[ApiToken]):
         responses={200: ListedTokenOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Return one page of tokens, without their secrets. POST /api/auth/token/ and the portal issue new ones."""
+        """Return one page of tokens, without their secrets. POST /api/v1/auth/token/ and the portal issue new ones."""
         return self.list(request)
 
 

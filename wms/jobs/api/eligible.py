@@ -1,4 +1,4 @@
-"""GET /api/submit-pools/eligible/: dry run of a requirements section (RFC7, getEligibleQueues)."""
+"""GET /api/v1/submit-pools/eligible/: dry run of a requirements section (RFC7, getEligibleQueues)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast

@@ -9,19 +9,20 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import GROUP_BY
 from wms.jobs.services.bulk import MAX_JOBS
 from wms.kernel.names import did_you_mean
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import FilterBody, GroupBy, StrictSerializer, Text, WholeNumber
 
 _ACTIONS = ", ".join(Action)
 
 
 class JobFilterIn(FilterBody):
-    """The filters of GET /api/jobs/ in a body."""
+    """The filters of GET /api/v1/jobs/ in a body."""
 
     filterset_class = JobFilterSet
 
 
 class SummaryIn(StrictSerializer):
-    """Query string of GET /api/jobs/summary/, beside the filters."""
+    """Query string of GET /api/v1/jobs/summary/, beside the filters."""
 
     known_elsewhere = frozenset(JobFilterSet.base_filters)
 
@@ -33,19 +34,19 @@ class NothingIn(StrictSerializer):
 
 
 class HoldIn(StrictSerializer):
-    """Body of POST /api/jobs/{id}/hold/."""
+    """Body of POST /api/v1/jobs/{id}/hold/."""
 
     reason = Text(required=False, max_length=255, help_text="Why; becomes the minor status.")
 
 
 class BulkIn(StrictSerializer):
-    """Body of POST /api/jobs/bulk/: an action, and the jobs by ids or by a filter."""
+    """Body of POST /api/v1/jobs/bulk/: an action, and the jobs by ids or by a filter."""
 
     action = Text(max_length=16, help_text=f"One of {_ACTIONS}.")
     ids = serializers.ListField(
         child=WholeNumber(), required=False, allow_empty=False, max_length=MAX_JOBS, help_text="Ids of the jobs."
     )
-    filter = JobFilterIn(required=False, help_text="Criteria as of GET /api/jobs/; at least one.")
+    filter = JobFilterIn(required=False, help_text=f"Criteria as of GET {API_V1}jobs/; at least one.")
     reason = Text(required=False, max_length=255, help_text="Why, for hold; becomes the minor status.")
 
     def validate_action(self, value: str) -> Action:

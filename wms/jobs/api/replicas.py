@@ -64,7 +64,7 @@ class ReplicaBody(serializers.Serializer[Any]):
 
 
 class RegistrationBody(serializers.Serializer[Any]):
-    """Body of POST /api/replicas/."""
+    """Body of POST /api/v1/replicas/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
     replicas = ReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")
@@ -80,7 +80,7 @@ class RemovedReplicaBody(serializers.Serializer[Any]):
 
 
 class RemovalBody(serializers.Serializer[Any]):
-    """Body of POST /api/replicas/remove/."""
+    """Body of POST /api/v1/replicas/remove/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
     replicas = RemovedReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")

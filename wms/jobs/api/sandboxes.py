@@ -29,7 +29,7 @@ ENVELOPE_BYTES = 64 * 1024
 
 
 class SandboxIn(StrictSerializer):
-    """Body of POST /api/sandboxes/ (multipart/form-data)."""
+    """Body of POST /api/v1/sandboxes/ (multipart/form-data)."""
 
     file = serializers.FileField(
         allow_empty_file=True,

@@ -16,7 +16,7 @@ from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, composed_names, did_you_mean
-from wms.kernel.protocol import DOWNLOAD, IN_PLACE
+from wms.kernel.protocol import API_V1, DOWNLOAD, IN_PLACE
 
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
@@ -313,7 +313,9 @@ def _input_sandbox(reader: FieldReader) -> tuple[str, ...]:
     for reference in references:
         if not _SANDBOX.fullmatch(reference):
             sentence = f'A sandbox is named "sha256:" and 64 hexadecimal digits, not {shown(reference)}.'
-            reader.fault("input_sandbox", f"{sentence} Upload the files first: POST /api/sandboxes/ answers the name.")
+            reader.fault(
+                "input_sandbox", f"{sentence} Upload the files first: POST {API_V1}sandboxes/ answers the name."
+            )
     return references
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from wms.kernel.protocol import API_V1
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import LOOPBACK, Listener
@@ -76,7 +77,7 @@ def _refuse_open_doors(listener: Listener) -> None:
 def _greeting(system: System) -> str:
     address = system.address
     return (
-        f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
+        f"\nThe system is up at {address} (API: {address.rstrip('/')}{API_V1}docs/, administration: {address}admin/).\n"
         f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
         f"{_in_other_terminals(system)}"
         "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
