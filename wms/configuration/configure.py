@@ -7,13 +7,12 @@ from datetime import datetime
 from django.db import transaction
 
 from taskqueues.services import priorities, submit_pools
-from wms.configuration.document import Node, parse
+from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
 from wms.configuration.plan import Plan, World, plan
-from wms.configuration.problems import ConfigurationError, Remark, Unreadable
-from wms.configuration.reading import Location, Reading
+from wms.configuration.problems import ConfigurationError, Remark
+from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes
-from wms.configuration.records import RecordOf
 from wms.configuration.schema import Configuration
 from wms.kernel.db import LockKey, lock, transaction_required
 
@@ -48,11 +47,10 @@ def configure(
     Raises:
         ConfigurationError: with all errors of the file; nothing was written.
     """
-    node = parse(source)
     with transaction.atomic(durable=True):
         lock(LockKey.CONFIGURE)
         reading, world = Reading(environ), World()
-        planned = _planned(node, reading=reading, world=world, now=now)
+        planned = _planned(source, reading=reading, world=world, now=now)
         _write(planned, world=world, now=now)
         record_changes(planned, world=world)
         if dry_run:
@@ -62,11 +60,8 @@ def configure(
     return ConfigurationResult(differences=tuple(planned.differences), warnings=tuple(sorted(set(reading.warnings))))
 
 
-def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Plan:
-    try:
-        file = RecordOf(Configuration).read(node, Location(reading, ""))
-    except Unreadable as error:
-        raise ConfigurationError(reading.problems) from error
+def _planned(source: bytes, *, reading: Reading, world: World, now: datetime) -> Plan:
+    file = read(source, Configuration, reading)
     planned = plan(file, world=world, reading=reading, now=now)
     note_misfits(file, planned, world=world, reading=reading)
     problems = [*reading.problems, *planned.problems]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import yaml
 
 from wms.configuration.document import Ambiguous, value_of
+from wms.configuration.entries import as_written, keys_of
 from wms.configuration.plan import World
-from wms.configuration.records import RecordOf
 from wms.configuration.schema import CEEntry, Configuration, SiteEntry
 
 HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
@@ -36,14 +36,13 @@ _Dumper.add_representer(str, _represent)
 
 def export() -> str:
     """Return the whole configuration; applied to the same database it changes nothing."""
-    plain = RecordOf(Configuration).plain(_stored(World()))
     text: str = yaml.dump(
-        plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+        _configuration(World()), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
     )
     return HEAD + text
 
 
-def _stored(world: World) -> Configuration:
+def _configuration(world: World) -> object:
     queues: dict[tuple[str, ...], list[str]] = {}
     for identity in world.queues.entries:
         queues.setdefault(identity[:2], []).append(identity[2])
@@ -54,7 +53,7 @@ def _stored(world: World) -> Configuration:
     sites: list[SiteEntry] = [
         replace(site, ces=tuple(ces.get(identity, []))) for identity, site in world.sites.entries.items()
     ]
-    return Configuration(
+    stored = Configuration(
         vos=tuple(world.vos.entries.values()),
         groups=tuple(world.groups.entries.values()),
         users=tuple(world.users.entries.values()),
@@ -66,3 +65,7 @@ def _stored(world: World) -> Configuration:
         # Equal limits are exported once: together they have the effect of one, and a file may state it once only.
         limits=tuple(dict.fromkeys(world.limits.entries.values())),
     )
+    platforms = {platform.name: as_written(platform.runs) for platform in stored.platforms}
+    return {
+        name: platforms if name == "platforms" else as_written(getattr(stored, name)) for name in keys_of(Configuration)
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from django.conf import settings
+from django.db.models import Model
 
 from pilots.services.ce_backends import flaw_of_options
 from resources.domain.enums import SiteTokenPurpose
@@ -15,9 +16,9 @@ from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of
+from wms.configuration.entries import EntryT, SectionEntry, as_written, keys_of
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading, Use
-from wms.configuration.records import EntryT, Key, SectionEntry, keys_of
 from wms.configuration.resource_sections import (
     CESection,
     DefinitionSection,
@@ -28,7 +29,7 @@ from wms.configuration.resource_sections import (
     tokens_in_use,
     tokens_of,
 )
-from wms.configuration.schema import CEEntry, Configuration, LimitEntry, SiteEntry, StorageElementEntry
+from wms.configuration.schema import Configuration, LimitEntry, SiteEntry, StorageElementEntry
 from wms.configuration.sections import Identity, Section, SectionChange
 from wms.kernel.names import did_you_mean, listed
 
@@ -40,17 +41,18 @@ class World:
     """The stored configuration by section, in the order of references."""
 
     def __init__(self) -> None:
-        self.vos = VOSection()
-        self.groups = GroupSection(self.vos)
-        self.users = UserSection(self.groups)
-        self.definitions = DefinitionSection(self.vos)
-        self.platforms = PlatformSection()
-        self.storage_elements = StorageElementSection(self.vos)
-        self.sites = SiteSection(self.vos, self.storage_elements)
-        self.ces = CESection(self.sites)
-        self.queues = QueueSection(self.ces)
-        self.directors = DirectorSection(self.sites)
-        self.limits = LimitSection(vos=self.vos, groups=self.groups, users=self.users, sites=self.sites, ces=self.ces)
+        sections: dict[type[Model], AnySection] = {}
+        self.vos = VOSection(sections)
+        self.groups = GroupSection(sections)
+        self.users = UserSection(sections)
+        self.definitions = DefinitionSection(sections)
+        self.platforms = PlatformSection(sections)
+        self.storage_elements = StorageElementSection(sections)
+        self.sites = SiteSection(sections)
+        self.ces = CESection(sections)
+        self.queues = QueueSection(sections)
+        self.directors = DirectorSection(sections)
+        self.limits = LimitSection(sections)
 
     def of_resources(self) -> tuple[AnySection, ...]:
         """Return the sections on which the eligible queues of a job depend."""
@@ -144,7 +146,7 @@ def _check_options(file: Configuration, made: Plan, *, world: World, reading: Re
     """
     for site in file.sites:
         for stated in site.ces:
-            ce = _merged(world.ces.entries.get((site.name, stated.name)), stated, CEEntry)
+            ce = _merged(world.ces.entries.get((site.name, stated.name)), stated)
             if not ce.type:
                 if not stated.source.broken:
                     kinds = ", ".join(settings.WMS_BACKENDS)
@@ -163,9 +165,9 @@ def _check_options(file: Configuration, made: Plan, *, world: World, reading: Re
 
 def _compare(made: Plan, section: AnySection, identity: Identity, entry: SectionEntry, *, now: datetime) -> None:
     stored: SectionEntry | None = section.entries.get(identity)
-    keys = [key for key in keys_of(section.record) if key.name != section.record.children]
-    merged = _merged(stored, entry, section.record).settled()
-    changed = frozenset(key.name for key in keys if stored is None or _differ(stored, merged, key))
+    keys = keys_of(section.record).keys() - {section.record.children}
+    merged = _merged(stored, entry).settled()
+    changed = frozenset(key for key in keys if stored is None or _differ(stored, merged, key))
     secrets = frozenset(section.changed_secrets(identity, entry))
     if stored is not None:
         changed = changed - section.record.secrets | secrets
@@ -179,17 +181,17 @@ def _compare(made: Plan, section: AnySection, identity: Identity, entry: Section
     made.differences.append(_difference(section, identity, stored, merged, changed=changed))
 
 
-def _merged(stored: EntryT | None, entry: EntryT, record: type[SectionEntry]) -> EntryT:
+def _merged(stored: EntryT | None, entry: EntryT) -> EntryT:
     """Return the stored entry with the keys of the file; other keys keep their values."""
     if stored is None:
         return entry
-    # NB: Any: each value was read by the kind in its annotation.
-    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != record.children}
+    # NB: Any: each value was validated by the type in its annotation.
+    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != entry.children}
     return replace(stored, source=entry.source, **stated)
 
 
-def _differ(stored: SectionEntry, merged: SectionEntry, key: Key) -> bool:
-    before, after = getattr(stored, key.name), getattr(merged, key.name)
+def _differ(stored: SectionEntry, merged: SectionEntry, key: str) -> bool:
+    before, after = getattr(stored, key), getattr(merged, key)
     if isinstance(before, Mapping):  # NB: in Python True equals 1, as a parameter it does not
         return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
     return bool(before != after)
@@ -214,17 +216,15 @@ def _difference(
     if stored is None:
         return f"+ {label}"
     parts = [
-        f"{key.name} changed"
-        if key.name in section.record.secrets
-        else f"{key.name} {_shown(key, stored)} → {_shown(key, merged)}"
+        f"{key} changed" if key in section.record.secrets else f"{key} {_shown(key, stored)} → {_shown(key, merged)}"
         for key in keys_of(section.record)
-        if key.name in changed
+        if key in changed
     ]
     return f"~ {label}: {', '.join(parts)}"
 
 
-def _shown(key: Key, entry: SectionEntry) -> str:
-    value = key.kind.plain(getattr(entry, key.name))
+def _shown(key: str, entry: SectionEntry) -> str:
+    value = as_written(getattr(entry, key))
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     return text.removesuffix("...\n").strip()
 
@@ -236,7 +236,7 @@ def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: R
     # Duplicates count once.
     stated = dict.fromkeys(_placed(entry, file, world=world, reading=reading) for entry in file.limits)
     planned = dict(zip(identities_of(stated), stated, strict=True))
-    names = frozenset(key.name for key in keys_of(LimitEntry))
+    names = frozenset(keys_of(LimitEntry))
     gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in planned}
     added = [entry for identity, entry in planned.items() if identity not in world.limits.rows]
     made.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
@@ -270,9 +270,7 @@ def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Re
 
 
 def _limit_shown(entry: LimitEntry) -> str:
-    return " ".join(
-        f"{key.name} {_shown(key, entry)}" for key in keys_of(LimitEntry) if getattr(entry, key.name) is not None
-    )
+    return " ".join(f"{key} {_shown(key, entry)}" for key in keys_of(LimitEntry) if getattr(entry, key) is not None)
 
 
 # ---- Unique values ---------------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """The state of reading a file, and functions that read its nodes."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wms.configuration.document import Ambiguous, Atom, ListNode, Node, Pairs, Word, value_of
@@ -39,26 +37,13 @@ class Reading:
     #: The line of each free parameter, by its path: entries hold only the lines of their own keys.
     lines: dict[str, int] = field(default_factory=dict)
 
-    def refuse(self, line: int, path: str, sentence: str) -> Unreadable:
-        """Note a problem, and return the exception that ends the reading of the value."""
-        self.problems.append(Remark(line, path, sentence))
-        return Unreadable()
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Continue after an unreadable value, so that every problem is reported."""
-        try:
-            yield
-        except Unreadable:
-            return
-
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """The path of a value, and the reading that collects its problems."""
 
     reading: Reading
-    path: str
+    path: str = ""
 
     def key(self, name: str) -> "Location":
         """Return the location of a key below this one."""
@@ -69,20 +54,13 @@ class Location:
         return Location(self.reading, f"{self.path}[{position}]")
 
     def refuse(self, node: Node, sentence: str) -> Unreadable:
-        """Note a problem with *node*."""
-        return self.reading.refuse(node.line, self.path, sentence)
+        """Note a problem with *node*, and return the exception that ends the reading of the value."""
+        self.reading.problems.append(Remark(node.line, self.path, sentence))
+        return Unreadable()
 
 
-class ValueType(ABC):
-    """A kind of value."""
-
-    @abstractmethod
-    def read(self, node: Node, at: Location) -> object:
-        """Return the value; note a problem and raise Unreadable if there is none."""
-
-    def plain(self, value: object) -> object:
-        """Return *value* as written in YAML."""
-        return value
+#: Returns the value of a node; notes a problem and raises Unreadable if there is none.
+Reader = Callable[[Node, Location], object]
 
 
 def shown(node: Node) -> str:
@@ -102,24 +80,12 @@ def atom(node: Node, at: Location) -> Atom:
     """Return the value of a single word, with ${NAME} replaced from the environment ($${ stands for ${)."""
     if not isinstance(node, Word):
         raise at.refuse(node, f"use a single value, not {what(node)}")
-    expanded = _expanded(node, at)
-    if expanded is not None:
-        return expanded
+    if "${" in node.text:
+        return _VARIABLE.sub(lambda match: _variable(match, node, at), node.text)
     try:
         return node.value()
     except Ambiguous as problem:
         raise at.refuse(node, str(problem)) from problem
-
-
-def _expanded(word: Word, at: Location) -> str | None:
-    """Return the text with variables replaced, or None if there are none."""
-    if "${" not in word.text:
-        return None
-    pieces, end = [], 0
-    for match in _VARIABLE.finditer(word.text):
-        pieces += [word.text[end : match.start()], _variable(match, word, at)]
-        end = match.end()
-    return "".join([*pieces, word.text[end:]])
 
 
 def _variable(match: re.Match[str], word: Word, at: Location) -> str:
@@ -131,11 +97,6 @@ def _variable(match: re.Match[str], word: Word, at: Location) -> str:
     if name not in at.reading.environ:
         raise at.refuse(word, f"the environment variable {name} is not set; set it, or write the value here")
     return at.reading.environ[name]
-
-
-def escaped(text: str) -> str:
-    """Return *text* in the form whose reading returns it."""
-    return text.replace("${", "$${")
 
 
 def number(node: Node, at: Location) -> Atom:
@@ -162,9 +123,7 @@ def pairs(node: Node, at: Location, *, same: Callable[[str], str] = str) -> list
         raise at.refuse(node, f"use a mapping of names to values, not {what(node)}")
     by_identity: dict[str, tuple[str, Word, Node]] = {}
     for key, value in node.nodes:
-        identity = same(key.text)
-        if identity in by_identity:
-            at.key(shown(key)).refuse(key, f"given twice; first in line {by_identity[identity][1].line}")
-            continue
-        by_identity[identity] = (key.text, key, value)
+        first = by_identity.setdefault(same(key.text), (key.text, key, value))
+        if first[1] is not key:
+            at.key(shown(key)).refuse(key, f"given twice; first in line {first[1].line}")
     return list(by_identity.values())

@@ -1,20 +1,17 @@
 """Sections of the configuration file: platforms, requirement definitions, storage, sites, CEs and batch queues."""
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from resources.domain import enums
-from resources.domain.enums import (
-    RequirementKind,
-    SiteTokenPurpose,
-    ThrottlePolicy,
-    WhenExpired,
-)
+from django.db.models import Model
+
+from resources.domain.enums import ResourceState, SiteTokenPurpose, ThrottlePolicy
 from resources.models import (
     ComputingElement,
     Platform,
     Queue,
     RequirementDefinition,
+    ResourceLevel,
     Site,
     SiteToken,
     StorageElement,
@@ -22,101 +19,52 @@ from resources.models import (
 from resources.services.site_tokens import set_site_token
 from resources.services.throttles import recompute
 from wms.accounts.domain import digest_of
-from wms.configuration.account_sections import VOSection
-from wms.configuration.records import SectionEntry
+from wms.configuration.entries import SectionEntry, keys_of
 from wms.configuration.schema import (
     CEEntry,
     DefinitionEntry,
     PlatformEntry,
     QueueEntry,
     SiteEntry,
+    StatusEntry,
     StorageElementEntry,
     ThrottleEntry,
 )
-from wms.configuration.sections import (
-    Identity,
-    Section,
-    SectionChange,
-    free,
-    options_of,
-    put_level,
-    sorted_names,
-    status_of,
-)
+from wms.configuration.sections import Identity, Section, SectionChange, free
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
+
+LevelT = TypeVar("LevelT", bound=SiteEntry | CEEntry | QueueEntry)
+LevelRowT = TypeVar("LevelRowT", bound=ResourceLevel)
 
 
 class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
     """``requirement_definitions``; their names are case-insensitive."""
 
     record: ClassVar[type[SectionEntry]] = DefinitionEntry
-
-    def __init__(self, vos: VOSection) -> None:
-        self._vos = vos
-        super().__init__()
+    model: ClassVar[type[Model]] = RequirementDefinition
 
     def load(self) -> Iterator[tuple[Identity, RequirementDefinition]]:
-        """Yield every definition."""
-        for definition in RequirementDefinition.objects.prefetch_related("vos").order_by("name"):
-            yield (definition.name.casefold(),), definition
-
-    def entry_of(self, row: RequirementDefinition) -> DefinitionEntry:
-        """Return the entry of the definition."""
-        vos = sorted_names(vo.name for vo in row.vos.all())
-        return DefinitionEntry(name=row.name, kind=RequirementKind(row.kind), unit=row.unit, vos=vos)
-
-    def write(self, change: SectionChange[DefinitionEntry]) -> None:
-        """Write the definition."""
-        row = self.rows.setdefault(change.identity, RequirementDefinition())
-        row.name, row.kind, row.unit = change.entry.name, change.entry.kind, change.entry.unit
-        row.save()
-        if "vos" in change.changed:
-            row.vos.set([self._vos.rows[name,] for name in change.entry.vos])
+        """Yield every definition by its folded name."""
+        for (name,), row in super().load():
+            yield (name.casefold(),), row
 
 
 class PlatformSection(Section[PlatformEntry, Platform]):
     """``platforms``."""
 
     record: ClassVar[type[SectionEntry]] = PlatformEntry
-
-    def load(self) -> Iterator[tuple[Identity, Platform]]:
-        """Yield every platform."""
-        for platform in Platform.objects.order_by("name"):
-            yield (platform.name,), platform
+    model: ClassVar[type[Model]] = Platform
 
     def entry_of(self, row: Platform) -> PlatformEntry:
-        """Return the entry of the platform."""
-        return PlatformEntry(name=row.name, runs=sorted_names([row.name, *row.runs]))
-
-    def write(self, change: SectionChange[PlatformEntry]) -> None:
-        """Write the platform."""
-        row = self.rows.setdefault(change.identity, Platform(name=change.entry.name))
-        row.runs = list(change.entry.runs)
-        row.save()
+        """Return the entry; a platform runs its own jobs, whether its row says so or not."""
+        return super().entry_of(row).settled()
 
 
 class StorageElementSection(Section[StorageElementEntry, StorageElement]):
     """``storage_elements``."""
 
     record: ClassVar[type[SectionEntry]] = StorageElementEntry
-
-    def __init__(self, vos: VOSection) -> None:
-        self._vos = vos
-        super().__init__()
-
-    def load(self) -> Iterator[tuple[Identity, StorageElement]]:
-        """Yield every storage element."""
-        for element in StorageElement.objects.prefetch_related("vos").order_by("name"):
-            yield (element.name,), element
-
-    def entry_of(self, row: StorageElement) -> StorageElementEntry:
-        """Return the entry of the storage element."""
-        return StorageElementEntry(
-            name=row.name,
-            vos=sorted_names(vo.name for vo in row.vos.all()),
-            url=row.url,
-            credential_for_pilots=row.credential_for_pilots,
-        )
+    model: ClassVar[type[Model]] = StorageElement
 
     def changed_secrets(self, identity: Identity, entry: StorageElementEntry) -> Iterable[str]:
         """Return the credential's key if the credential differs, or cannot be decrypted."""
@@ -130,43 +78,49 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
         except UndecipherableError:
             return ("credential",)
 
-    def write(self, change: SectionChange[StorageElementEntry]) -> None:
-        """Write the storage element."""
-        row = self.rows.setdefault(change.identity, StorageElement(name=change.entry.name))
-        row.url, row.credential_for_pilots = change.entry.url, change.entry.credential_for_pilots
+    def put(self, row: StorageElement, change: SectionChange[StorageElementEntry]) -> None:
+        """Set the columns."""
+        super().put(row, change)
         if change.entry.credential is not None and "credential" in change.changed:
             row.credential_encrypted = encrypt(change.entry.credential)
-        row.save()
-        if "vos" in change.changed:
-            row.vos.set([self._vos.rows[name,] for name in change.entry.vos])
 
 
-class SiteSection(Section[SiteEntry, Site]):
+class LevelSection(Section[LevelT, LevelRowT]):
+    """Sites, computing elements or queues: objects with a status."""
+
+    apart: ClassVar[frozenset[str]] = frozenset({"status"})
+
+    def stored(self, row: LevelRowT) -> dict[str, Any]:
+        """Return the values of the keys."""
+        state = ResourceState(row.state)
+        return super().stored(row) | {
+            "status": StatusEntry(state=state, reason=row.state_reason, until=row.state_until)
+        }
+
+    def put(self, row: LevelRowT, change: SectionChange[LevelT]) -> None:
+        """Set the columns.
+
+        NB: not by states.set_state, which refuses an end in the past: a file must stay valid as time passes.
+        """
+        super().put(row, change)
+        status = change.entry.status
+        row.state, row.state_reason, row.state_until = status.state, status.reason, status.until
+        if "status" in change.changed:
+            row.state_changed_at, row.state_changed_by = change.now, None
+
+
+class SiteSection(LevelSection[SiteEntry, Site]):
     """``sites``, without their CEs."""
 
     record: ClassVar[type[SectionEntry]] = SiteEntry
+    model: ClassVar[type[Model]] = Site
+    apart: ClassVar[frozenset[str]] = frozenset({"status", "throttle"})
+    reads: ClassVar[tuple[str, ...]] = ("tokens",)
 
-    def __init__(self, vos: VOSection, storage_elements: StorageElementSection) -> None:
-        self._vos, self._storage_elements = vos, storage_elements
-        super().__init__()
-
-    def load(self) -> Iterator[tuple[Identity, Site]]:
-        """Yield every site."""
-        for site in Site.objects.prefetch_related("vos", "storage_elements", "tokens").order_by("name"):
-            yield (site.name,), site
-
-    def entry_of(self, row: Site) -> SiteEntry:
-        """Return the entry of the site."""
-        return SiteEntry(
-            name=row.name,
-            vos=sorted_names(vo.name for vo in row.vos.all()),
-            status=status_of(row),
-            parameters=free(row.parameters),
-            vo_parameters=free(row.vo_parameters),
-            containers_provide_platforms=row.containers_provide_platforms,
-            throttle=_throttle_of(row),
-            storage_elements=sorted_names(element.name for element in row.storage_elements.all()),
-        )
+    def stored(self, row: Site) -> dict[str, Any]:
+        """Return the values of the keys."""
+        throttle = {key: getattr(row, _throttle_column(key)) for key in keys_of(ThrottleEntry)}
+        return super().stored(row) | {"throttle": ThrottleEntry(**throttle) if row.throttle_policy else None}
 
     def changed_secrets(self, identity: Identity, entry: SiteEntry) -> Iterable[str]:
         """Return the key of the tokens if one of the stated tokens is not the site's."""
@@ -177,22 +131,26 @@ class SiteSection(Section[SiteEntry, Site]):
         stated = {(purpose, digest_of(plain)) for purpose, plain in tokens_of(entry)}
         return () if stated <= has else ("tokens",)
 
-    def write(self, change: SectionChange[SiteEntry]) -> None:
+    def put(self, row: Site, change: SectionChange[SiteEntry]) -> None:
+        """Set the columns."""
+        super().put(row, change)
+        throttle = change.entry.throttle or ThrottleEntry(policy=ThrottlePolicy.NONE)
+        for key in keys_of(ThrottleEntry):
+            setattr(row, _throttle_column(key), getattr(throttle, key))
+
+    def write(self, change: SectionChange[SiteEntry]) -> Site:
         """Write the site and its tokens."""
-        row = self.rows.setdefault(change.identity, Site(name=change.entry.name))
-        put_level(row, change)
-        row.containers_provide_platforms = change.entry.containers_provide_platforms
-        _put_throttle(row, change.entry.throttle)
-        row.save()
+        row = super().write(change)
         if "throttle" in change.changed:
             recompute(row)
-        if "vos" in change.changed:
-            row.vos.set([self._vos.rows[name,] for name in change.entry.vos])
-        if "storage_elements" in change.changed:
-            row.storage_elements.set([self._storage_elements.rows[name,] for name in change.entry.storage_elements])
         if "tokens" in change.changed:
             for purpose, plain in tokens_of(change.entry):
                 set_site_token(row, purpose=purpose, plain=plain, now=change.now)
+        return row
+
+
+def _throttle_column(key: str) -> str:
+    return key if key.startswith("max_") else f"throttle_{key}"
 
 
 def tokens_of(entry: SiteEntry) -> Iterator[tuple[SiteTokenPurpose, str]]:
@@ -204,125 +162,34 @@ def tokens_of(entry: SiteEntry) -> Iterator[tuple[SiteTokenPurpose, str]]:
                 yield purpose, plain
 
 
-def _throttle_of(row: Site) -> ThrottleEntry | None:
-    if row.throttle_policy == ThrottlePolicy.NONE:
-        return None
-    return ThrottleEntry(
-        policy=ThrottlePolicy(row.throttle_policy),
-        max_matches=row.max_matches,
-        max_submitting_jobs=row.max_submitting_jobs,
-        max_submitting_and_output_gathering_jobs=row.max_submitting_and_output_gathering_jobs,
-        max_jobs=row.max_jobs,
-        requirements=row.throttle_requirements,
-        advertisement_s=row.throttle_advertisement_s,
-        when_expired=WhenExpired(row.throttle_when_expired),
-    )
-
-
-def _put_throttle(row: Site, entry: ThrottleEntry | None) -> None:
-    throttle = entry or ThrottleEntry(policy=ThrottlePolicy.NONE)
-    row.throttle_policy = throttle.policy
-    row.max_matches = throttle.max_matches
-    row.max_submitting_jobs = throttle.max_submitting_jobs
-    row.max_submitting_and_output_gathering_jobs = throttle.max_submitting_and_output_gathering_jobs
-    row.max_jobs = throttle.max_jobs
-    row.throttle_requirements = throttle.requirements
-    row.throttle_advertisement_s = throttle.advertisement_s
-    row.throttle_when_expired = throttle.when_expired
-
-
-class CESection(Section[CEEntry, ComputingElement]):
+class CESection(LevelSection[CEEntry, ComputingElement]):
     """``ces`` of all sites."""
 
     record: ClassVar[type[SectionEntry]] = CEEntry
+    model: ClassVar[type[Model]] = ComputingElement
+    identified_by: ClassVar[tuple[str, ...]] = ("site__name", "name")
 
-    def __init__(self, sites: SiteSection) -> None:
-        self._sites = sites
-        super().__init__()
+    def stored(self, row: ComputingElement) -> dict[str, Any]:
+        """Return the values of the keys."""
+        return super().stored(row) | {"options": free(row.options, one_is_a_list=True)}
 
-    def load(self) -> Iterator[tuple[Identity, ComputingElement]]:
-        """Yield every computing element."""
-        for ce in ComputingElement.objects.select_related("site").order_by("site__name", "name"):
-            yield (ce.site.name, ce.name), ce
-
-    def entry_of(self, row: ComputingElement) -> CEEntry:
-        """Return the entry of the computing element."""
-        return CEEntry(
-            name=row.name,
-            type=row.type,
-            middleware=row.middleware,
-            options=options_of(row.options),
-            pilot_types=sorted_names(row.pilot_types),
-            identity=enums.PayloadIdentity(row.identity),
-            status=status_of(row),
-            parameters=free(row.parameters),
-            vo_parameters=free(row.vo_parameters),
-        )
-
-    def write(self, change: SectionChange[CEEntry]) -> None:
-        """Write the computing element."""
-        row = self.rows.setdefault(
-            change.identity, ComputingElement(name=change.entry.name, site=self._sites.rows[change.identity[:1]])
-        )
-        put_level(row, change)
-        row.type, row.options, row.identity = change.entry.type, dict(change.entry.options), change.entry.identity
-        row.pilot_types, row.middleware = list(change.entry.pilot_types), change.entry.middleware
-        row.save()
+    def put(self, row: ComputingElement, change: SectionChange[CEEntry]) -> None:
+        """Set the columns."""
+        super().put(row, change)
+        row.site = self.sections[Site].rows[change.identity[:1]]
 
 
-class QueueSection(Section[QueueEntry, Queue]):
+class QueueSection(LevelSection[QueueEntry, Queue]):
     """``queues`` of all computing elements."""
 
     record: ClassVar[type[SectionEntry]] = QueueEntry
+    model: ClassVar[type[Model]] = Queue
+    identified_by: ClassVar[tuple[str, ...]] = ("ce__site__name", "ce__name", "name")
 
-    def __init__(self, ces: CESection) -> None:
-        self._ces = ces
-        super().__init__()
-
-    def load(self) -> Iterator[tuple[Identity, Queue]]:
-        """Yield every queue."""
-        for queue in Queue.objects.select_related("ce__site").order_by("ce__site__name", "ce__name", "name"):
-            yield (queue.ce.site.name, queue.ce.name, queue.name), queue
-
-    def entry_of(self, row: Queue) -> QueueEntry:
-        """Return the entry of the queue."""
-        return QueueEntry(
-            name=row.name,
-            cpu_time_s=row.cpu_time_s,
-            platforms=sorted_names(row.platforms),
-            processors=row.processors,
-            memory_mb=row.memory_mb,
-            wall_time_s=row.wall_time_s,
-            gpus=row.gpus,
-            disk_mb=row.disk_mb,
-            container=row.container,
-            job_types=sorted_names(row.job_types),
-            tags=sorted_names(row.tags),
-            required_tags=sorted_names(row.required_tags),
-            max_waiting_pilots=row.max_waiting_pilots,
-            max_pilots=row.max_pilots,
-            stalled_s=row.stalled_s,
-            stalled_cpu_fraction=row.stalled_cpu_fraction,
-            max_stalled_s=row.max_stalled_s,
-            status=status_of(row),
-            parameters=free(row.parameters),
-            vo_parameters=free(row.vo_parameters),
-        )
-
-    def write(self, change: SectionChange[QueueEntry]) -> None:
-        """Write the queue."""
-        row = self.rows.setdefault(
-            change.identity, Queue(name=change.entry.name, ce=self._ces.rows[change.identity[:2]])
-        )
-        put_level(row, change)
-        for offered in ("cpu_time_s", "wall_time_s", "processors", "memory_mb", "gpus", "disk_mb", "container"):
-            setattr(row, offered, getattr(change.entry, offered))
-        row.platforms, row.job_types = list(change.entry.platforms), list(change.entry.job_types)
-        row.tags, row.required_tags = list(change.entry.tags), list(change.entry.required_tags)
-        row.stalled_s, row.stalled_cpu_fraction = change.entry.stalled_s, change.entry.stalled_cpu_fraction
-        row.max_stalled_s = change.entry.max_stalled_s
-        row.max_waiting_pilots, row.max_pilots = change.entry.max_waiting_pilots, change.entry.max_pilots
-        row.save()
+    def put(self, row: Queue, change: SectionChange[QueueEntry]) -> None:
+        """Set the columns."""
+        super().put(row, change)
+        row.ce = self.sections[ComputingElement].rows[change.identity[:2]]
 
 
 def tokens_in_use() -> dict[bytes, tuple[str, str, bool]]:

@@ -1,13 +1,13 @@
-"""The schema of the configuration file: every key with its type and default (docs/configuration.example.yaml).
+"""The schema of the configuration file: every key with its type, bounds and default (docs/configuration.example.yaml).
 
-Reading, comparing with the database and exporting follow these classes. A key that the file leaves out has its
-default for a new object, and keeps its value for an existing one.
+Reading, comparing with the database, writing and exporting follow these classes. A key that the file leaves out has
+its default for a new object, and keeps its value for an existing one. ``tuple[X, ...]`` is a list without order; ``X |
+None`` may be null, while ``Annotated[str | None, …]`` may only be left out.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Annotated, ClassVar, Self
 
 from django.conf import settings
@@ -26,39 +26,41 @@ from resources.domain.throttles import needed_by
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S, GroupProperty
 from wms.configuration.director_kinds import DirectorKind
-from wms.configuration.records import ListOf, NamedLists, RecordOf, SectionEntry
+from wms.configuration.entries import SectionEntry, named_lists
 from wms.configuration.value_types import (
     MAX_BIG_INTEGER,
-    ChoiceType,
-    FlagType,
-    Instant,
-    NameOf,
-    Nothing,
-    NumberType,
-    OptionsType,
+    Count,
+    Fraction,
+    GroupName,
+    Label,
+    Moment,
+    Name,
+    Options,
     Parameters,
     ParametersByVO,
-    SetOf,
-    TextType,
-    WholeNumberType,
+    Positive,
+    SiteName,
+    VOName,
     name,
+    one_of,
+    real_number,
+    reference_to,
+    text,
+    whole_number,
 )
 
-Free = Mapping[str, object]
-
-_USERNAME = TextType(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")
-_STORAGE_URL = TextType(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)
-_TOKEN = TextType(
-    4096,
-    secret=True,
-    pattern=re.compile(r"(?!wms[upj]_)[!-~]+\Z"),
-    hint="use printable ASCII without blanks, and none of the prefixes wmsu_, wmsp_ and wmsj_",
-)
-_WORD = TextType(255)
-_SECRET = TextType(4096, secret=True)
-_BEARER = TextType(4096, secret=True, pattern=BEARER, hint=BEARER_HINT)
-_LIMIT = Nothing(WholeNumberType())
-_STALL_WINDOW = Nothing(WholeNumberType(least=MIN_STALLED_S, most=MAX_STALLED_S, or_zero=True))
+_Username = Annotated[str, text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")]
+_Token = Annotated[
+    str | None,
+    text(
+        4096,
+        secret=True,
+        pattern=re.compile(r"(?!wms[upj]_)[!-~]+\Z"),
+        hint="use printable ASCII without blanks, and none of the prefixes wmsu_, wmsp_ and wmsj_",
+    ),
+]
+_StallWindow = Annotated[int, whole_number(MIN_STALLED_S, MAX_STALLED_S, or_zero=True)]
+_Manager = Annotated[str, reference_to("user", may_be_missing=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +70,14 @@ class VOEntry(SectionEntry):
     noun: ClassVar[str] = "vo"
 
     name: Annotated[str, name(64)]
-    setup: Annotated[str, TextType(64)]
-    setups: Annotated[tuple[str, ...], SetOf(TextType(64))] = ()
-    managers: Annotated[tuple[str, ...], SetOf(NameOf("user", may_be_missing=True))] = ()
-    history_fair_share: Annotated[bool, FlagType()] = False
-    any_segment_fraction: Annotated[float, NumberType(most=1.0)] = 0.0
-    stalled_s: Annotated[int | None, _STALL_WINDOW] = None
-    stalled_cpu_fraction: Annotated[float | None, Nothing(NumberType(most=1.0))] = None
-    max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
+    setup: Annotated[str, text(64)]
+    setups: tuple[Annotated[str, text(64)], ...] = ()
+    managers: tuple[_Manager, ...] = ()
+    history_fair_share: bool = False
+    any_segment_fraction: Fraction = 0.0
+    stalled_s: _StallWindow | None = None
+    stalled_cpu_fraction: Fraction | None = None
+    max_stalled_s: _StallWindow | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -94,9 +96,9 @@ class GroupEntry(SectionEntry):
     noun: ClassVar[str] = "group"
 
     name: Annotated[str, name(64)]
-    vo: Annotated[str, NameOf("vo")]
-    priority: Annotated[float, NumberType()] = 1.0
-    properties: Annotated[tuple[str, ...], SetOf(ChoiceType(GroupProperty))] = ()
+    vo: VOName
+    priority: Annotated[float, real_number()] = 1.0
+    properties: tuple[GroupProperty, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +109,15 @@ class UserEntry(SectionEntry):
     named_by: ClassVar[str] = "username"
     secrets: ClassVar[frozenset[str]] = frozenset({"password"})
 
-    username: Annotated[str, _USERNAME]
-    password: Annotated[str | None, TextType(1024, secret=True)] = None
-    dns: Annotated[tuple[str, ...], SetOf(TextType(255))] = ()
-    groups: Annotated[tuple[str, ...], SetOf(NameOf("group"))] = ()
-    default_group: Annotated[str | None, Nothing(NameOf("group"))] = None
-    staff: Annotated[bool, FlagType()] = False
-    superuser: Annotated[bool, FlagType()] = False
-    operator: Annotated[bool, FlagType()] = False
-    suspended: Annotated[bool, FlagType()] = False
+    username: _Username
+    password: Annotated[str | None, text(1024, secret=True)] = None
+    dns: tuple[Label, ...] = ()
+    groups: tuple[GroupName, ...] = ()
+    default_group: GroupName | None = None
+    staff: bool = False
+    superuser: bool = False
+    operator: bool = False
+    suspended: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -130,10 +132,10 @@ class DefinitionEntry(SectionEntry):
     noun: ClassVar[str] = "requirement definition"
     ignores_case: ClassVar[bool] = True
 
-    name: Annotated[str, name()]
-    kind: Annotated[str, ChoiceType(RequirementKind)]
-    unit: Annotated[str, TextType(32, empty=True)] = ""
-    vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
+    name: Name
+    kind: RequirementKind
+    unit: Annotated[str, text(32, empty=True)] = ""
+    vos: tuple[VOName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +144,8 @@ class PlatformEntry(SectionEntry):
 
     noun: ClassVar[str] = "platform"
 
-    name: Annotated[str, name()]
-    runs: Annotated[tuple[str, ...], SetOf(name())] = ()
+    name: Name
+    runs: tuple[Name, ...] = ()
 
     def settled(self) -> Self:
         """Return the entry with its own platform among those that it runs."""
@@ -157,20 +159,20 @@ class StorageElementEntry(SectionEntry):
     noun: ClassVar[str] = "storage element"
     secrets: ClassVar[frozenset[str]] = frozenset({"credential"})
 
-    name: Annotated[str, name()]
-    vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
-    url: Annotated[str, _STORAGE_URL]
-    credential: Annotated[str | None, _BEARER] = None
-    credential_for_pilots: Annotated[bool, FlagType()] = False
+    name: Name
+    vos: tuple[VOName, ...] = ()
+    url: Annotated[str, text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)]
+    credential: Annotated[str | None, text(4096, pattern=BEARER, hint=BEARER_HINT, secret=True)] = None
+    credential_for_pilots: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusEntry(SectionEntry):
     """``status`` of a site, a computing element or a queue."""
 
-    state: Annotated[str, ChoiceType(ResourceState)]
-    reason: Annotated[str, TextType(255, empty=True)] = ""
-    until: Annotated[datetime | None, Nothing(Instant())] = None
+    state: ResourceState
+    reason: Annotated[str, text(empty=True)] = ""
+    until: Moment | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -189,14 +191,14 @@ class ThrottleEntry(SectionEntry):
 
     terse: ClassVar[bool] = True
 
-    policy: Annotated[str, ChoiceType(ThrottlePolicy)]
-    max_matches: Annotated[int | None, _LIMIT] = None
-    max_submitting_jobs: Annotated[int | None, _LIMIT] = None
-    max_submitting_and_output_gathering_jobs: Annotated[int | None, _LIMIT] = None
-    max_jobs: Annotated[int | None, _LIMIT] = None
-    requirements: Annotated[str, TextType(MAX_BYTES, empty=True)] = ""
-    advertisement_s: Annotated[int, WholeNumberType(least=1)] = 300
-    when_expired: Annotated[str, ChoiceType(WhenExpired)] = WhenExpired.COUNT
+    policy: ThrottlePolicy
+    max_matches: Count | None = None
+    max_submitting_jobs: Count | None = None
+    max_submitting_and_output_gathering_jobs: Count | None = None
+    max_jobs: Count | None = None
+    requirements: Annotated[str, text(MAX_BYTES, empty=True)] = ""
+    advertisement_s: Positive = 300
+    when_expired: WhenExpired = WhenExpired.COUNT
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -214,8 +216,8 @@ class ThrottleEntry(SectionEntry):
 class TokensEntry(SectionEntry):
     """``tokens`` of a site."""
 
-    register: Annotated[str | None, _TOKEN] = None
-    advertise: Annotated[str | None, _TOKEN] = None
+    register: _Token = None
+    advertise: _Token = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,26 +227,28 @@ class QueueEntry(SectionEntry):
     noun: ClassVar[str] = "queue"
     terse: ClassVar[bool] = True
 
-    name: Annotated[str, name()]
-    cpu_time_s: Annotated[int, WholeNumberType(least=1)]
-    platforms: Annotated[tuple[str, ...], SetOf(name())] = ()
-    processors: Annotated[int, WholeNumberType(least=1)] = 1
-    memory_mb: Annotated[int, WholeNumberType()] = 0
-    wall_time_s: Annotated[int | None, Nothing(WholeNumberType(least=1))] = None
-    gpus: Annotated[int, WholeNumberType()] = 0
-    disk_mb: Annotated[int, WholeNumberType()] = 0
-    container: Annotated[bool, FlagType()] = False
-    job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    required_tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    max_waiting_pilots: Annotated[int, WholeNumberType()] = 10
-    max_pilots: Annotated[int, WholeNumberType()] = 100
-    stalled_s: Annotated[int | None, _STALL_WINDOW] = None
-    stalled_cpu_fraction: Annotated[float | None, Nothing(NumberType(most=1.0))] = None
-    max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
-    status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
-    parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
-    vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
+    name: Name
+    cpu_time_s: Positive
+    platforms: tuple[Name, ...] = ()
+    # What one of its slots offers.
+    processors: Positive = 1
+    memory_mb: Count = 0
+    wall_time_s: Positive | None = None
+    gpus: Count = 0
+    disk_mb: Count = 0
+    container: bool = False
+    # Which jobs and how many pilots it takes.
+    job_types: tuple[Label, ...] = ()
+    tags: tuple[Label, ...] = ()
+    required_tags: tuple[Label, ...] = ()
+    max_waiting_pilots: Count = 10
+    max_pilots: Count = 100
+    stalled_s: _StallWindow | None = None
+    stalled_cpu_fraction: Fraction | None = None
+    max_stalled_s: _StallWindow | None = None
+    status: StatusEntry = ACTIVE
+    parameters: Parameters = field(default_factory=dict)
+    vo_parameters: ParametersByVO = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -261,17 +265,17 @@ class CEEntry(SectionEntry):
     terse: ClassVar[bool] = True
     children: ClassVar[str] = "queues"
 
-    name: Annotated[str, name()]
+    name: Name
     #: Empty: left out, which is refused for a new CE; a simulation ignores it.
-    type: Annotated[str, ChoiceType(settings.WMS_BACKENDS)] = ""
-    middleware: Annotated[str, TextType(128, empty=True)] = ""
-    options: Annotated[Free, OptionsType()] = field(default_factory=dict)
-    pilot_types: Annotated[tuple[str, ...], SetOf(ChoiceType(PilotType))] = ()
-    identity: Annotated[str, ChoiceType(PayloadIdentity)] = PayloadIdentity.NONE
-    status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
-    parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
-    vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
-    queues: Annotated[tuple[QueueEntry, ...], ListOf(QueueEntry)] = ()
+    type: Annotated[str, one_of(settings.WMS_BACKENDS)] = ""
+    middleware: Annotated[str, text(128, empty=True)] = ""
+    options: Options = field(default_factory=dict)
+    pilot_types: tuple[PilotType, ...] = ()
+    identity: PayloadIdentity = PayloadIdentity.NONE
+    status: StatusEntry = ACTIVE
+    parameters: Parameters = field(default_factory=dict)
+    vo_parameters: ParametersByVO = field(default_factory=dict)
+    queues: tuple[QueueEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,16 +286,16 @@ class SiteEntry(SectionEntry):
     secrets: ClassVar[frozenset[str]] = frozenset({"tokens"})
     children: ClassVar[str] = "ces"
 
-    name: Annotated[str, name()]
-    vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
-    status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
-    parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
-    vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
-    containers_provide_platforms: Annotated[bool, FlagType()] = False
-    throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry))] = None
-    storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element"))] = ()
-    tokens: Annotated[TokensEntry | None, Nothing(RecordOf(TokensEntry))] = None
-    ces: Annotated[tuple[CEEntry, ...], ListOf(CEEntry)] = ()
+    name: Name
+    vos: tuple[VOName, ...] = ()
+    status: StatusEntry = ACTIVE
+    parameters: Parameters = field(default_factory=dict)
+    vo_parameters: ParametersByVO = field(default_factory=dict)
+    containers_provide_platforms: bool = False
+    throttle: ThrottleEntry | None = None
+    storage_elements: tuple[Annotated[str, reference_to("storage element")], ...] = ()
+    tokens: TokensEntry | None = None
+    ces: tuple[CEEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,11 +305,11 @@ class DirectorEntry(SectionEntry):
     noun: ClassVar[str] = "director"
 
     name: Annotated[str, name(64)]
-    kind: Annotated[str, ChoiceType(DirectorKind)] = DirectorKind.SITE
-    sites: Annotated[tuple[str, ...], SetOf(NameOf("site"))] = ()
-    job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    pilots_per_cycle: Annotated[int, WholeNumberType(least=1)] = 40
-    private_fraction: Annotated[float, NumberType(most=1.0)] = 0.0
+    kind: DirectorKind = DirectorKind.SITE
+    sites: tuple[SiteName, ...] = ()
+    job_types: tuple[Label, ...] = ()
+    pilots_per_cycle: Positive = 40
+    private_fraction: Fraction = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,12 +318,12 @@ class ScopeEntry(SectionEntry):
 
     terse: ClassVar[bool] = True
 
-    vo: Annotated[str | None, NameOf("vo")] = None
-    site: Annotated[str | None, NameOf("site")] = None
-    ce: Annotated[str | None, NameOf("ce")] = None
-    group: Annotated[str | None, NameOf("group")] = None
-    user: Annotated[str | None, NameOf("user")] = None
-    job_type: Annotated[str | None, _WORD] = None
+    vo: Annotated[str | None, reference_to("vo")] = None
+    site: Annotated[str | None, reference_to("site")] = None
+    ce: Annotated[str | None, reference_to("ce")] = None
+    group: Annotated[str | None, reference_to("group")] = None
+    user: Annotated[str | None, reference_to("user")] = None
+    job_type: Annotated[str | None, text()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,12 +334,12 @@ class LimitEntry(SectionEntry):
     terse: ClassVar[bool] = True
     named_by: ClassVar[str] = ""
 
-    scope: Annotated[ScopeEntry, RecordOf(ScopeEntry)]
-    running: Annotated[int | None, _LIMIT] = None
-    waiting: Annotated[int | None, _LIMIT] = None
-    cpu_s_per_day: Annotated[int | None, Nothing(WholeNumberType(most=MAX_BIG_INTEGER))] = None
-    delay_s: Annotated[float | None, Nothing(NumberType(most=LONGEST_DELAY_S))] = None
-    burst: Annotated[int | None, Nothing(WholeNumberType(least=1, most=LARGEST_BURST))] = None
+    scope: ScopeEntry
+    running: Count | None = None
+    waiting: Count | None = None
+    cpu_s_per_day: Annotated[int, whole_number(most=MAX_BIG_INTEGER)] | None = None
+    delay_s: Annotated[float, real_number(most=LONGEST_DELAY_S)] | None = None
+    burst: Annotated[int, whole_number(1, LARGEST_BURST)] | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -353,12 +357,12 @@ class LimitEntry(SectionEntry):
 class Configuration(SectionEntry):
     """The whole file."""
 
-    vos: Annotated[tuple[VOEntry, ...], ListOf(VOEntry)] = ()
-    groups: Annotated[tuple[GroupEntry, ...], ListOf(GroupEntry)] = ()
-    users: Annotated[tuple[UserEntry, ...], ListOf(UserEntry)] = ()
-    requirement_definitions: Annotated[tuple[DefinitionEntry, ...], ListOf(DefinitionEntry)] = ()
-    platforms: Annotated[tuple[PlatformEntry, ...], NamedLists(PlatformEntry)] = ()
-    storage_elements: Annotated[tuple[StorageElementEntry, ...], ListOf(StorageElementEntry)] = ()
-    sites: Annotated[tuple[SiteEntry, ...], ListOf(SiteEntry)] = ()
-    directors: Annotated[tuple[DirectorEntry, ...], ListOf(DirectorEntry)] = ()
-    limits: Annotated[tuple[LimitEntry, ...], ListOf(LimitEntry)] = ()
+    vos: tuple[VOEntry, ...] = ()
+    groups: tuple[GroupEntry, ...] = ()
+    users: tuple[UserEntry, ...] = ()
+    requirement_definitions: tuple[DefinitionEntry, ...] = ()
+    platforms: Annotated[tuple[PlatformEntry, ...], named_lists(PlatformEntry)] = ()
+    storage_elements: tuple[StorageElementEntry, ...] = ()
+    sites: tuple[SiteEntry, ...] = ()
+    directors: tuple[DirectorEntry, ...] = ()
+    limits: tuple[LimitEntry, ...] = ()

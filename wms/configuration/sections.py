@@ -1,20 +1,18 @@
-"""Base of the sections, which convert between entries of the file and rows of the database."""
+"""Sections: how the entries of one kind are read from their rows in the database, and written."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Generic, TypeVar
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
 
-from django.db.models import Model
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Field, ForeignKey, JSONField, Model
 
-from resources.domain.enums import ResourceState
 from resources.domain.parameters import ValueProblem, canonical_value
-from resources.models import ResourceLevel
-from wms.configuration.records import SectionEntry
-from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
+from wms.configuration.entries import EntryT, keys_of
 
-EntryT = TypeVar("EntryT", bound=SectionEntry)
 RowT = TypeVar("RowT", bound=Model)
 
 #: Key of a row within its section: a name, after the names of the levels above it.
@@ -34,33 +32,92 @@ class SectionChange(Generic[EntryT]):
     now: datetime
 
 
-class Section(ABC, Generic[EntryT, RowT]):
-    """One kind of configured object: its rows, and their entries."""
+class Section(Generic[EntryT, RowT]):
+    """One kind of configured object: its rows, and their entries.
 
-    record: ClassVar[type[SectionEntry]]
+    A key is the column of that name, or of the name in ``columns``: a value, a list or a mapping; the name of a row of
+    another section, or names of several. Subclasses read and write the keys ``apart``.
+    """
 
-    def __init__(self) -> None:
+    # NB: Any: a class variable has no type parameter.
+    record: ClassVar[type[Any]]
+    model: ClassVar[type[Any]]
+    #: Names of columns, by key, where they differ.
+    columns: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: Keys that are something else than a column.
+    apart: ClassVar[frozenset[str]] = frozenset()
+    #: Lookups of the values that identify a row.
+    identified_by: ClassVar[tuple[str, ...]] = ("name",)
+    #: Further relations that ``stored`` reads.
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, sections: "dict[type[Model], Section[Any, Any]]") -> None:
+        """Load the section, and add it to *sections*: those to whose rows its own refer, by model."""
+        sections[self.model] = self
+        self.sections = sections
+        keys = keys_of(self.record).keys() - self.record.secrets - {self.record.children} - self.apart
+        # NB: Any: for mypy a column that refers to nothing has no model.
+        self._columns: dict[str, Any] = {
+            key: self.model._meta.get_field(self.columns.get(key, key))  # noqa: SLF001 - Django's documented API
+            for key in keys
+        }
         self.rows: dict[Identity, RowT] = dict(self.load())
         self.entries: dict[Identity, EntryT] = {identity: self.entry_of(row) for identity, row in self.rows.items()}
 
-    @abstractmethod
-    def load(self) -> Iterator[tuple[Identity, RowT]]:
-        """Yield every row by identity, with the relations that ``entry_of`` reads."""
+    def load(self) -> Iterable[tuple[Identity, RowT]]:
+        """Yield every row by identity, with the relations that ``stored`` reads."""
+        above = [lookup.rpartition("__")[0] for lookup in self.identified_by if "__" in lookup]
+        read = [column.name for column in self._columns.values() if column.is_relation]
+        rows = self.model.objects.prefetch_related(*above, *read, *self.reads)
+        for row in rows.order_by(*self.identified_by):
+            yield tuple(attrgetter(lookup.replace("__", "."))(row) for lookup in self.identified_by), row
 
-    @abstractmethod
     def entry_of(self, row: RowT) -> EntryT:
         """Return the entry of *row*, without secrets and without the entries below it."""
+        entry: EntryT = self.record(**self.stored(row))
+        return entry
 
-    @abstractmethod
-    def write(self, change: SectionChange[EntryT]) -> None:
+    def stored(self, row: RowT) -> dict[str, Any]:
+        """Return the values of the keys in the form of an entry."""
+        return {key: _stored(column, getattr(row, column.name)) for key, column in self._columns.items()}
+
+    def put(self, row: RowT, change: SectionChange[EntryT]) -> None:
+        """Set the columns, before the row is saved."""
+        for key, column in self._columns.items():
+            value = getattr(change.entry, key)
+            if isinstance(column, ForeignKey) and value is not None:
+                value = self.sections[column.related_model].rows[value,]
+            if not column.many_to_many:
+                setattr(row, column.name, list(value) if isinstance(value, tuple) else value)
+
+    def write(self, change: SectionChange[EntryT]) -> RowT:
         """Write the entry into its row; make the row if there is none."""
+        row = self.rows.setdefault(change.identity, self.model())
+        self.put(row, change)
+        row.save()
+        return row
 
     def link(self, change: SectionChange[EntryT]) -> None:
-        """Write references to rows that other sections write after this one."""
+        """Write references to several rows, which other sections may write after this one."""
+        for key, column in self._columns.items():
+            if column.many_to_many and key in change.changed:
+                rows = self.sections[column.related_model].rows
+                getattr(self.rows[change.identity], column.name).set(rows[name,] for name in getattr(change.entry, key))
 
     def changed_secrets(self, identity: Identity, entry: EntryT) -> Iterable[str]:  # noqa: ARG002 - for sections without
         """Return the keys of secrets in *entry* that differ from the stored ones."""
         return ()
+
+
+def _stored(column: "Field[Any, Any]", value: Any) -> object:  # noqa: ANN401 - of any column
+    """Return the value of a column in the form of an entry; rows that others refer to are shown as their names."""
+    if column.many_to_many:
+        return sorted_names(value.all())
+    if isinstance(column, ArrayField):
+        return sorted_names(value)
+    if isinstance(column, JSONField):
+        return free(value)
+    return str(value) if isinstance(value, Model) else value
 
 
 def sorted_names(names: Iterable[object]) -> tuple[str, ...]:
@@ -68,55 +125,19 @@ def sorted_names(names: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted({str(name) for name in names}))
 
 
-def free(stored: object) -> Mapping[str, object]:
-    """Return stored parameters and the like in the form of an entry: canonical, sorted by name."""
-    canonical = _free(stored)
-    return canonical if isinstance(canonical, dict) else {}
+def free(stored: object, *, one_is_a_list: bool = False) -> Any:  # noqa: ANN401 - JSON
+    """Return stored parameters or options in the form of an entry: canonical, sorted by name.
 
-
-def _free(stored: object) -> object:
+    Args:
+        stored: JSON.
+        one_is_a_list: in options the order of a list matters, and a list of one value stays a list.
+    """
     if isinstance(stored, Mapping):
-        return {name: _free(stored[name]) for name in sorted(stored)}
+        return {name: free(stored[name], one_is_a_list=one_is_a_list) for name in sorted(stored)}
+    if isinstance(stored, list) and one_is_a_list:
+        return [free(item, one_is_a_list=True) for item in stored]
     try:
         value = canonical_value(stored)
     except ValueProblem:
         return stored
     return list(value) if isinstance(value, tuple) else value
-
-
-def options_of(stored: object) -> Mapping[str, object]:
-    """Return the stored options of a computing element in the form of an entry.
-
-    Unlike that of a parameter, the order of a list matters, and a list of one value stays a list.
-    """
-    canonical = _option(stored)
-    return canonical if isinstance(canonical, dict) else {}
-
-
-def _option(stored: object) -> object:
-    if isinstance(stored, Mapping):
-        return {name: _option(stored[name]) for name in sorted(stored)}
-    return [_option(item) for item in stored] if isinstance(stored, list) else _free(stored)
-
-
-def status_of(level: ResourceLevel) -> StatusEntry:
-    """Return the stored status of a level."""
-    return StatusEntry(
-        state=ResourceState(level.state),
-        reason=level.state_reason,
-        until=level.state_until,
-    )
-
-
-def put_level(
-    level: ResourceLevel, change: SectionChange[SiteEntry] | SectionChange[CEEntry] | SectionChange[QueueEntry]
-) -> None:
-    """Set the columns shared by site, computing element and queue; the caller saves.
-
-    NB: not by states.set_state, which refuses an end in the past: a file must stay valid as time passes.
-    """
-    entry = change.entry
-    level.state, level.state_reason, level.state_until = entry.status.state, entry.status.reason, entry.status.until
-    level.parameters, level.vo_parameters = dict(entry.parameters), dict(entry.vo_parameters)
-    if "status" in change.changed:
-        level.state_changed_at, level.state_changed_by = change.now, None

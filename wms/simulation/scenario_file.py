@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from wms.configuration.document import MAX_BYTES, parse
-from wms.configuration.problems import ConfigurationError, Remark, Unreadable
-from wms.configuration.reading import Location, Reading
-from wms.configuration.records import RecordOf, SectionEntry
+from wms.configuration.document import MAX_BYTES
+from wms.configuration.entries import EntryT, read
+from wms.configuration.problems import ConfigurationError, Remark
+from wms.configuration.reading import Reading
 from wms.configuration.schema import (
     Configuration,
     GroupEntry,
@@ -20,8 +20,6 @@ from wms.configuration.schema import (
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 from wms.simulation.schema import LoadEntry, ScenarioFile
-
-EntryT = TypeVar("EntryT", bound=SectionEntry)
 
 #: Nouns whose names a simulation needs; it ignores others, such as managers and storage.
 _NEEDED = frozenset({"vo", "group", "site", "ce"})
@@ -84,14 +82,12 @@ class _Variables(dict[str, str]):
 def _read(path: Path, record: type[EntryT], reading: Reading) -> EntryT:
     try:
         with path.open("rb") as stream:
-            node = parse(stream.read(MAX_BYTES + 1))
-        return RecordOf(record).read(node, Location(reading, ""))
+            source = stream.read(MAX_BYTES + 1)
+        return read(source, record, reading)
     except OSError as error:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}.") from error
     except ConfigurationError as error:
         raise _refused(path, error.problems) from error
-    except Unreadable as error:
-        raise _refused(path, reading.problems) from error
 
 
 def _refused(path: Path, problems: Iterable[Remark]) -> ScenarioError:
@@ -131,7 +127,7 @@ def _join(before: Iterable[EntryT], after: Iterable[EntryT], *, note: Callable[[
 
 def _over(before: EntryT | None, entry: EntryT, *, note: Callable[[Remark], None]) -> EntryT:
     """Return *before* with the keys that *entry* states; other keys keep their values."""
-    # NB: Any: each value was read by the type in its annotation.
+    # NB: Any: each value was validated by the type in its annotation.
     stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines}
     if entry.children:
         children = () if before is None else getattr(before, entry.children)

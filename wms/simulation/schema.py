@@ -4,19 +4,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from wms.configuration.records import ListOf, NamedLists, RecordOf, SectionEntry
+from wms.configuration.entries import SectionEntry, named_lists
 from wms.configuration.schema import GroupEntry, PlatformEntry, SiteEntry, UserEntry, VOEntry
-from wms.configuration.value_types import NameOf, Nothing, NumberType, SetOf, TextType, WholeNumberType, name
-
-_WORD = TextType(255)
+from wms.configuration.value_types import (
+    CEName,
+    Count,
+    GroupName,
+    Label,
+    Name,
+    Positive,
+    SiteName,
+    real_number,
+    text,
+    whole_number,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeEntry(SectionEntry):
     """``run_time`` of a load: durations of its jobs, lognormal around a mean, cut off at their time limits."""
 
-    mean_s: Annotated[float, NumberType(least=1.0, most=1e8)]
-    sigma: Annotated[float, NumberType(most=5.0)] = 0.0
+    mean_s: Annotated[float, real_number(1.0, 1e8)]
+    sigma: Annotated[float, real_number(most=5.0)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,26 +35,26 @@ class LoadEntry(SectionEntry):
     noun: ClassVar[str] = "load"
     named_by: ClassVar[str] = ""
 
-    user: Annotated[str, TextType(150)]
-    group: Annotated[str, NameOf("group")]
-    jobs_per_day: Annotated[float, NumberType(most=1e6)] = 0.0
-    waiting: Annotated[int, WholeNumberType(most=10**6)] = 0
-    run_time: Annotated[RunTimeEntry, RecordOf(RunTimeEntry)]
-    cpu_time_s: Annotated[int, WholeNumberType(least=1)] = 86400
-    priority: Annotated[int, WholeNumberType(most=10)] = 1
-    job_type: Annotated[str, _WORD] = "User"
-    sites: Annotated[tuple[str, ...], SetOf(NameOf("site"))] = ()
-    banned_sites: Annotated[tuple[str, ...], SetOf(NameOf("site"))] = ()
-    grid_ces: Annotated[tuple[str, ...], SetOf(NameOf("ce"))] = ()
-    platforms: Annotated[tuple[str, ...], SetOf(name())] = ()
-    tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    processors: Annotated[int, WholeNumberType(least=1)] = 1
-    memory_mb: Annotated[int, WholeNumberType()] = 0
-    wall_time_s: Annotated[int, WholeNumberType()] = 0
-    gpus: Annotated[int, WholeNumberType()] = 0
-    disk_mb: Annotated[int, WholeNumberType()] = 0
-    container: Annotated[str, TextType(1024, empty=True)] = ""
-    software: Annotated[tuple[str, ...], SetOf(TextType(255))] = ()
+    user: Annotated[str, text(150)]
+    group: GroupName
+    jobs_per_day: Annotated[float, real_number(most=1e6)] = 0.0
+    waiting: Annotated[int, whole_number(most=10**6)] = 0
+    run_time: RunTimeEntry
+    cpu_time_s: Positive = 86400
+    priority: Annotated[int, whole_number(most=10)] = 1
+    job_type: Label = "User"
+    sites: tuple[SiteName, ...] = ()
+    banned_sites: tuple[SiteName, ...] = ()
+    grid_ces: tuple[CEName, ...] = ()
+    platforms: tuple[Name, ...] = ()
+    tags: tuple[Label, ...] = ()
+    processors: Positive = 1
+    memory_mb: Count = 0
+    wall_time_s: Count = 0
+    gpus: Count = 0
+    disk_mb: Count = 0
+    container: Annotated[str, text(1024, empty=True)] = ""
+    software: tuple[Label, ...] = ()
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
@@ -59,10 +68,10 @@ class LoadEntry(SectionEntry):
 class ScenarioFile(SectionEntry):
     """The whole file. Its entries take precedence over those of the named configuration file."""
 
-    configuration: Annotated[str | None, Nothing(TextType(4096))] = None
-    vos: Annotated[tuple[VOEntry, ...], ListOf(VOEntry)] = ()
-    groups: Annotated[tuple[GroupEntry, ...], ListOf(GroupEntry)] = ()
-    users: Annotated[tuple[UserEntry, ...], ListOf(UserEntry)] = ()
-    platforms: Annotated[tuple[PlatformEntry, ...], NamedLists(PlatformEntry)] = ()
-    sites: Annotated[tuple[SiteEntry, ...], ListOf(SiteEntry)] = ()
-    load: Annotated[tuple[LoadEntry, ...], ListOf(LoadEntry)]
+    configuration: Annotated[str, text(4096)] | None = None
+    vos: tuple[VOEntry, ...] = ()
+    groups: tuple[GroupEntry, ...] = ()
+    users: tuple[UserEntry, ...] = ()
+    platforms: Annotated[tuple[PlatformEntry, ...], named_lists(PlatformEntry)] = ()
+    sites: tuple[SiteEntry, ...] = ()
+    load: tuple[LoadEntry, ...]

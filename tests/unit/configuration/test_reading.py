@@ -2,33 +2,25 @@
 
 # ruff: noqa: E501 - rows of tables
 
-import contextlib
-
 import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wms.configuration.document import MAX_BYTES, parse
-from wms.configuration.problems import ConfigurationError, Unreadable
-from wms.configuration.reading import Location, Reading
-from wms.configuration.records import RecordOf
+from wms.configuration.document import MAX_BYTES
+from wms.configuration.entries import read
+from wms.configuration.problems import ConfigurationError
+from wms.configuration.reading import Reading
 from wms.configuration.schema import Configuration
-
-
-def reading_of(source: bytes, environ: dict[str, str]) -> Reading:
-    """Read a file that is YAML at least."""
-    reading = Reading(environ)
-    with contextlib.suppress(Unreadable):
-        RecordOf(Configuration).read(parse(source), Location(reading, ""))
-    return reading
 
 
 def problems_of(text: str | bytes, **environ: str) -> list[str]:
     """Return everything that is wrong with a file, by line."""
     source = text.encode() if isinstance(text, str) else text
+    reading = Reading(environ)
     try:
-        return [str(problem) for problem in sorted(reading_of(source, environ).problems)]
+        read(source, Configuration, reading)
+        return [str(problem) for problem in sorted(reading.problems)]
     except ConfigurationError as error:
         return [str(problem) for problem in error.problems]
 
@@ -251,7 +243,7 @@ def test_secrets_are_not_repeated_in_problems() -> None:
 def test_variables_are_replaced_in_texts_and_numbers() -> None:
     text = queue('max_pilots: "${N}", job_types: ["${A}/${A}", "$${A}", "$A"]')
     reading = Reading({"N": "7", "A": "a"})
-    file = RecordOf(Configuration).read(parse(text.encode()), Location(reading, ""))
+    file = read(text.encode(), Configuration, reading)
     assert reading.problems == []
     (found,) = file.sites[0].ces[0].queues
     assert (found.max_pilots, found.job_types) == (7, ("$A", "${A}", "a/a"))
