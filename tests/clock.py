@@ -1,4 +1,4 @@
-"""The database's clock, moved."""
+"""The database's clock, set by tests."""
 
 from datetime import timedelta
 
@@ -8,14 +8,14 @@ _offset_s = 0.0
 
 
 def pass_time(**duration: float) -> None:
-    """Let the time by which leases are measured go on, for this connection; the fixture ``clock`` turns it back."""
+    """Advance the clock of leases for this connection; the fixture ``clock`` sets it back."""
     global _offset_s  # noqa: PLW0603 - one connection, one clock
     _offset_s += timedelta(**duration).total_seconds()
     _set(_offset_s)
 
 
 def stop_clock() -> None:
-    """Let time go on by ``pass_time`` only, until the test's transaction is rolled back: machines may be slow."""
+    """Advance time by ``pass_time`` only, until the test's transaction is rolled back, because machines may be slow."""
     _set(_offset_s)
     with connection.cursor() as cursor:
         cursor.execute("SELECT wms_now()")
@@ -32,7 +32,7 @@ def stop_clock() -> None:
 
 
 def reset_clock() -> None:
-    """Set the clock right again."""
+    """Set the clock back to the real time."""
     global _offset_s  # noqa: PLW0603 - one connection, one clock
     _offset_s = 0.0
     _set(0.0)

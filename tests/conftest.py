@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Fixtures for every test."""
 
 import signal
 from collections.abc import Iterator
@@ -32,19 +32,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_index() -> Iterator[None]:
-    """Have each test begin without an index of the rows of another, and leave no connection of its thread behind."""
+    """Start each test without the index of another test's rows, and close the connection of its thread."""
     yield
     index.forget()
 
 
 @pytest.fixture(autouse=True)
 def fresh_refusals() -> None:
-    """Have no test count the refusals of another, whose rows are gone."""
+    """Start each test without the counted refusals of another test."""
     refusals.forget()
 
 
 @pytest.fixture
 def clock() -> Iterator[None]:
-    """Set the database's clock right again after a test that moves it."""
+    """Set the database's clock back after a test that moves it."""
     yield
     reset_clock()

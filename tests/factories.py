@@ -1,6 +1,6 @@
-"""Rows for tests: plain functions that build only what the constraints accept.
+"""Factories of rows for tests: plain functions that build only rows which the constraints accept.
 
-Everything has a sensible default; names that must be unique count up (``vo1``, ``vo2``, …).
+Everything has a default; names that must be unique are numbered (``vo1``, ``vo2``, …).
 """
 
 from collections.abc import Mapping, Sequence
@@ -114,7 +114,7 @@ def make_user(
 
 
 def _member(owner: User | None, group: Group) -> User:
-    """Return the owner, or a new one, as a member of the group: nobody else has jobs in it."""
+    """Return the owner, or a new one, as a member of the group, as owners of its jobs must be."""
     if owner is None:
         return make_user(groups=[group])
     Membership.objects.get_or_create(user=owner, group=group)
@@ -128,7 +128,7 @@ def make_token(
     expires_at: datetime | None = None,
     revoked_at: datetime | None = None,
 ) -> str:
-    """Return a bearer token of *user*, for the real clock by default, as the API measures it; used a moment ago."""
+    """Return a bearer token of *user*, valid by the real clock, as the API reads it, and used just now."""
     token = USER_TOKEN_PREFIX + _name("token")
     ApiToken.objects.create(
         user=user,
@@ -153,7 +153,7 @@ def make_site(
     parameters: Mapping[str, object] | None = None,
     vo_parameters: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Site:
-    """Return a site; without *vos* it serves all."""
+    """Return a site; without *vos* it serves all VOs."""
     site = Site.objects.create(
         name=name or f"LCG.{_name('site')}.org",
         state=state,
@@ -263,7 +263,7 @@ def make_storage_element(
     sites: Sequence[Site] = (),
     vos: Sequence[VO] | None = None,
 ) -> StorageElement:
-    """Return a storage element of the sites; without *vos* it serves all that there are, with none nobody."""
+    """Return a storage element of the sites; without *vos* it serves all VOs, with an empty list none."""
     element = StorageElement.objects.create(
         name=name or _name("se"),
         url=url,
@@ -279,7 +279,7 @@ def make_storage_element(
 def make_replica(
     lfn: str, *, vo: VO, storage_element: StorageElement, size_bytes: int | None = None, checksum: str = ""
 ) -> Replica:
-    """Return a replica; nobody is told that it came."""
+    """Return a replica, without starting the evaluation of jobs that wait for it."""
     return Replica.objects.create(
         vo=vo, lfn=lfn, storage_element=storage_element, size_bytes=size_bytes, checksum=checksum
     )
@@ -328,7 +328,7 @@ def make_task_queue(
     job_ids: Sequence[int] = (),
     user_priority: int = 1,
 ) -> TaskQueue:
-    """Return a task queue as it stands, with the jobs *job_ids* waiting in it; no job has to exist."""
+    """Return a task queue with the waiting jobs *job_ids*, which need not exist."""
     group = group or make_group()
     owner = _member(owner, group)
     definition = QueueDefinition(
@@ -392,9 +392,9 @@ def make_job(
     submitted_at: datetime = NOW,
     **description: object,
 ) -> Job:
-    """Return a job in *status* as it stands, without a past; one that is Waiting stands in its task queue.
+    """Return a job in *status*, without history; a Waiting one is in its task queue.
 
-    The rest are fields of its description. Of a job that a pilot holds there is no lease.
+    Further arguments are fields of its description. No lease is made for a leased status.
     """
     group = group or (submission.group if submission else make_group())
     owner = _member(owner or (submission.owner if submission else None), group)
@@ -439,7 +439,7 @@ def make_pilot(
     ce: ComputingElement | None = None,
     status: PilotStatus = PilotStatus.RUNNING,
 ) -> Pilot:
-    """Return a pilot; with *group* a private one, without *queue* one made by hand, for *site* and *ce* if given."""
+    """Return a pilot; with *group* a private one, without *queue* one started by hand, for *site* and *ce* if given."""
     return Pilot.objects.create(
         vo=vo or (group.vo if group else make_vo()),
         group=group,
@@ -459,7 +459,7 @@ def make_black_hole(
     found_at: datetime = NOW,
     pause: timedelta = timedelta(hours=1),
 ) -> BlackHole:
-    """Return a host that gets no jobs for a while; its pilots are not marked."""
+    """Return a black hole, a host that gets no jobs for a while; its pilots are not marked."""
     return BlackHole.objects.create(
         site=site or make_site(),
         host_name=host_name,
@@ -478,7 +478,7 @@ def make_match(
     leased_at: datetime = NOW,
     ended_at: datetime | None = None,
 ) -> Match:
-    """Return a lease of *job*, which without one has no status that goes with it."""
+    """Return a lease of *job*; the default job's status is not changed to a leased one."""
     job = job or make_job(status=JobStatus.RUNNING)
     return Match.objects.create(
         job=job,
@@ -492,5 +492,5 @@ def make_match(
 
 
 def make_pilot_token(pilot: Pilot | None = None, *, lifetime: timedelta = timedelta(hours=1)) -> str:
-    """Return a token of *pilot*, for the real clock, as the API measures it."""
+    """Return a token of *pilot*, valid by the real clock, as the API reads it."""
     return issue_pilot_token(pilot or make_pilot(), now=datetime.now(tz=UTC), lifetime=lifetime).token

@@ -1,6 +1,6 @@
 """Deadlines of tests: seconds of an idle reference machine, longer on a machine that is slower or loaded.
 
-A deadline only stops a test that hangs; what a test asserts never depends on one that is a fixed number of seconds.
+A deadline only ends a test that hangs; no assertion depends on a fixed number of seconds.
 """
 
 import os
@@ -21,21 +21,21 @@ _MEASURED_FOR_S = 0.2
 
 
 def timed_piece() -> float:
-    """Return the CPU seconds of a fixed piece of Python, about half a millisecond of the reference machine."""
+    """Return the CPU seconds of a fixed piece of Python, about half a millisecond on the reference machine."""
     begun_s = time.thread_time()
     sum(number * number for number in range(_PIECE))
     return time.thread_time() - begun_s
 
 
 def slowness() -> float:
-    """Return how many times longer work takes now than on the idle reference machine; at least 1."""
+    """Return the factor by which work takes longer now than on the idle reference machine; at least 1."""
     return max(1.0, timed_piece() / _REFERENCE_S) * max(1.0, _runnable() / usable_processors())
 
 
 def cpu_within(seconds: float) -> float:
-    """Return the CPU seconds that work takes here at most which takes *seconds* of the reference machine's.
+    """Return the limit, in CPU seconds of this machine, of work that takes at most *seconds* on the reference machine.
 
-    What else runs on the machine costs CPU time as well: it takes turns on the caches, and on the halves of a core.
+    Other processes also cost CPU time: they share caches, and the halves of a core.
     """
     return seconds * max(1.0, *(timed_piece() / _REFERENCE_S for _ in range(20)))
 
@@ -46,10 +46,10 @@ def within(seconds: float) -> float:
 
 
 class Deadline:
-    """A time limit that follows the machine's pace while it runs.
+    """A time limit that is extended as the machine gets slower.
 
     Args:
-        seconds: until it has passed, on the idle reference machine.
+        seconds: the limit on the idle reference machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -57,7 +57,7 @@ class Deadline:
         self._measured_at = time.monotonic()
 
     def has_passed(self) -> bool:
-        """Return whether the time is over; the time since the last call counts by the slowness of now."""
+        """Return whether the limit has passed; the time since the last call counts by the current slowness."""
         since_s = time.monotonic() - self._measured_at
         if since_s >= _MEASURED_FOR_S:
             self._left_s -= since_s / slowness()
@@ -78,10 +78,10 @@ def wait_for(
         condition: is called every *every_s* seconds.
         within_s: limit on the idle reference machine.
         every_s: seconds of the clock.
-        state: returns what the failure shows.
+        state: returns the text that a failure shows.
 
     Raises:
-        AssertionError: it did not become true in time.
+        AssertionError: the condition did not become true in time.
     """
     deadline = Deadline(within_s)
     while not condition():
@@ -92,6 +92,6 @@ def wait_for(
 
 
 def _runnable() -> float:
-    """Return the processes that want a processor: now, or in the mean of the last minute if these were more."""
+    """Return the number of runnable processes: now, or on average in the last minute if that is more."""
     running_now = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0])
     return max(float(running_now), os.getloadavg()[0])

@@ -1,4 +1,4 @@
-"""Programs that some tests need: without one a test is skipped at a desk, and fails in CI, which installs them."""
+"""External programs of tests: without one, a test is skipped locally and fails in CI, which installs them."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ _EVERYBODYS = ("/srv", "/run/lock")
 
 @contextmanager
 def directory_of_agents(own: Path) -> Iterator[Path]:
-    """Yield the test's own directory; under root, whose payloads are other users, one where they may pass and write."""
+    """Yield the test's own directory; under root one that other users can enter, because payloads are other users."""
     if os.geteuid() != 0:
         yield own
         return
@@ -27,7 +27,7 @@ def directory_of_agents(own: Path) -> Iterator[Path]:
 
 @contextmanager
 def directory_of_payloads() -> Iterator[Path]:
-    """Yield a directory where a test and payloads may write, whatever the users and namespaces of these."""
+    """Yield a directory where a test and payloads of any user and namespace may write."""
     place = next((each for each in _EVERYBODYS if os.access(each, os.W_OK | os.X_OK)), None)
     if place is None:
         pytest.skip(f"none of {', '.join(_EVERYBODYS)} can be written to")

@@ -25,16 +25,16 @@ def make_recovery_codes(user: User) -> list[str]:
 
 
 def code_of(secret: str, *, steps: int = 0) -> str:
-    """Return what an app with this key shows now, or so many steps of time later."""
+    """Return the code that an app with this key shows now, or *steps* time steps later."""
     return str(format_hotp_value(hotp_value(secret, int(time.time()) // app_settings.TOTP_PERIOD + steps)))
 
 
 def wrong_code_of(secret: str) -> str:
-    """Return a code that is not, and will not be, one of the next minutes."""
+    """Return a code that is wrong now and in the next minutes."""
     near = {code_of(secret, steps=steps) for steps in range(-5, 20)}
     return next(code for code in map(str, range(100_000, 1_000_000)) if code not in near)
 
 
 def stored(user: User) -> str:
-    """Return all that the database holds about the user's second factors, as text."""
+    """Return all that the database stores about the user's second factors, as text."""
     return str(list(Authenticator.objects.filter(user=user).values()))

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 
 class LoopbackServer:
-    """``with`` it, it listens on a port of its own until the end."""
+    """A server in this process; within ``with`` it listens on a port of its own."""
 
     scheme: ClassVar[str] = "http"
     kind: ClassVar[type[ThreadingHTTPServer]] = ThreadingHTTPServer

@@ -1,6 +1,6 @@
-"""Slurm clusters of their own for tests: one node on 127.0.0.1, free ports, as the user who runs the tests.
+"""Slurm clusters for tests: one node on 127.0.0.1, free ports, under the user who runs the tests.
 
-They need neither munge nor systemd nor control groups, and several run side by side.
+They need neither munge nor systemd nor control groups, and several can run on one machine.
 """
 
 import getpass
@@ -60,7 +60,7 @@ PartitionName=short Nodes=ALL MaxTime={short_minutes} State=UP
 
 @dataclass(kw_only=True)
 class SlurmCluster:
-    """A cluster that runs; ``options`` are those of a CE in front of it."""
+    """A running cluster; ``options`` are those of its CE."""
 
     name: str
     directory: Path
@@ -76,7 +76,7 @@ class SlurmCluster:
         return {"SLURM_CONF": str(self.directory / "slurm.conf")}
 
     def run(self, program: str, *arguments: str) -> str:
-        """Return what one of Slurm's programs answers."""
+        """Return the output of one of Slurm's programs."""
         done = subprocess.run(
             [program, *arguments], env=os.environ | self.environment, capture_output=True, text=True, check=False
         )
@@ -84,7 +84,7 @@ class SlurmCluster:
         return done.stdout
 
     def shown(self, batch_id: str) -> dict[str, str]:
-        """Return what ``scontrol show job`` says of a job, by its words for it."""
+        """Return the fields of ``scontrol show job`` for a job."""
         words = self.run("scontrol", "show", "job", "--oneliner", batch_id).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
@@ -102,17 +102,17 @@ class SlurmCluster:
             )
 
     def stop(self, server: str) -> None:
-        """End slurmctld or slurmd, and leave the jobs as they are."""
+        """End slurmctld or slurmd without ending its jobs."""
         self._servers[server].terminate()
         self._servers[server].wait()
 
     def wait_for_end(self) -> None:
-        """Wait for the servers, which somebody has ended."""
+        """Wait for the servers, which have been told to end."""
         for process in self._servers.values():
             process.wait()
 
     def wait_until_idle(self) -> None:
-        """Wait until the node can take jobs."""
+        """Wait until the node accepts jobs."""
         wait_for(self._is_idle, state=lambda: f"{self.name} did not start; see {self.directory}")
 
     def _is_idle(self) -> bool:
@@ -134,7 +134,7 @@ def slurm_cluster(name: str, directory: Path) -> Iterator[SlurmCluster]:
 
     Args:
         name: of the cluster.
-        directory: for all that is its own; must be there.
+        directory: for all its files; must exist.
     """
     needed("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "sacct", "scontrol")
     slurmctld_port, slurmd_port = _free_ports()

@@ -1,4 +1,4 @@
-"""An sshd of its own for tests that reach a host by SSH: on 127.0.0.1, a free port, as the user who runs the tests."""
+"""An sshd for tests that reach a host by SSH: on 127.0.0.1, a free port, under the user who runs the tests."""
 
 import getpass
 import os
@@ -36,7 +36,7 @@ LogLevel ERROR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SSHHost:
-    """An sshd that runs, and what one needs to get in."""
+    """A running sshd, with the keys to log in."""
 
     port: int
     user: str
@@ -46,7 +46,7 @@ class SSHHost:
 
     @property
     def options(self) -> dict[str, object]:
-        """Return the options of a CE that is reached through it."""
+        """Return the options of a CE behind this sshd."""
         return {
             "host": "127.0.0.1",
             "port": self.port,
@@ -58,10 +58,10 @@ class SSHHost:
 
 @contextmanager
 def ssh_host(directory: Path, *, configuration: str = "") -> Iterator[SSHHost]:
-    """Run an sshd; its connections end with it, and the sessions in them, but not what those have left.
+    """Run an sshd; its connections and their sessions end with it, but not the processes that these started.
 
     Args:
-        directory: for its keys and its configuration; must be there.
+        directory: for its keys and its configuration; must exist.
         configuration: further lines of it.
     """
     needed("ssh", "sshd", "ssh-keygen")
@@ -99,7 +99,7 @@ def make_key(path: Path) -> None:
 
 
 def known_host(port: int, key: Path) -> str:
-    """Return the line by which the host of this key is known."""
+    """Return the line of a known_hosts file for the host with this key."""
     return f"[127.0.0.1]:{port} {key.with_name(f'{key.name}.pub').read_text().strip()}"
 
 

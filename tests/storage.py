@@ -16,15 +16,15 @@ from tests.serving import LoopbackServer
 
 
 class StorageServer(LoopbackServer):
-    """``with StorageServer(directory) as storage``: keeps files in memory until the end.
+    """``with StorageServer(directory) as storage``: a server that keeps files in memory.
 
     Attributes:
         files: {path: content}.
         seen: (verb, path, token) of each request.
-        token: without it nothing is answered; empty: everybody may.
-        directories: those that there are, if files need one, as with WebDAV; None: they do not.
-        answers: statuses to give to the next requests, or where to send them on.
-        cuts: of the next files that are read, only so many bytes are sent, though all are announced.
+        token: required of all requests; empty: none is required.
+        directories: existing ones, if files need one, as with WebDAV; None: they do not.
+        answers: statuses of the next requests, or addresses to redirect to.
+        cuts: number of bytes really sent of each of the next files, while all are announced.
         refused: paths that are never written.
         certificate: to be trusted.
     """
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def write_certificate(file: Path) -> None:
-    """Write a key and a certificate of it for 127.0.0.1, which trusts itself."""
+    """Write a key and a self-signed certificate for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"storage of a test {uuid4()}")])
     now = datetime.now(UTC)

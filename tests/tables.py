@@ -1,4 +1,4 @@
-"""What the tables hold, to see whether anything has changed."""
+"""Checksums of tables and counts of written rows, to find changes."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,7 +7,7 @@ from django.db import connection
 
 
 def checksums(*, without: Collection[str] = (), but_session: str = "") -> Mapping[str, str]:
-    """Return a checksum of each table but those *without*; of sessions all but the one with this key."""
+    """Return a checksum of each table but *without*; in the table of sessions, the one with this key is left out."""
     tables = sorted({*connection.introspection.table_names()} - {*without})
     sums = " UNION ALL ".join(
         f"SELECT '{table}', coalesce(md5(string_agg(t::text, ',' ORDER BY t::text)), '') FROM {table} t"
@@ -20,7 +20,7 @@ def checksums(*, without: Collection[str] = (), but_session: str = "") -> Mappin
 
 
 def rows_written(*, without: Collection[str] = ()) -> int:
-    """Return how many rows this transaction has written so far, undone ones included, but those *without*."""
+    """Return the number of rows that this transaction has written so far, undone ones included, but those *without*."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_xact_user_tables WHERE relname <> ALL(%s)",

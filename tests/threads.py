@@ -1,4 +1,4 @@
-"""Real connections side by side."""
+"""Concurrent work on real connections."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def at_once(works: Sequence[Callable[[], Answer]], *, timeout_s: float = 120) -> list[Answer]:
-    """Run each work in a thread with a connection of its own, all starting together; return the answers in order."""
+    """Run each work in a thread with a connection of its own, all starting together; return the results in order."""
     barrier = Barrier(len(works))
 
     def run(work: Callable[[], Answer]) -> Answer:
@@ -32,11 +32,11 @@ def at_once(works: Sequence[Callable[[], Answer]], *, timeout_s: float = 120) ->
 
 
 def repeat_at_once(steps: Sequence[Callable[[Random], None]], *, until: Callable[[int], bool]) -> None:
-    """Repeat each step in a thread of its own, all at the same time; the amount of work decides when they stop.
+    """Repeat each step in a thread of its own, concurrently; the amount of work decides when they stop.
 
     Args:
-        steps: what each thread does again and again; its argument is seeded by the thread's number.
-        until: whether to stop; its argument is how often each step has been done at least.
+        steps: the work of each thread; the argument is seeded by the thread's number.
+        until: whether to stop; the argument is the least number of repetitions among the steps.
     """
     done = [0] * len(steps)
     failed = Event()

@@ -1,4 +1,4 @@
-"""A client whose requests go through the WSGI application that is served, what stands in front of Django included."""
+"""A test client whose requests pass the served WSGI application, with the part in front of Django."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from matching.api.fast_heartbeats import FastHeartbeats
 
 
 class FrontDoor(Client):
-    """The client of Django's tests, which would ask its handlers directly."""
+    """Django's test client, but through the WSGI application instead of Django's handlers."""
 
     def __init__(self) -> None:
         super().__init__(raise_request_exception=False, headers={"Host": "testserver"})
@@ -22,7 +22,7 @@ class FrontDoor(Client):
 
 class _InFront(ClientHandler):
     def __call__(self, environ: dict[str, Any]) -> Any:
-        """Answer as the application does."""
+        """Return the application's answer."""
         answers: list[HttpResponseBase] = []
         ask_django = super().__call__
 

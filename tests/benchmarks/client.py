@@ -1,6 +1,6 @@
-"""An HTTP client that costs little: one thread, keep-alive connections, requests that are bytes already.
+"""An HTTP client of low cost: one thread, keep-alive connections, requests prepared as bytes.
 
-Askers take turns on the connections: each asks when it is due, and after an answer says when it will ask again.
+Askers share the connections: each sends a request when it is due, and its answer sets the time of the next.
 """
 
 import heapq
@@ -22,12 +22,12 @@ _MOST_AT_ONCE: Final = 1 << 16
 
 
 class BadAnswerError(Exception):
-    """What came back is no HTTP answer, or none at all."""
+    """The connection ended without an HTTP answer, or with bytes that are not one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer, and when it came; ``latency_s`` counts from when the asker was due, waiting for its turn included."""
+    """One answer; ``latency_s`` counts from when the asker was due, including the wait for a connection."""
 
     status: int
     head: bytes
@@ -37,14 +37,14 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float:
-        """When to ask again, as the server says."""
+        """Seconds of the header Retry-After; 0 without one."""
         told = _RETRY_AFTER.search(self.head)
         return float(told[1]) if told else 0.0
 
 
 @dataclass(slots=True)
 class _Connection:
-    """One connection, and what is under way on it."""
+    """One connection, with the request in progress on it."""
 
     socket: socket.socket
     request: bytes = b""
@@ -62,13 +62,13 @@ def post(path: str, *, port: int, token: str, body: bytes) -> bytes:
 
 
 class Client:
-    """Askers on connections.
+    """Askers that share connections.
 
     Args:
         port: of a server on this machine.
-        connections: how many at once.
+        connections: number of connections.
         ask: returns the request of an asker, by its number.
-        hear: takes an asker's answer; returns after how many seconds it asks again, None: never.
+        hear: takes an asker's answer; returns the seconds until its next request, None: no further one.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Client:
             self._free.append(connection)
 
     def expect(self, asker: int, *, at_s: float) -> None:
-        """Let the asker ask at this moment."""
+        """Let the asker send a request at this moment."""
         heapq.heappush(self._due, (at_s, next(self._order), asker))
 
     def run(self, *, until_s: float, enough: Callable[[], bool] = lambda: False) -> None:
-        """Ask and hear until this moment, or until it is enough; then only hear what is still to come."""
+        """Send requests until this moment or until it is enough; then only take outstanding answers."""
         while (now := perf_counter()) < until_s and not enough():
             self._send(now)
             self._receive(timeout_s=max(0.0, self._next_due_s(until_s) - perf_counter()))
@@ -116,7 +116,7 @@ class Client:
         return opened
 
     def _reopen(self, connection: _Connection) -> None:
-        """Open the connection anew that the server has closed, and ask again what may have crossed with that."""
+        """Reopen a connection that the server has closed, and repeat the request that it may have missed."""
         if connection.received:
             raise BadAnswerError("The server closed a connection in the middle of an answer.")
         self._selector.unregister(connection.socket)

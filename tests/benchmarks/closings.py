@@ -39,7 +39,7 @@ IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Match under each of the conditions, one after the other, round after round."""
+    """Match under each of the conditions, in turns."""
     world = load(options.shape(), seed=options.seed)
     pools = _make_pools(world)
     report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": options.repeat})
@@ -111,7 +111,7 @@ def _pools(_world: World) -> Iterator[None]:
 
 
 def _make_pools(world: World) -> int:
-    """Make pools of half of all batch queues each, which no task queue is of yet; return how many."""
+    """Make pools of half of all batch queues each, of which no task queue has any yet; return their number."""
     count = min(POOLS, TaskQueue.objects.count())
     now, chance = timezone.now(), Random(1)
     queue_ids = list(Queue.objects.order_by("pk").values_list("pk", flat=True))
@@ -140,7 +140,7 @@ def _pools_and_throttles(world: World) -> Iterator[None]:
 
 
 def _beside_a_closed_site(world: World, options: Options) -> float:
-    """Return the rate of matches elsewhere while pilots ask at a closed site, over that while they do not."""
+    """Return the rate of matches elsewhere while pilots ask at a closed site, divided by the rate without them."""
     closed = 0
     Site.objects.filter(name=world.workload.sites[closed]).update(throttle_policy="level0", max_submitting_jobs=0)
     advertise(Site.objects.get(name=world.workload.sites[closed]).pk, IDLE)

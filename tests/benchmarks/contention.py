@@ -1,4 +1,4 @@
-"""``contention``: as ``http``, but every pilot wants a job of the one task queue that there is."""
+"""``contention``: as ``http``, but all pilots compete for the jobs of a single task queue."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ JOBS = 100_000
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Put all jobs into one queue that any offer fits, and ask."""
+    """Put all jobs into one task queue that fits any offer, and ask."""
     whole = options.shape()
     queue = QueueShape(owner=0, cpu_time_s=whole.cpu_segments_s[0], job_type="User", jobs=options.jobs or JOBS)
     world = load(replace(whole, name="one queue", queues=(queue,)), seed=options.seed)

@@ -1,4 +1,4 @@
-"""``directors``: what a cycle of the directors decides over 500 computing elements and 5,000 batch queues."""
+"""``directors``: time of a cycle of the directors for 500 computing elements and 5,000 batch queues."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ FREE_SLOTS = 20
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Decide again and again, each time from the same state."""
+    """Run the decision repeatedly, each time from the same state."""
     world = load(options.shape(), seed=options.seed)
     chance = Random(options.seed)
     queues = _make_queues(chance, ces=options.ces)

@@ -17,7 +17,7 @@ QUEUES = 20_000
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Ask with other requirements each time; then with none, which every queue meets."""
+    """Query with different requirements each time; then with none, which every queue meets."""
     chance = Random(options.seed)
     queues = options.queues or QUEUES
     vo = VO.objects.create(name="community", setup="Production", setups=["Production"])

@@ -1,6 +1,6 @@
-"""A program that floods a web server, of the standard library alone: ``flooding.py KIND PORT SECONDS [TOKEN]``.
+"""A program that floods a web server, with the standard library alone: ``flooding.py KIND PORT SECONDS [TOKEN]``.
 
-It prints the statuses of what was answered, and is a process of its own so that its clients cost no other client time.
+It prints the statuses of its answers, and is a separate process so that it takes no time from other clients.
 """
 
 import json
@@ -36,14 +36,14 @@ def submissions(port: int, token: str) -> Counter[str]:
 
 
 def anonymous(port: int, _token: str) -> Counter[str]:
-    """Send 16 bodies of 64 MB at once, without a token, to the address that takes one from anybody."""
+    """Send 16 bodies of 64 MB at once, without a token, to the address that accepts bodies without one."""
     body = b"[1," * (_ANONYMOUS_BYTES // 3)
     request = _head("/api/v1/auth/token/", length=len(body)) + body
     return _together([lambda: _exchange(port, request)] * _ANONYMOUS)
 
 
 def stalled(port: int, _token: str, *, seconds: float) -> Counter[str]:
-    """Keep 48 connections that have announced a body and sent one byte of it, each again when it is closed."""
+    """Keep 48 connections that have announced a body and sent one byte of it; reopen each when it is closed."""
     until_s = time.monotonic() + seconds
     request = _head("/api/v1/auth/token/", length=100) + b"{"
 
@@ -79,7 +79,7 @@ def _head(path: str, *, length: int, token: str = "") -> bytes:
 
 
 def _exchange(port: int, request: bytes, *, wait_s: float = _WAIT_S) -> str:
-    """Send a request as far as it is taken, and return the status of the answer."""
+    """Send as much of a request as the server takes, and return the status of the answer."""
     try:
         with socket.create_connection((_HOST, port), timeout=wait_s) as opened:
             with suppress(BrokenPipeError, ConnectionResetError):  # refused while it was sent

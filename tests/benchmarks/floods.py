@@ -1,4 +1,4 @@
-"""``floods``: what three floods cost the others: 8 × 10 MB of JDL, 48 stalled bodies, 16 anonymous bodies of 64 MB."""
+"""``floods``: others during three floods: 8 × 10 MB of JDL, 48 stalled bodies, 16 anonymous bodies of 64 MB."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ MOST_AFTER_S = 60.0
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Ask for jobs at a modest rate before, during and after each flood."""
+    """Ask for jobs at a moderate rate before, during and after each flood."""
     world = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
     pilots = options.pilots or PILOTS
@@ -84,7 +84,7 @@ def _measure(
 
 
 class _Others:
-    """Pilots that ask now and then, on connections that they open anew where the server closes them."""
+    """Pilots that ask at intervals, and reopen connections that the server closes."""
 
     def __init__(self, world: World, *, port: int, seed: int, pilots: int) -> None:
         self._asking = Asking(world, port=port, seed=seed)
@@ -93,7 +93,7 @@ class _Others:
         self.failed = 0
 
     def ask_for(self, seconds: float) -> None:
-        """Ask as long as that."""
+        """Ask for this number of seconds."""
         client = Client(port=self._port, connections=self._pilots, ask=self._asking.ask, hear=self._hear)
         now = perf_counter()
         for pilot in range(self._pilots):
@@ -105,7 +105,7 @@ class _Others:
         client.close()
 
     def until_as_before(self, p99_s: float, *, most_s: float) -> float:
-        """Ask until it takes no longer than it did; return after how many seconds that began to be so."""
+        """Ask until the latency is again as before; return the seconds until then."""
         begun = perf_counter()
         while (waited_s := perf_counter() - begun) < most_s:
             self.latencies_s.clear()
@@ -130,11 +130,11 @@ class _Memory:
     over: Event = field(default_factory=Event)
 
     def begin(self) -> None:
-        """Begin to look for the largest."""
+        """Begin to record the largest value."""
         self.before_mb = self.largest_mb = self.now_mb()
 
     def now_mb(self) -> float:
-        """Return what it is now."""
+        """Return the current value."""
         sizes = [0]
         for worker in self.server.children(recursive=True):
             try:
@@ -144,7 +144,7 @@ class _Memory:
         return max(sizes) / 1e6
 
     def watch(self) -> None:
-        """Look until it is over."""
+        """Record until the end."""
         while not self.over.wait(0.1):
             self.largest_mb = max(self.largest_mb, self.now_mb())
 

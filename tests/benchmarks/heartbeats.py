@@ -1,4 +1,4 @@
-"""``heartbeats``: thousands of pilots, each with a job that runs, show that they live, as often as they are told to."""
+"""``heartbeats``: thousands of pilots, each with a running job, send heartbeats at the server's interval."""
 
 import json
 from collections import Counter
@@ -40,7 +40,7 @@ LINES = 20
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Give each pilot a job, let all of them report until caches and tables have come to rest, then measure."""
+    """Give each pilot a job, let all of them report until caches and tables are in a steady state, then measure."""
     count = options.pilots or PILOTS
     world = load(uniform(queues=options.queues or QUEUES, jobs=options.jobs or JOBS, seed=options.seed))
     hold(world, jobs=count)
@@ -78,7 +78,7 @@ def _beat(report: Report, ready: Surroundings, web: Web, options: Options) -> No
 
 
 def _cost_of_one(use: CpuUse, *, count: int, slowness: float) -> dict[str, float]:
-    """Return what one heartbeat costs, and how many cores server and database need for all of them."""
+    """Return the cost of one heartbeat, and the cores that server and database need for all of them."""
     both_s = use.used_s["web"] + use.used_s["PostgreSQL"]
     return {
         "CPU ms of a heartbeat, web": 1000 * use.used_s["web"] / count,
@@ -91,7 +91,7 @@ def _cost_of_one(use: CpuUse, *, count: int, slowness: float) -> dict[str, float
 
 
 class _Pilots:
-    """What pilots say whose payloads compute, write a line now and then, and are peeked at now and then."""
+    """Heartbeats of pilots whose payloads compute, write an occasional line, and are peeked at occasionally."""
 
     def __init__(self, *, port: int, seed: int) -> None:
         self._chance = Random(seed)
@@ -112,7 +112,7 @@ class _Pilots:
         self.seen: Counter[str] = Counter()
 
     def begin(self) -> None:
-        """Begin to measure; from now on some are peeked at."""
+        """Begin to measure; from now on some payloads are peeked at."""
         peeked_at = self._chance.sample(self._leases, k=max(1, round(PEEKED_AT * self.count)))
         now = datetime.now(tz=UTC)
         JobCommand.objects.bulk_create(JobCommand(job_id=job, name="peek", created_at=now) for _, job, _ in peeked_at)
@@ -142,7 +142,7 @@ class _Pilots:
         return post(self._paths[number], port=self._port, token=token, body=json.dumps(body).encode())
 
     def hear(self, number: int, answer: Answer) -> float:
-        """Note the answer; a pilot that has obeyed an order says so at once."""
+        """Note the answer; a pilot that has carried out a command reports it at once."""
         if answer.status != HTTPStatus.OK:
             raise BadAnswerError(f"A heartbeat was answered with {answer.status}: {answer.body[:300]!r}")
         self.latencies_s.append(answer.latency_s)
@@ -158,7 +158,7 @@ class _Pilots:
         return 0.0
 
     def _tokens_of(self, match_id: UUID, job_id: int, pilot_id: int) -> list[str]:
-        """Return both tokens of a pilot, of any age below that at which they are renewed."""
+        """Return both tokens of a pilot, each of a random age below that of their renewal."""
         now = datetime.now(tz=UTC)
         pilots_s, leases_s = settings.WMS_PILOT_TOKEN_S, settings.WMS_JOB_TOKEN_S
         pilots = issue_pilot_token(

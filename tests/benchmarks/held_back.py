@@ -51,7 +51,7 @@ def _fullest_level() -> int:
 
 
 def _claim_often(world: World, options: Options, *, user_priority: int, avoiding: int) -> list[float]:
-    """Claim of one level again and again, each time taken back; return how many seconds each took."""
+    """Claim repeatedly from one level, undoing each claim; return the seconds of each."""
     pilot = Pilot.objects.select_related("queue__ce").get(pk=world.pilots[0][0])
     task_queue, chance, now = TaskQueue.objects.order_by("pk")[0], Random(options.seed), database_now()
     with connection.cursor() as cursor:
@@ -103,7 +103,7 @@ def _claim_often(world: World, options: Options, *, user_priority: int, avoiding
 
 
 def _match_often(world: World, options: Options, *, part: float) -> tuple[int, list[float]]:
-    """Match at one place where a part of all levels with jobs is held back; return how many levels, and the times."""
+    """Match at one place where a part of all levels with jobs is held back; return levels and times."""
     chance = Random(options.seed)
     times = max(1, options.operations // 10)
     questions: list[Question] = []

@@ -1,4 +1,4 @@
-"""``http``: pilots ask a real web server for jobs, all at once, each again as soon as it has its answer."""
+"""``http``: pilots ask a real web server for jobs concurrently, each again as soon as it has its answer."""
 
 import re
 from collections import Counter
@@ -46,7 +46,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, options: Options) -> None:
-    """Ask for as long as the options say, and report rate, latencies, errors, CPU and whatever was leased twice."""
+    """Ask for as long as the options say, and report rate, latencies, errors, CPU and jobs that were leased twice."""
     asking = Asking(world, port=web.port, seed=options.seed)
     pilots = options.pilots or PILOTS
     client = Client(port=web.port, connections=pilots, ask=asking.ask, hear=asking.hear)
@@ -69,12 +69,12 @@ def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, op
 
 
 def parts_of(ready: Surroundings, web: Web) -> dict[str, Sequence[psutil.Process]]:
-    """Return the processes whose CPU time is told, by part of the system."""
+    """Return the processes whose CPU time is reported, by part of the system."""
     return {"web": [web.server], "PostgreSQL": [ready.postgres], "background": [web.background]}
 
 
 class Asking:
-    """What the pilots ask and hear: any pilot of the workload may have the turn, for each asks once for each job."""
+    """Requests for jobs and their answers; each request, for one job, is of a random pilot of the workload."""
 
     def __init__(self, world: World, *, port: int, seed: int) -> None:
         self._world = world
@@ -85,7 +85,7 @@ class Asking:
         self.begin()
 
     def begin(self) -> int:
-        """Begin to measure; return how many leases there were before."""
+        """Begin to measure; return the number of leases before."""
         self.latencies_s: list[float] = []
         self.statuses: Counter[int] = Counter()
         return len(self.jobs)
@@ -96,7 +96,7 @@ class Asking:
         return post(PATH, port=self._port, token=self._token_of[question.pilot_id], body=question.body())
 
     def hear(self, _number: int, answer: Answer) -> float:
-        """Note the answer; whoever asked asks again at once."""
+        """Note the answer; the next request follows at once."""
         self.latencies_s.append(answer.latency_s)
         self.statuses[answer.status] += 1
         if answer.status == HTTPStatus.CREATED:
@@ -113,7 +113,7 @@ def job_in(answer: Answer) -> int:
 
 
 def tokens_of(pilots: list[int]) -> dict[int, str]:
-    """Return a token for each of these pilots, for longer than any benchmark takes."""
+    """Return a token for each of these pilots, valid for longer than any benchmark runs."""
     now = datetime.now(tz=UTC)
     return {pk: issue_pilot_token(Pilot(pk=pk), now=now, lifetime=timedelta(days=1)).token for pk in pilots}
 

@@ -1,4 +1,4 @@
-"""``idle``: thousands of pilots ask for what nobody has submitted, as often as they are told to; then somebody does."""
+"""``idle``: thousands of pilots poll at the server's interval for jobs that do not exist; then one arrives."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -27,7 +27,7 @@ GIVE_UP_S = 60.0
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Let the pilots poll for a while, then submit what they wait for, several times."""
+    """Let the pilots poll for a while, then submit jobs for them, several times."""
     world = load(options.shape(), pilots=options.idle_pilots, seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
@@ -62,7 +62,7 @@ def _poll(report: Report, ready: Surroundings, web: Web, world: World, owner: Pe
 
 
 def _submit_and_wait(pilots: "_Pilots", client: Client, owner: Person) -> float:
-    """Return how many seconds after it was submitted a job was leased; pilots ask on meanwhile."""
+    """Return the seconds from submission to lease of a job, while the pilots go on polling."""
     before = len(pilots.leased)
     answer, _ = owner.post(SUBMIT, {"executable": "run.sh", "tags": [IDLE_TAG]}, expected=HTTPStatus.CREATED)
     submitted = perf_counter()
@@ -98,7 +98,7 @@ class _Pilots:
         return post(PATH, port=self._port, token=self._tokens[number], body=question.body(required_tags=[IDLE_TAG]))
 
     def hear(self, _number: int, answer: Answer) -> float:
-        """Note the answer; the pilot asks again when it was told to."""
+        """Note the answer; the pilot asks again after the answer's interval."""
         if answer.status == HTTPStatus.CREATED:
             self.leased.append((job_in(answer), answer.at_s))
         elif answer.status == HTTPStatus.NO_CONTENT:

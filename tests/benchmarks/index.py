@@ -1,4 +1,4 @@
-"""``index``: what a web process's index of the task queues costs it: memory, and the time of its readings."""
+"""``index``: the cost of the index of task queues in a web process: memory, and the time of its readings."""
 
 import gc
 import tracemalloc
@@ -19,7 +19,7 @@ _MEGABYTE = 1e6
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Read everything, once with Python counting what it and numpy hold; then the news, with matches in between."""
+    """Read everything, once with the memory of Python and numpy counted; then the changes, with matches in between."""
     world = load(options.shape(), seed=options.seed)
     report = Report(benchmark="index", sizes=loaded_sizes(world))
     times_s = [timed(read_all)[1] for _ in range(options.repeat)]

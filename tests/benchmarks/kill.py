@@ -1,4 +1,4 @@
-"""``kill``: a whole campaign of jobs that wait, by one request with a filter."""
+"""``kill``: a whole campaign of waiting jobs, killed by one request with a filter."""
 
 from http import HTTPStatus
 

@@ -1,4 +1,4 @@
-"""The machine that the figures are of, and how much CPU each part of the system has used."""
+"""The machine of the figures, and the CPU time that each part of the system has used."""
 
 import math
 import os
@@ -22,7 +22,7 @@ Machine: TypeAlias = Mapping[str, str | int]
 
 
 def describe_machine(database: "psycopg.Connection[tuple[object, ...]]") -> Machine:
-    """Return what the figures depend on beside the program."""
+    """Return the properties of the machine on which the figures depend."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": _cpu_model(),
@@ -44,22 +44,22 @@ def _postgres_settings(database: "psycopg.Connection[tuple[object, ...]]") -> di
 
 @dataclass(slots=True)
 class CpuUse:
-    """What was used while something ran."""
+    """CPU time that was used during a measurement."""
 
     elapsed_s: float = 0.0
     #: CPU seconds by part of the system.
     used_s: dict[str, float] = field(default_factory=dict)
 
     def facts(self) -> dict[str, float]:
-        """Return the cores that each part kept busy, and all of them together."""
+        """Return the cores that each part kept busy, and their sum."""
         cores = {f"cores busy, {part}": used / self.elapsed_s for part, used in self.used_s.items()}
         return {**cores, "cores busy, all": sum(self.used_s.values()) / self.elapsed_s}
 
 
 class Pace:
-    """How much slower the machine is than it can be: what shares its cores costs everybody CPU time.
+    """The slowdown of the machine by other processes that share its cores.
 
-    The same piece of Python is run again and again. Its shortest time is what the machine can do.
+    The same piece of Python is run repeatedly; its shortest time is taken as that of an undisturbed machine.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Pace:
         self._times_s.append(timed_piece())
 
     def slowness(self) -> float:
-        """Return how many times its shortest time the piece took in the mean."""
+        """Return the mean time of the piece, divided by its shortest time."""
         if not self._times_s:
             return 1.0
         return math.fsum(self._times_s) / len(self._times_s) / min(self._times_s)
@@ -78,9 +78,9 @@ class Pace:
 
 @contextmanager
 def cpu_measured(parts: Mapping[str, Iterable[psutil.Process]]) -> Iterator[CpuUse]:
-    """Measure the CPU time of these processes with all their descendants, and that of this one, the client, alone.
+    """Measure the CPU time of these processes with all their descendants, and that of this process, the client.
 
-    Complete at the end of the block.
+    The result is complete at the end of the block.
     """
     roots = {part: list(processes) for part, processes in parts.items()}
     use = CpuUse()
@@ -93,7 +93,7 @@ def cpu_measured(parts: Mapping[str, Iterable[psutil.Process]]) -> Iterator[CpuU
 
 
 def _cpu_s_of_family(root: psutil.Process) -> float:
-    """Return what the process and its descendants have used; that of one which has ended is its parent's."""
+    """Return the CPU seconds of the process and its descendants; those of ended children count as their parent's."""
     total = 0.0
     for process in (root, *root.children(recursive=True)):
         try:

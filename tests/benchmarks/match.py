@@ -16,7 +16,7 @@ WARM_UP = 200
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Load the workload, open the leases that were asked for, and match."""
+    """Load the workload, open the requested leases, and match."""
     world = load(options.shape(), seed=options.seed)
     hold(world, jobs=options.leases)
     report = Report(benchmark="match", sizes={**loaded_sizes(world), "open leases": options.leases})
@@ -27,7 +27,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def match_often(world: World, *, times: int, seed: int) -> tuple[list[float], int]:
-    """Match so many times, after a warm-up; return how long each took in seconds, and how many got nothing."""
+    """Match this many times, after a warm-up; return the seconds of each match, and the number without a lease."""
     chance = Random(seed)
     for _ in range(min(WARM_UP, times)):
         match_once(draw_question(world, chance=chance), chance=chance)
@@ -36,7 +36,7 @@ def match_often(world: World, *, times: int, seed: int) -> tuple[list[float], in
 
 
 def match_once(question: Question, *, chance: Random) -> tuple[int, float]:
-    """Return how many leases the question got, and how many seconds that took."""
+    """Return the number of leases of one question, and the seconds that it took."""
     offer = question.offer()
     leases, taken_s = timed(
         lambda: match(offer, request_id=question.request_id, pilot_id=question.pilot_id, max_jobs=1, chance=chance)

@@ -1,4 +1,4 @@
-"""Figures: how long each of many operations took, told as medians and percentiles."""
+"""Figures: durations of many operations, summarised as medians and percentiles."""
 
 import json
 import math
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """How long operations of one kind took."""
+    """The durations of operations of one kind, summarised."""
 
     what: str
     count: int
@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What one benchmark has found."""
+    """The results of one benchmark."""
 
     benchmark: str
     #: Of the workload.
@@ -42,7 +42,7 @@ class Report:
         Args:
             what: the operation.
             times_s: of each one.
-            per_s: rate; left out: that of one after another.
+            per_s: rate; None: that of operations one after another.
         """
         figure = figure_of(what, times_s, per_s=per_s)
         self.figures.append(figure)
@@ -50,11 +50,11 @@ class Report:
 
 
 class NotMeasurableError(Exception):
-    """A benchmark cannot be run, or nothing came of it; the text says why in a sentence."""
+    """A benchmark cannot be run, or has no result; the text gives the reason in a sentence."""
 
 
 def figure_of(what: str, times_s: Sequence[float], *, per_s: float | None = None) -> Figure:
-    """Return the figure of these durations; percentiles are by nearest rank, and so times that occurred."""
+    """Return the figure of these durations; percentiles are by nearest rank, so that each is a measured time."""
     if not times_s:
         raise NotMeasurableError(f"{what}: nothing was measured.")
     ordered = sorted(times_s)
@@ -75,14 +75,14 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def timed(operation: Callable[[], Answer]) -> tuple[Answer, float]:
-    """Return what the operation returns, and how many seconds it took."""
+    """Return the operation's result, and the seconds that it took."""
     begun = perf_counter()
     answer = operation()
     return answer, perf_counter() - begun
 
 
 def say(line: str = "") -> None:
-    """Print one line at once, for who waits."""
+    """Print one line and flush it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What pilots ask, as the match and as the web server take it."""
+"""Requests for jobs, as arguments of the match and as bodies of HTTP requests."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from tests.benchmarks.workloads.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One request for a job: by whom, under which id, and with what to offer."""
+    """One request for a job: pilot, request id, and offer."""
 
     #: Index of the pilot's site.
     site: int
@@ -24,11 +24,11 @@ class Question:
     tags: tuple[str, ...]
 
     def offer(self) -> OfferRequest:
-        """Return the offer as the match takes it."""
+        """Return the offer as an argument of the match."""
         return OfferRequest(platforms=(self.platform,), cpu_time_s=self.cpu_time_s, tags=self.tags)
 
     def body(self, *, required_tags: Sequence[str] = ()) -> bytes:
-        """Return the offer as the web server takes it."""
+        """Return the offer as the body of an HTTP request."""
         fields: Mapping[str, object] = {
             "request_id": str(self.request_id),
             "platforms": [self.platform],
@@ -40,7 +40,7 @@ class Question:
 
 
 def draw_question(world: World, *, chance: Random) -> Question:
-    """Return what some pilot at some site may ask."""
+    """Return a random request of a random pilot."""
     offer = draw_offer(world.workload, chance=chance)
     return Question(
         site=offer.site,

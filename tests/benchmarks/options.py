@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""The command line of a run."""
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ WORKLOADS = ("uniform", "lhcb")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How large, how long and how many; what does not apply to a benchmark is not looked at."""
+    """Sizes, durations and counts of a run; each benchmark ignores those that do not concern it."""
 
     names: Sequence[str]
     workload: str
@@ -34,18 +34,18 @@ class Options:
 
     @property
     def cpu_segments_s(self) -> tuple[int, ...]:
-        """The setting that goes with the workload."""
+        """The CPU segments of the workload, for the setting WMS_CPU_SEGMENTS_S."""
         return lhcb.CPU_SEGMENTS_S if self.workload == "lhcb" else uniform.CPU_SEGMENTS_S
 
     def shape(self) -> Workload:
-        """Return the workload in the size that was asked for."""
+        """Return the workload in the requested size."""
         if self.workload == "lhcb":
             return lhcb.lhcb(queues=self.queues or lhcb.QUEUES, jobs=self.jobs or lhcb.JOBS, seed=self.seed)
         return uniform.uniform(queues=self.queues or uniform.QUEUES, jobs=self.jobs or uniform.JOBS, seed=self.seed)
 
 
 def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
-    """Return what the command line says; *known* are the benchmarks, each with what it measures."""
+    """Return the options of the command line; *known* maps each benchmark to its description."""
     lines = "\n".join(f"  {name:12} {what}" for name, what in known.items())
     parser = ArgumentParser(
         prog="python -m tests.benchmarks",

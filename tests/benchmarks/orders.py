@@ -1,4 +1,4 @@
-"""``orders``: payloads of real pilots are killed and peeked at, each at a moment of its own, and how soon it is so."""
+"""``orders``: payloads of real pilots are killed and peeked at, at random moments, and the time until that is done."""
 
 import json
 import time
@@ -31,13 +31,13 @@ _PAYLOAD = "trap '' TERM; while date +%s.%N; do sleep 0.2; done # {mark}"
 
 @dataclass(slots=True, kw_only=True)
 class _Order:
-    """One order to one payload.
+    """One command to one payload.
 
     Attributes:
         at_s: when it is given, by the clock of the day.
         give: gives it.
-        is_seen: whether that which was ordered can be seen.
-        took_s: until then; None: not yet.
+        is_seen: returns whether its effect can be seen.
+        took_s: seconds until then; None: not yet.
     """
 
     what: str
@@ -48,7 +48,7 @@ class _Order:
     took_s: float | None = None
 
     def look(self) -> None:
-        """Give it when its moment has come; later note when it was obeyed."""
+        """Give the command when it is due; later note when its effect was seen."""
         if not self.given and time.time() >= self.at_s:
             self.at_s, self.given = time.time(), True
             self.give()
@@ -57,7 +57,7 @@ class _Order:
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Start a pilot with a job for each order; give all within the time between two heartbeats, and look."""
+    """Start a pilot with a job for each command; give all commands within one interval of heartbeats, and measure."""
     group = make_group()
     owner = make_user(groups=[group])
     count = 2 * options.repeat
@@ -79,14 +79,14 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 class _Output:
-    """What a user sees of a job's output while it runs."""
+    """The output of a running job, as a user peeks at it."""
 
     def __init__(self, owner: User, *, port: int) -> None:
         self._headers = {"Authorization": f"Bearer {make_token(owner)}"}
         self._port = port
 
     def shows(self, job: int, *, written_after_s: float) -> bool:
-        """Return whether a line can be seen that was written after this moment."""
+        """Return whether the output contains a line that was written after this moment."""
         url = f"http://127.0.0.1:{self._port}/api/v1/jobs/{job}/peek/"
         with urlopen(Request(url, headers=self._headers), timeout=_WITHIN_S) as answer:
             lines = json.load(answer)["std_output"].splitlines()
@@ -94,7 +94,7 @@ class _Output:
 
 
 def _running(owner: Person, *, count: int) -> Sequence[tuple[int, psutil.Process]]:
-    """Return jobs, each with the process of its payload, all of which have begun."""
+    """Return jobs whose payloads have started, each with the process of its payload."""
     marks = [f"{uuid4()}" for _ in range(count)]
     jobs = [
         {"executable": "/bin/sh", "arguments": ["-c", _PAYLOAD.format(mark=mark)], "cpu_time_s": 300} for mark in marks
@@ -110,7 +110,7 @@ def _running(owner: Person, *, count: int) -> Sequence[tuple[int, psutil.Process
 
 
 def _payload_with(mark: str) -> psutil.Process | None:
-    """Return the shell of the payload with this mark, by what this machine calls it: in there it has another number."""
+    """Return the shell of the payload with this mark, as a process of this machine's namespace."""
     found = [
         process
         for process in psutil.process_iter(["cmdline", "create_time"])
@@ -122,7 +122,7 @@ def _payload_with(mark: str) -> psutil.Process | None:
 def _drawn(
     jobs: Sequence[tuple[int, psutil.Process]], *, chance: Random, someone: Person, output: _Output
 ) -> Sequence[_Order]:
-    """Return a kill and a peek in turns, each at any moment between two heartbeats."""
+    """Return kills and peeks in turns, at random moments between two heartbeats."""
     orders = []
     for number, (job, process) in enumerate(jobs):
         at_s = time.time() + chance.uniform(0, settings.WMS_HEARTBEAT_S)

@@ -1,4 +1,4 @@
-"""Users over HTTP: one request after another on a connection that is kept alive."""
+"""Users over HTTP: one request after another on a keep-alive connection."""
 
 import http.client
 import json
@@ -16,17 +16,17 @@ _WITHIN_S = 600
 
 
 class Person:
-    """A user who talks to a web server of this machine."""
+    """A user with a connection to a web server of this machine."""
 
     def __init__(self, connection: http.client.HTTPConnection, token: str) -> None:
         self._connection = connection
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def post(self, path: str, body: object, *, expected: HTTPStatus) -> tuple[Any, float]:
-        """Return the answer, and after how many seconds all of it was here; the body is made before.
+        """Return the answer, and the seconds until it was complete; the body is prepared before.
 
         Raises:
-            NotMeasurableError: another status than the one expected.
+            NotMeasurableError: the status is not the expected one.
         """
         data = json.dumps(body).encode()
         (status, answer), taken_s = timed(lambda: self._ask(path, data))
@@ -50,7 +50,7 @@ class Person:
 
 @contextmanager
 def person(user: User, *, port: int) -> Iterator[Person]:
-    """Let this user talk to the server at *port*."""
+    """Connect this user to the server at *port*."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_WITHIN_S)
     try:
         yield Person(connection, make_token(user))

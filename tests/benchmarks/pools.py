@@ -1,4 +1,4 @@
-"""``pools``: refreshes of 1,000 submit pools, for which 100,000 jobs wait, and the look for pools that nobody needs."""
+"""``pools``: refreshes of 1,000 submit pools with 100,000 waiting jobs, and the removal of unused pools."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ QUEUES = 2000
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Refresh all pools: with no queue written yet, with one site changed, and with nothing changed; then clean up."""
+    """Refresh all pools: with no queues stored yet, with one site changed, and with nothing changed; then clean up."""
     chance = Random(options.seed)
     wanted = options.queues or POOLS
     world = load(uniform(queues=wanted, jobs=options.jobs or JOBS, seed=options.seed), seed=options.seed)
@@ -53,7 +53,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def _register(world: World, wanted: int, chance: Random) -> None:
-    """Register a pool for each task queue, and have its jobs name it."""
+    """Register a pool for each task queue, and assign it to the queue's jobs."""
     with transaction.atomic():
         sets: Sequence[object] = [requirements(number, chance=chance) for number in range(wanted)]
         registered = submit_pools.register_all(vo=world.vo, requirements=sets, now=datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""``recalculate``: the priorities of all task queues, computed again while another process matches."""
+"""``recalculate``: the priorities of all task queues, recalculated while another process matches."""
 
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -21,7 +21,7 @@ Times = list[tuple[float, float]]
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Recalculate again and again, as long as the other process matches."""
+    """Recalculate repeatedly, as long as the other process matches."""
     world = load(options.shape(), seed=options.seed)
     report = Report(benchmark="recalculate", sizes=loaded_sizes(world))
     # A connection, or the index's thread, must not be in two processes.
@@ -43,7 +43,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def _recalculate_until_done(matching: Connection) -> tuple[Times, int]:
-    """Recalculate one time after another; return when each began and what it took, and how many queues changed."""
+    """Recalculate repeatedly; return start and duration of each run, and the number of changed queues."""
     matching.send("go")
     times: Times = []
     changed = 0
@@ -56,7 +56,7 @@ def _recalculate_until_done(matching: Connection) -> tuple[Times, int]:
 
 
 def _match(world: World, options: Options, other: Connection) -> None:
-    """Match alone, and then beside the recalculations; send the times of both."""
+    """Match without and then with concurrent recalculations; send the times of both."""
     chance = Random(options.seed)
     _matches(world, min(WARM_UP, options.operations), chance)
     other.send(_matches(world, options.operations, chance))

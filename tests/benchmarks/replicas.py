@@ -1,4 +1,4 @@
-"""``replicas``: where a million files are, loaded from a file, and looked up for thousands of jobs at once."""
+"""``replicas``: replicas of a million files, loaded from a file, and looked up for thousands of jobs at once."""
 
 import csv
 import tempfile
@@ -28,7 +28,7 @@ FILES = 5
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Load the file twice, the second time for nothing new; then look files up, submit, and look again."""
+    """Load the file twice, the second time without changes; then look files up, submit, and look them up again."""
     replicas = options.jobs or REPLICAS
     vo, owner = _world()
     report = Report(

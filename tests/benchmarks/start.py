@@ -1,4 +1,4 @@
-"""``start``: one job after another for an idle computing element of this machine, and how soon its payload begins."""
+"""``start``: one job after another for an idle CE of this machine, and the time until its payload starts."""
 
 import time
 from http import HTTPStatus
@@ -21,7 +21,7 @@ _POLL_S = 0.02
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Submit a job when the pilot of the one before has left, wait until its payload has begun, and again."""
+    """Submit a job when the previous job's pilot has ended, wait until its payload has started, and repeat."""
     group = make_group()
     owner = make_user(groups=[group])
     ce = make_ce(site=make_site(vos=[group.vo]), options={"max_idle_s": _MAX_IDLE_S})
@@ -41,7 +41,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def _started_s(owner: Person, file: Path) -> float:
-    """Return how many seconds after it was submitted a job's payload began."""
+    """Return the seconds from a job's submission to the start of its payload."""
     command = f"date +%s.%N > {file}.unfinished; mv {file}.unfinished {file}"
     submitted_at = time.time()
     body = {"executable": "/bin/sh", "arguments": ["-c", command], "cpu_time_s": 300}

@@ -1,4 +1,4 @@
-"""``submit``: one job in one request, by a user after another."""
+"""``submit``: one job in one request, by one user after another."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ WARM_UP = 20
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Submit jobs to queues that are there, then jobs that nobody has asked the like of."""
+    """Submit jobs into existing task queues, then jobs that need new ones."""
     world = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(benchmark="submit", sizes={**loaded_sizes(world), "web processes": processes})
@@ -35,7 +35,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 def _submissions(
     world: World, options: Options, *, port: int, vary: Callable[[dict[str, object], int], dict[str, object]]
 ) -> list[float]:
-    """Return how long each submission took; the owner of the queue submits."""
+    """Return the duration of each submission, by the owner of the queue."""
     chance = Random(options.seed)
     taken_s = []
     with ExitStack() as stack:

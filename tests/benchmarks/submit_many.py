@@ -17,7 +17,7 @@ DEFINITIONS = 1000
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Submit the same number of jobs again and again: of one definition, then of a thousand."""
+    """Submit the same number of jobs repeatedly: of one definition, then of a thousand."""
     world = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
@@ -37,7 +37,7 @@ def run(ready: Surroundings, options: Options) -> Report:
 
 
 def _kinds(world: World, definitions: int, *, request: int) -> list[dict[str, object]]:
-    """Return so many descriptions that differ by job type, platform and site; none has been submitted before."""
+    """Return this many descriptions that differ by job type, platform and site; none has been submitted before."""
     workload = world.workload
     some = product(range(definitions), workload.platforms, workload.sites)
     model = description_of(workload.queues[0])

@@ -1,6 +1,6 @@
-"""The servers of one run: those that ``up`` starts, with the settings that it gives them, in a temporary directory.
+"""The servers of one run: those of ``up``, with its settings, in a temporary directory.
 
-Nothing here imports Django's models: the servers are started before it is set up.
+This module does not import Django's models, because the servers are started before Django is set up.
 """
 
 import os
@@ -40,7 +40,7 @@ _EMPTY = "empty"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What benchmarks run in."""
+    """The servers and the machine of a run."""
 
     system: System
     #: Where everything that is written goes.
@@ -50,7 +50,7 @@ class Surroundings:
 
     @contextmanager
     def web(self, *, processes: int) -> Iterator["Web"]:
-        """Run the web server with so many workers, and what `up` runs beside it: broker, Celery worker and beat."""
+        """Run the web server with this many workers, and as in `up` the broker, a Celery worker and beat."""
         options = replace(self.system.options, listener=Listener(port=_free_port()), web_workers=processes)
         system = replace(self.system, options=options)
         with running(_background(system), self.logs) as background, running(services._web(system), self.logs) as server:
@@ -58,7 +58,7 @@ class Surroundings:
 
     @contextmanager
     def with_pilots(self) -> Iterator[None]:
-        """Run all that `up` runs, as it does, and at the end dismiss the pilots that were sent."""
+        """Run all servers of `up`, and at the end dismiss the pilots that were sent."""
         with ExitStack() as stack:
             stack.callback(dismiss, self.system.directory.path / "pilots")
             for part in (services._web(self.system), *services._workers(self.system), services._beat(self.system)):
@@ -80,7 +80,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """A web server that runs."""
+    """A running web server."""
 
     port: int
     server: psutil.Process
@@ -89,10 +89,10 @@ class Web:
 
 @contextmanager
 def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
-    """Start the servers, set Django up, and leave nothing behind.
+    """Start the servers, set Django up, and remove everything at the end.
 
     Args:
-        settings: variables of this process and all that it starts.
+        settings: environment variables of this process and all that it starts.
     """
     for name in _NOT_OURS:
         os.environ.pop(name, None)
@@ -125,7 +125,7 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
 
 
 def _background(system: System) -> ServicePart:
-    """Return the worker of all that beat asks for, and beat in the same process, which starts in half the time."""
+    """Return the Celery worker of periodic tasks, with beat in its process, which starts in half the time."""
     control = next(worker for worker in services._workers(system) if worker.name == "control")
     schedule = system.directory.part("beat") / "schedule"
     return replace(control, command=[*control.command, "--beat", "--schedule", str(schedule)])
@@ -144,7 +144,7 @@ def _make_empty_database(database: "psycopg.Connection[tuple[object, ...]]") -> 
 
 
 def _set_up_django(stack: ExitStack, *, log: Path) -> None:
-    """Set Django up so that what it logs, which costs as much as in production, does not hide the figures."""
+    """Set Django up; its logs, as in production, go to a file and not between the figures."""
     file = stack.enter_context(log.open("w", encoding="utf-8"))
     with redirect_stderr(file):
         django.setup()
@@ -152,7 +152,7 @@ def _set_up_django(stack: ExitStack, *, log: Path) -> None:
 
 @contextmanager
 def running(service: ServicePart, logs: Path) -> Iterator[psutil.Process]:
-    """Run a server from when it is ready; what it writes goes to a file named after it."""
+    """Run a server until the end of the block, ready at its beginning; its output goes to a file of its name."""
     log = logs / f"{service.name}.log"
     with log.open("ab") as output:
         process = subprocess.Popen(

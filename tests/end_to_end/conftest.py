@@ -1,4 +1,4 @@
-"""What every test against a live server needs."""
+"""Fixtures for every test against a live server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +19,14 @@ _AT_WORK = """
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
+    """Return a directory that other users can enter and write to: a root agent runs payloads as other users."""
     with directory_of_agents(tmp_path) as directory:
         yield directory
 
 
 @pytest.fixture(autouse=True)
 def _database_at_rest(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let what a test started come to its end: emptying the tables would meet it in a deadlock."""
+    """Wait at the end for processes and statements of the test, with which emptying the tables would deadlock."""
     if "live_server" not in request.fixturenames:
         yield
         return

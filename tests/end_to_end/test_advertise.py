@@ -35,7 +35,7 @@ def mark() -> str:
 
 @pytest.fixture
 def spawn(mark: str) -> Iterator[Spawn]:
-    """Return what starts a process with such a command line, which begins with its title."""
+    """Return a function that starts a process with such a command line, which begins with its title."""
     sleep = shutil.which("sleep")
     with ExitStack() as stack:
 
@@ -61,7 +61,7 @@ def token_file(site: Site, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(live_server: LiveServer, tmp_path: Path) -> Path:
-    """Return the program as a gateway gets it: from the server."""
+    """Return the program, downloaded from the server as by a gateway."""
     with urllib.request.urlopen(f"{live_server.url}/api/v1/gateway/wms_advertise.py", timeout=within(30)) as answer:
         content = answer.read()
     file = tmp_path / "wms_advertise.py"
@@ -70,7 +70,7 @@ def program(live_server: LiveServer, tmp_path: Path) -> Path:
 
 
 def patterns_of(mark: str) -> list[str]:
-    """Return options by which only the processes of this test are counted."""
+    """Return options that count only the processes of this test."""
     return [option for state in STATES for option in ("--state", f"{state}=^job-manager: {state}.* {mark}$")]
 
 
@@ -193,7 +193,7 @@ def test_two_gateways_of_a_site_add_up(
 
 
 def remember_sequence(sequence: int) -> None:
-    """Let the server have accepted this sequence of its only gateway."""
+    """Store this sequence as the last one accepted from the only gateway."""
     state = ThrottleState.objects.get()
     (gateway,) = state.gateways
     ThrottleState.objects.update(gateways=[{**gateway, "sequence": sequence}])

@@ -1,4 +1,4 @@
-"""Real jobs: submitted over REST, run by the agent as a process against the live server, their output fetched."""
+"""Real jobs: submitted over REST, run by the agent as a process against the live server, output downloaded."""
 
 import io
 import json
@@ -43,7 +43,7 @@ class World:
     alice: str
 
     def ask(self, path: str, body: object = None, *, content: bytes | None = None, kind: str = "") -> Any:
-        """Return the JSON answer to Alice."""
+        """Return the JSON of a request of Alice."""
         headers = {"Authorization": f"Bearer {self.alice}", "Content-Type": kind or "application/json"}
         data = content if content is not None else None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
@@ -94,7 +94,7 @@ def world(live_server: LiveServer, settings: Settings) -> World:
 
 @pytest.fixture
 def start(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
-    """Return what starts a pilot that registers itself with the site's token."""
+    """Return a function that starts a pilot that registers with the site's token."""
     secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
     place = ["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "ce01", "--queue", "grid", "--stamp", "s1"]
 

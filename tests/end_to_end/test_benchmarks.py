@@ -1,4 +1,4 @@
-"""The benchmarks, in sizes that take seconds: each runs to its end and tells its figures, however large these are."""
+"""The benchmarks in small sizes: each runs to its end and reports its figures."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ WITHIN_S = 400
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """Run all in one go, for the servers take longer to start than some of them to run; return each one's report."""
+    """Run all benchmarks in one process, which starts the servers once; return the report of each."""
     file = tmp_path_factory.mktemp("benchmarks") / "figures.json"
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks", *NAMES, *SMALL, "--json", str(file)],

@@ -26,7 +26,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def ask(transactional_db: None) -> Ask:
-    """Return what asks as Mallory, who manages the VO and submits too."""
+    """Return a function that sends requests of Mallory, who manages the VO and submits."""
     vo = factories.make_vo(name="lhcb")
     group = factories.make_group(name="lhcb_user", vo=vo)
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
@@ -186,7 +186,7 @@ def test_an_output_sandbox_over_the_limit_goes_to_the_storage_element_that_the_j
 
 
 def run(url: str, directory: Path, *, ca: Path | None = None) -> str:
-    """Run a pilot until there is no more for it; return its log."""
+    """Run a pilot until there is no more job for it; return its log."""
     directory.mkdir()
     secret = issue_site_token(Site.objects.get(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     place = ["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "ce01", "--queue", "grid"]

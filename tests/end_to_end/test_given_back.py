@@ -1,4 +1,4 @@
-"""A job whose software one node lacks, run by real pilots: it goes elsewhere, and is not tried again at once."""
+"""A job whose software one node lacks, run by real pilots: it is matched elsewhere, and not retried at once."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ PROGRAM = "wms-test-analysis6"
 
 @pytest.fixture
 def pass_time(settings: Settings) -> Iterator[Callable[[int], None]]:
-    """Return what lets so many seconds pass by the clock of the database, for all who ask it."""
+    """Return a function that advances the database's clock for all connections."""
     settings.WMS_RESCHEDULE_DELAY_S = 60
     passed = 0
     with connection.cursor() as cursor:
@@ -50,7 +50,7 @@ def pass_time(settings: Settings) -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def node(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
-    """Return what lets a pilot run on a node of a queue until nothing is left for it; others have the software."""
+    """Return a function that runs a pilot on a node of a queue until it gets no job; others have the software."""
 
     def node(queue: Queue, *, software: bool) -> RunningAgent:
         site, ce = queue.ce.site, queue.ce

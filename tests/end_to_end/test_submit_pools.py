@@ -1,4 +1,4 @@
-"""Requirements from submission to match, over REST against a live server: the server's own table decides (RFC7)."""
+"""Requirements from submission to match, over REST against a live server, with submit pools (RFC7)."""
 
 import json
 import urllib.error
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Grid:
-    """Alice, and a pilot that was there before any of her jobs, at one queue that gives 2000 MB."""
+    """Alice, and a pilot registered before any of her jobs, at one queue that offers 2000 MB."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -61,7 +61,7 @@ class Grid:
         return answer["job"]["id"] if answer else None
 
     def change(self, **parameters: object) -> None:
-        """Change what the queue says, as the admin does."""
+        """Change the queue's parameters, as the admin does."""
         with transaction.atomic():
             Queue.objects.filter(pk=self.queue.pk).update(parameters=parameters)
             submit_pools.mark_stale([self.vo], now=datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""How long the fuzz takes, and the world that it meets.
+"""The number of examples of the fuzz tests, and the system that they use.
 
 ``uv run pytest`` takes some examples of each kind, the same each time. For a longer run with other examples each time:
 ``FUZZ_EXAMPLES=1000 uv run pytest tests/fuzz``.
@@ -45,7 +45,7 @@ def _one_connection(db: None) -> Iterator[None]:
 
 @pytest.fixture
 def world(_one_connection: None, settings: Settings, tmp_path: Path) -> World:
-    """Return the world, its sandboxes in a directory of their own."""
+    """Return the sample system, with its sandboxes in a directory of their own."""
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
     return make_world()
@@ -53,7 +53,7 @@ def world(_one_connection: None, settings: Settings, tmp_path: Path) -> World:
 
 @pytest.fixture
 def fresh() -> Fresh:
-    """Return a context in which the world may be changed; afterwards it is as it was."""
+    """Return a context at whose end all changes of rows are undone."""
 
     @contextmanager
     def fresh() -> Iterator[None]:

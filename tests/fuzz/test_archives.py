@@ -1,4 +1,4 @@
-"""Archives of anybody: accepted or refused in words by the server, and unpacked by the pilot inside its directory."""
+"""Random archives: accepted, or refused with a sentence, by the server; unpacked by the pilot inside its directory."""
 
 import bz2
 import errno
@@ -52,7 +52,7 @@ PACKERS: Final[tuple[Callable[[bytes], bytes], ...]] = (bytes, bytes, gzip.compr
 
 @st.composite
 def members(draw: st.DrawFn) -> bytes:
-    """Draw one member: a header whose numbers may lie, and what follows it."""
+    """Draw one member: a header whose numbers may be wrong, and the bytes after it."""
     info = tarfile.TarInfo(draw(st.sampled_from(NAMES)))
     info.type = draw(st.sampled_from(TYPES[:6]) | st.sampled_from(TYPES))
     info.linkname = draw(st.sampled_from(TARGETS)) if info.type in {tarfile.SYMTYPE, tarfile.LNKTYPE} else ""
@@ -72,7 +72,7 @@ def members(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def archives(draw: st.DrawFn) -> bytes:
-    """Draw an archive, packed in some way and perhaps damaged."""
+    """Draw an archive, packed in some way and possibly damaged."""
     content = b"".join(draw(st.lists(members(), max_size=6)))
     content = draw(st.sampled_from(PACKERS))(content + bytes(draw(st.sampled_from((0, 512, 1024, 10_240)))))
     for _ in range(draw(st.sampled_from((0, 0, 1, 3)))):
@@ -83,7 +83,7 @@ def archives(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def zips(draw: st.DrawFn) -> bytes:
-    """Draw a zip archive, which the server keeps as the single file that it is."""
+    """Draw a zip archive, which the server stores as a single file."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", draw(st.sampled_from((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))) as archive:
         for name in draw(st.lists(st.sampled_from(("a", "../a", "/a", "é", "d/")), max_size=4, unique=True)):
@@ -92,7 +92,7 @@ def zips(draw: st.DrawFn) -> bytes:
 
 
 def contents_of(directory: Path) -> dict[str, tuple[int, bytes]]:
-    """Return what is in the directory: kind and, of files, content, by name."""
+    """Return the members of the directory by name: kind and, of files, content."""
     found: dict[str, tuple[int, bytes]] = {}
     for path in sorted(directory.rglob("*")):
         kind = stat.S_IFMT(path.lstat().st_mode)
@@ -101,7 +101,7 @@ def contents_of(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def leads_in_a_circle(link: Path) -> bool:
-    """Return whether the kernel refuses to follow the link for ever."""
+    """Return whether the kernel refuses to follow the link because it is a loop."""
     try:
         link.stat()
     except OSError as error:
@@ -110,7 +110,7 @@ def leads_in_a_circle(link: Path) -> bool:
 
 
 def refuse_escapes(content: bytes) -> None:
-    """Unpack *content* as a pilot does, even if the server refused it, and assert that it stays in its directory."""
+    """Unpack *content* as a pilot does, even if the server refused it, and assert that no file leaves its directory."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         job = top / "outer" / "job"
@@ -210,6 +210,6 @@ def test_as_many_small_files_as_an_archive_may_have_are_taken(pack: Callable[[by
 
 
 def suppressed(content: io.BytesIO, most_bytes: int) -> None:
-    """Look into the archive, which may be refused."""
+    """Inspect the archive, ignoring a refusal."""
     with suppress(RejectedError):
         is_safe_archive(content, max_unpacked_bytes=most_bytes)

@@ -1,4 +1,4 @@
-"""What a small request may cost: no input of 64 kB takes the server more than about a second."""
+"""The cost of small requests: no input of 64 kB takes the server more than about a second."""
 
 import json
 import time
@@ -19,7 +19,7 @@ MOST_S: Final = 3.0
 
 
 def many(part: Any, *, of: Callable[[list[Any]], object] = list) -> object:
-    """Return as many of *part* as fit into 64 kB, within what *of* makes of them."""
+    """Return as many copies of *part* as fit into 64 kB, in what *of* makes of them."""
     return of([part] * ((SMALL_BYTES - 500) // (len(json.dumps(part)) + 2)))
 
 
@@ -99,7 +99,7 @@ COSTLY: Final[dict[str, tuple[str, object]]] = {
 
 @pytest.fixture
 def crowded(world: World) -> World:
-    """Return the world with 150 more sites, of one queue each."""
+    """Return the sample system with 150 more sites, of one queue each."""
     numbers = range(150)
     sites = Site.objects.bulk_create(
         Site(name=f"LCG.Site{number:03d}.example.org", parameters={f"P{number}": 1}) for number in numbers

@@ -1,6 +1,6 @@
-"""Bodies that are nearly right: one part of a good body is replaced by something hostile, and nothing may break.
+"""Bodies that are nearly valid: one part of a valid body is replaced by a hostile value, and the server never fails.
 
-Where schemathesis is refused at the first field, these reach what lies behind: names are known, ids exist.
+Schemathesis is refused at the first wrong field; these bodies reach the code behind: names and ids in them exist.
 """
 
 from collections.abc import Callable, Mapping
@@ -100,7 +100,7 @@ CHECK: Final[Mapping[str, Json]] = {"name": "disk", "ok": True, "detail": "10 GB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Good:
-    """A request that is right; ``{job}``, ``{held}`` and ``{match}`` in its address are those of the world."""
+    """A valid request; ``{job}``, ``{held}`` and ``{match}`` in its address stand for ids of the sample system."""
 
     caller: str
     address: str
@@ -244,7 +244,7 @@ KEYS: Final = ("", " ", "a.b", "__class__", "Memory", "memory", "MEMORY", "jobs"
 
 
 def parts_of(value: Json, path: Path = ()) -> list[Path]:
-    """Return the way to every part of a JSON value."""
+    """Return the path of every part of a JSON value."""
     inner: list[tuple[str | int, Json]] = []
     if isinstance(value, Mapping):
         inner = list(value.items())
@@ -254,7 +254,7 @@ def parts_of(value: Json, path: Path = ()) -> list[Path]:
 
 
 def changed(body: Json, path: Path, change: Callable[[Json, str | int], None]) -> Json:
-    """Return *body* with *change* made to the part at *path*, within what holds it."""
+    """Return *body* with *change* applied to the container of the part at *path*."""
     holder: Json = [deepcopy(body)]
     whole, way = holder, (0, *path)
     for name in way[:-1]:
@@ -299,7 +299,7 @@ CHANGES: Final = (
 
 @st.composite
 def hostile_bodies(draw: st.DrawFn, good: Json) -> Json:
-    """Draw a good body with one or two hostile changes."""
+    """Draw a valid body with one or two hostile changes."""
     body = good
     for _ in range(draw(st.sampled_from((1, 1, 1, 2)))):
         parts = parts_of(body)
@@ -309,7 +309,7 @@ def hostile_bodies(draw: st.DrawFn, good: Json) -> Json:
 
 
 def everything() -> list[tuple[str, str]]:
-    """Return a digest of every table, in one round trip; failed log-ins and refusals are noted on purpose."""
+    """Return a digest of every table but those of failed log-ins and refusals, by one query."""
     tables = [table._meta.db_table for table in apps.get_models() if table not in {FailedLogIn, SecurityEvent}]
     digests = (
         f"SELECT '{table}', md5(string_agg(row::text, ' ' ORDER BY row::text)) FROM {table} row" for table in tables

@@ -1,4 +1,4 @@
-"""What lies around the body: raw bytes, media types, query strings, ids and methods, at every address."""
+"""Requests beyond their JSON: raw bytes, media types, query strings, ids and methods, at every address."""
 
 from typing import Final
 from urllib.parse import quote
@@ -64,7 +64,7 @@ NO_IDS: Final = (
 
 
 def client_for(world: World, name: str) -> tuple[Client, str, str]:
-    """Return a client of the caller of a good request, its method and its address."""
+    """Return a client of the caller of a valid request, its method and its address."""
     good = GOOD[name]
     address = good.address.format(job=world.job_ids[0], match=world.match_ids[0])
     return Client(headers=world.headers_of(good.caller)), good.method.upper(), address

@@ -1,6 +1,6 @@
-"""Every operation of the schema, called by every kind of caller, with what fits the schema and what does not.
+"""Every operation of the schema, by every kind of caller, with values that fit the schema and values that do not.
 
-No input may make the server fail, and every answer must be one that the schema tells of.
+No input makes the server fail, and every answer is one that the schema describes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "
 
 
 def known_values(world: World) -> Mapping[str, Sequence[str]]:
-    """Return what the parameters of paths may be so that the address exists."""
+    """Return values of path parameters for which the address exists."""
     return {
         "id": [str(job_id) for job_id in world.job_ids],
         "match_id": [str(match_id) for match_id in world.match_ids],
@@ -46,7 +46,7 @@ def known_values(world: World) -> Mapping[str, Sequence[str]]:
 
 
 def cases() -> list[tuple[str, schemathesis.GenerationMode]]:
-    """Return each operation with what fits the schema, and, if it takes anything at all, with what does not."""
+    """Return each operation with valid values, and, if it takes any, with invalid ones."""
     positive, negative = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
     takes = {
         # Of a path that takes any text nothing does not fit.

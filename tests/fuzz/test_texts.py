@@ -1,4 +1,4 @@
-"""JDL, CFG, ClassAd and JSON of anybody: read or refused in one sentence, in work that grows as the text does."""
+"""Random JDL, CFG, ClassAd and JSON: read, or refused with one sentence, in work bounded by the length of the text."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,17 +38,17 @@ MOST_CALLS_OF_A_CHARACTER: Final = 12
 
 
 def read_jdl(text: str) -> None:
-    """Read it as a submission does."""
+    """Read the text as a submission does."""
     parse_all(parse_jdl(text).description)
 
 
 def read_cfg(text: str) -> None:
-    """Read it as a submission does."""
+    """Read the text as a submission does."""
     parse_all(parse_cfg(text).description)
 
 
 def read_json(text: str) -> None:
-    """Read it as a request does."""
+    """Read the text as a request does."""
     load_json(text.encode(errors="surrogatepass"))
 
 
@@ -67,13 +67,13 @@ HOSTILE: Final = [(kind, name) for kind, (_, families) in READERS.items() for na
 
 
 def tried(read: Callable[[str], object], text: str) -> None:
-    """Read *text*, which may be refused."""
+    """Read *text*, ignoring a refusal."""
     with suppress(RejectedError):
         read(text)
 
 
 def refuse_crashes(read: Callable[[str], object], text: str) -> None:
-    """Assert that *text* is read, or refused with what a person can read, in work that the length bounds."""
+    """Assert that *text* is read, or refused with a readable sentence, in work that its length bounds."""
 
     refusals: list[RejectedError] = []
 

@@ -1,4 +1,4 @@
-"""Texts that try to take long, or to break what reads them: built from the grammar, and real ones that were changed."""
+"""Texts that could take long to read, or break a reader: built from the grammar, and changed examples."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
@@ -12,12 +12,12 @@ MAX_CHARACTERS: Final = 64_000
 
 
 def filled(part: str, *, before: str = "", after: str = "") -> Family:
-    """Return what repeats *part*, between *before* and *after*."""
+    """Return a function that repeats *part* between *before* and *after*."""
     return lambda size: before + part * ((size - len(before) - len(after)) // len(part)) + after
 
 
 def numbered(part: str, *, before: str = "", after: str = "") -> Family:
-    """Return what repeats *part* with the numbers from 0 in place of its ``{}``."""
+    """Return a function that repeats *part* with the numbers from 0 in place of its ``{}``."""
 
     def made(size: int) -> str:
         count = (size - len(before) - len(after)) // (len(part) + 3)
@@ -27,7 +27,7 @@ def numbered(part: str, *, before: str = "", after: str = "") -> Family:
 
 
 def halves(first: Family, second: Family) -> Family:
-    """Return what consists of both, one after the other."""
+    """Return a function that joins the texts of both."""
     return lambda size: first(size // 2) + second(size // 2)
 
 
@@ -214,7 +214,7 @@ JSON_PARTS: Final = (
 
 @st.composite
 def changed(draw: st.DrawFn, examples: tuple[str, ...], parts: tuple[str, ...]) -> str:
-    """Draw a text: parts in a row, or an example of which some have been taken out, repeated, or put in."""
+    """Draw a text: parts in a row, or an example with parts removed, repeated or inserted."""
     text = draw(st.sampled_from(("", *examples)))
     if not text:
         return "".join(draw(st.lists(st.sampled_from(parts) | st.text(max_size=3), max_size=60)))

@@ -1,4 +1,4 @@
-"""How much work something is, counted: the same number each time, whatever else the machine does."""
+"""Measures of work: counts of function calls, the same on every machine, and CPU time with a generous limit."""
 
 import gc
 import statistics
@@ -17,7 +17,7 @@ FAR_TOO_LONG_S: Final = 1.0
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Return how many functions *work* calls, the library's and the interpreter's own included."""
+    """Return the number of functions that *work* calls, the library's and the interpreter's own included."""
     count = 0
 
     def counted(_frame: FrameType, event: str, _argument: object) -> None:
@@ -41,15 +41,15 @@ def cpu_of(work: Callable[[], object]) -> float:
 
 
 def refuse_far_too_long(work: Callable[[], object]) -> None:
-    """Assert that *work*, within single calls too, is no matter of seconds; the best of three counts."""
+    """Assert that *work* takes less than FAR_TOO_LONG_S, also within single calls; the best of three counts."""
     most_s = cpu_within(FAR_TOO_LONG_S)
     assert any(cpu_of(work) < most_s for _ in range(3))
 
 
 def refuse_long(work: Callable[[], object]) -> None:
-    """Assert that *work* is one step: the median of five counts.
+    """Assert that *work* takes less than STEP_S: the median of five counts.
 
-    What the tests before have left is not looked through meanwhile by the garbage collector, only what *work* makes.
+    The garbage collector ignores objects of earlier tests meanwhile, and sees only those that *work* makes.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A small system in which every kind of caller finds something: people, a pilot with leases, jobs in every status."""
+"""A small system in use, for all kinds of callers: users, a pilot with leases, jobs in every status."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ CALLERS = ("operator", "manager", "member", "pilot", "job", "site", "gateway", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What exists, as far as requests can name it."""
+    """The ids and tokens that requests can use."""
 
     #: By kind of caller; None for nobody.
     tokens: Mapping[str, str | None]
@@ -38,7 +38,7 @@ class World:
     sandbox: str
 
     def headers_of(self, caller: str) -> dict[str, str]:
-        """Return what a request of *caller* carries."""
+        """Return the headers of a request of *caller*."""
         token = self.tokens[caller]
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
@@ -55,7 +55,7 @@ def archive_of(**files: bytes) -> bytes:
 
 
 def make_world() -> World:
-    """Return a system at work: a VO with two groups, two sites, jobs in every status and a pilot with two leases."""
+    """Create the system: a VO with two groups, two sites, jobs in every status and a pilot with two leases."""
     now = timezone.now()
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
     users = factories.make_group(name="lhcb_user", vo=vo)

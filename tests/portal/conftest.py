@@ -1,4 +1,4 @@
-"""Who comes to the portal."""
+"""Clients of the portal, by user."""
 
 from collections.abc import Callable
 
@@ -41,5 +41,5 @@ def client_of() -> ClientOf:
 
 @pytest.fixture
 def portal(alice: User, client_of: ClientOf) -> Client:
-    """Alice's browser."""
+    """Return Alice's browser."""
     return client_of(alice)

@@ -1,4 +1,4 @@
-"""The pages of one's own account: password and tokens."""
+"""Pages of the user's own account: password and tokens."""
 
 import re
 from datetime import timedelta

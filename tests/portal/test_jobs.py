@@ -1,4 +1,4 @@
-"""My jobs, one job, and what is done to them."""
+"""The list of jobs, the page of one job, and actions on jobs."""
 
 from http import HTTPStatus
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pilots on the portal: who sees which, what a page tells, and the log that grows while one looks."""
+"""Pilots on the portal: visibility, the page of a pilot, and its growing log."""
 
 import re
 from dataclasses import asdict
@@ -57,7 +57,7 @@ def ids_in(response: Any) -> list[int]:
 
 
 def text_of(response: Any) -> str:
-    """Return the words of a page, as a person reads them."""
+    """Return the visible text of a page."""
     return " ".join(re.sub(r"<[^>]*>", " ", response.content.decode()).split())
 
 
@@ -102,7 +102,7 @@ def test_only_who_looks_after_pilots_is_led_to_them(manager: Client, portal: Cli
 
 @pytest.fixture
 def placed(vo: VO) -> list[Pilot]:
-    """Three pilots at two sites, the newest first."""
+    """Return three pilots at two sites, the newest first."""
     kit, ral = make_site(name="LCG.KIT.de"), make_site(name="LCG.RAL.uk")
     grid = make_queue(name="grid", ce=make_ce(name="ce01", site=kit))
     short = make_queue(name="short", ce=make_ce(name="ce02", site=kit))

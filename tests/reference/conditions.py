@@ -1,4 +1,4 @@
-"""The conditions of a match as SQL, a second time and in another way: what the index is compared with."""
+"""The conditions of a match as SQL: a second, independent implementation that tests compare with the index."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -15,17 +15,17 @@ NOTHING = Q(pk=0)
 
 
 def _array(values: Iterable[str]) -> Value:
-    """Return an array as one parameter; Django makes one of each element of a list, and many expressions of that."""
+    """Return an array as one parameter; Django would make one parameter of each element."""
     return Value(list(values), output_field=ArrayField(TextField()))
 
 
 def accepts(column: str, offered: str | None) -> Q:
-    """The queue's list is empty, or holds what is offered; None is not compared."""
+    """Return the condition that the queue's list is empty or contains the offered value; None is not compared."""
     return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__contains": _array([offered])})
 
 
 def accepts_one_of(column: str, offered: tuple[str, ...] | None) -> Q:
-    """The queue's list is empty, or shares a value with those offered; None is not compared."""
+    """Return the condition that the queue's list is empty or contains an offered value; None is not compared."""
     return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__overlap": _array(offered)})
 
 

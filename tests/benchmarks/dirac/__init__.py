@@ -1,4 +1,4 @@
-"""``dirac``: DIRAC's own TaskQueueDB beside this system, on the same rows, in the same run."""
+"""``dirac``: DIRAC's own TaskQueueDB compared with this system, on the same rows, in the same run."""
 
 from tests.benchmarks.dirac.comparison import run
 

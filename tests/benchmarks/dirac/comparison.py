@@ -1,8 +1,8 @@
-"""The same jobs in both systems, matched in turns: a block here, a block there, by the same offers.
+"""The same jobs in both systems, matched in alternating blocks by the same offers.
 
-What DIRAC cannot say is left out there: the setup, pilot types, submit pools and processors, for which the workloads
-do not ask either. What DIRAC's task queues do not do is done here all the same: the job's status and history, the
-lease, and the pilot's flag. DIRAC draws among all CPU segments that fit, here the highest one comes first.
+The fields that DIRAC lacks are left out there: setup, pilot types, submit pools and processors, which the workloads do
+not use either. The work that DIRAC's task queues do not do is still done here: the job's status and history, the
+lease, and the pilot's flag. DIRAC draws among all CPU segments that fit; here the highest one comes first.
 """
 
 import json
@@ -28,7 +28,7 @@ INSERTIONS = 200
 
 
 def run(ready: Surroundings, options: Options) -> Report:
-    """Load both, and match in turns."""
+    """Load both systems, and match in turns."""
     world = load(options.shape(), seed=options.seed)
     report = Report(benchmark="dirac", sizes=loaded_sizes(world))
     rows = ready.logs / "rows.jsonl"
@@ -106,7 +106,7 @@ def _definition(queue: QueueShape, world: World) -> dict[str, object]:
 
 
 def _export(world: World, file: Path) -> None:
-    """Write each task queue with the ids and priorities of its jobs, as they stand in our tables."""
+    """Write each task queue with the ids and priorities of its jobs, from our tables."""
     with connection.cursor() as cursor, file.open("w", encoding="utf-8") as target:
         cursor.execute(
             "SELECT task_queue_id, array_agg(job_id), array_agg(user_priority) FROM taskqueues_queuedjob GROUP BY 1"

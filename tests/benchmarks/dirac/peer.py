@@ -1,4 +1,4 @@
-"""MariaDB and DIRAC's TaskQueueDB, installed where nothing else is, started for one run."""
+"""MariaDB and DIRAC's TaskQueueDB, installed in a directory of their own and started for one run."""
 
 import json
 import os
@@ -26,7 +26,7 @@ _BUFFER_POOL = "1G"
 
 
 class Peer:
-    """DIRAC in a process of its own, asked one thing after another."""
+    """DIRAC in a process of its own, which executes one command at a time."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -35,7 +35,7 @@ class Peer:
         """Return the answer to a command of ``serve.py``.
 
         Raises:
-            NotMeasurableError: DIRAC failed; it has said why.
+            NotMeasurableError: DIRAC failed; the message is its own.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -48,15 +48,15 @@ class Peer:
         return answer
 
     def time(self, command: str, **arguments: object) -> float:
-        """Return how many seconds a command took there."""
+        """Return the seconds that a command took in DIRAC."""
         return float(str(self.ask(command, **arguments)["taken_s"]))
 
 
 def install() -> None:
-    """Install DIRAC and MariaDB unless they are there.
+    """Install DIRAC and MariaDB unless they are installed.
 
     Raises:
-        NotMeasurableError: they cannot be had.
+        NotMeasurableError: the installation failed.
     """
     finished = _INSTALLED / "finished"
     if finished.exists() and shutil.which("mariadbd", path=_PATH):
@@ -96,7 +96,7 @@ def dirac(ready: Surroundings, workload: Workload) -> Iterator[Peer]:
 
 
 def _mariadb(directory: Path) -> ServicePart:
-    """Make a server's directory and return how it is run: durable, on a socket that only its owner can reach."""
+    """Make a server's directory and return its command line: durable, on a socket that only its owner can reach."""
     data = directory / "data"
     as_root = ["--user=root"] if os.geteuid() == 0 else []
     made = subprocess.run(
@@ -135,7 +135,7 @@ def _without_ours() -> dict[str, str]:
 
 
 def _configuration(workload: Workload) -> str:
-    """Return what DIRAC has to know: its database, the groups with their shares, and the CPU segments."""
+    """Return the configuration of DIRAC: its database, the groups with their shares, and the CPU segments."""
     groups = {
         group.name: {
             "VO": "community",

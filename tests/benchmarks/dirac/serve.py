@@ -46,7 +46,7 @@ def main(configuration: str) -> None:
 
 
 class _Service:
-    """What may be asked: every public method."""
+    """The commands: each public method is one."""
 
     def __init__(self, database: Any, connection: Any) -> None:
         self._database = database
@@ -73,12 +73,12 @@ class _Service:
         return {"taken_s": perf_counter() - begun}
 
     def match(self, *, offer: Mapping[str, object]) -> dict[str, object]:
-        """Take one job out."""
+        """Remove one job."""
         found, taken_s = _timed(lambda: self._database.matchAndGetJob(dict(offer)))
         return {"job": found.get("jobId"), "taken_s": taken_s}
 
     def insert(self, *, job_id: int, definition: Mapping[str, object], priority: int) -> dict[str, object]:
-        """Put one job in."""
+        """Insert one job."""
         _, taken_s = _timed(lambda: self._database.insertJob(job_id, dict(definition), priority))
         return {"taken_s": taken_s}
 
@@ -88,7 +88,7 @@ class _Service:
         return {"taken_s": taken_s}
 
     def about(self) -> dict[str, object]:
-        """Tell what runs."""
+        """Return the versions in use."""
         cursor = self._connection.cursor()
         cursor.execute("SELECT @@version, @@innodb_flush_log_at_trx_commit, @@innodb_buffer_pool_size DIV 1048576")
         version, flush, buffer_mb = cursor.fetchone()
@@ -114,7 +114,7 @@ class _Service:
 
 
 def _timed(call: Callable[[], Mapping[str, Any]]) -> tuple[Any, float]:
-    """Return the value of an answer of DIRAC's, and how many seconds it took."""
+    """Return the value of one of DIRAC's answers, and the seconds that it took."""
     begun = perf_counter()
     answer = call()
     taken_s = perf_counter() - begun
@@ -124,7 +124,7 @@ def _timed(call: Callable[[], Mapping[str, Any]]) -> tuple[Any, float]:
 
 
 def _weight(priority: int) -> float:
-    """Return what DIRAC makes of a job's priority when the job is inserted."""
+    """Return the weight that DIRAC computes from a job's priority on insertion."""
     return {0: 1e-5, 10: 1e6}.get(priority, priority)
 
 

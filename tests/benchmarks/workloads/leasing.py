@@ -1,4 +1,4 @@
-"""Jobs that run already: each on a pilot of its own, with an open lease."""
+"""Running jobs: each on a pilot of its own, with an open lease."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ _AT_ONCE = 5000
 
 
 def hold(world: World, *, jobs: int) -> None:
-    """Add so many jobs that run, like those that wait."""
+    """Add this many running jobs, of the same kinds as the waiting ones."""
     now = datetime.now(tz=UTC)
     models = list(Job.objects.order_by("pk")[: min(jobs, _AT_ONCE)])
     queues = cycle(Queue.objects.select_related("ce").order_by("pk"))

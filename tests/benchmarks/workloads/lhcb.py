@@ -1,7 +1,7 @@
 """The workload ``lhcb``: the shape of a production snapshot, 501 task queues and 871,973 jobs of five owners.
 
-The snapshot's parts were counted a little apart in time; here they are scaled to its totals. It counted queues by
-their jobs, and jobs by type, CPU segment and owner, but not which go together: that is drawn.
+The snapshot's parts were counted at slightly different times; here they are scaled to its totals. It counted queues by
+their jobs, and jobs by type, CPU segment and owner, but not their combinations: these are drawn.
 """
 
 from collections.abc import Mapping, Sequence

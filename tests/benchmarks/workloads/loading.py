@@ -1,4 +1,4 @@
-"""What waits of a workload, in the tables: rows as submission would have written them, by COPY and in bulk."""
+"""The waiting jobs of a workload, inserted in bulk by COPY, with the rows that submission would write."""
 
 import gc
 import json
@@ -67,7 +67,7 @@ _FILL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """What one request submitted, in the columns of the table of batches."""
+    """The jobs of one request, in the columns of the table of batches."""
 
     submission_id: UUID
     first_job_id: int
@@ -84,7 +84,7 @@ class _Batch:
 
 
 def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> World:
-    """Put the workload into an empty database, with about so many pilots; return where its rows are."""
+    """Load the workload into an empty database, with about this many pilots; return its rows."""
     chance = Random(seed)
     # Submitted over the last day; the last job a moment ago.
     begun = datetime.now(tz=UTC) - timedelta(days=1)
@@ -105,13 +105,13 @@ def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> World:
 
 
 def loaded_sizes(world: World) -> dict[str, str | int]:
-    """Return what a report says of the workload."""
+    """Return the sizes of the workload, for a report."""
     workload = world.workload
     return {"workload": workload.name, "task queues": len(workload.queues), "waiting jobs": workload.jobs}
 
 
 def definition_of(queue: QueueShape, world: World) -> QueueDefinition:
-    """Return the definition that submission finds for the jobs of *queue*."""
+    """Return the task queue definition that submission computes for the jobs of *queue*."""
     return define(
         owner_id=world.owners[queue.owner].pk,
         group_id=world.groups[world.workload.owners[queue.owner].group].pk,
@@ -144,7 +144,7 @@ def description_of(queue: QueueShape) -> dict[str, object]:
 
 
 def _copy_queues(world: World, levels: Sequence[Sequence[int]], *, now: datetime) -> list[QueueDefinition]:
-    """Make the task queues, numbered from 1 in their order, without a priority until they are evaluated together."""
+    """Make the task queues, numbered from 1 in their order, without priorities, which are computed for all together."""
     definitions = [definition_of(queue, world) for queue in world.workload.queues]
     rows = (
         _task_queue(number, definition, Counter(of_queue), now=now)
@@ -174,7 +174,7 @@ def _task_queue(
 def _batches(
     world: World, queues: Sequence[QueueDefinition], levels: Sequence[Sequence[int]], chance: Random, *, begun: datetime
 ) -> Iterator[_Batch]:
-    """Yield the requests in the order of submission: a queue's jobs came in parts, between those of other queues."""
+    """Yield the requests in order of submission: the jobs of a queue come in parts, between those of others."""
     workload = world.workload
     parts = [(number, start) for number, queue in enumerate(workload.queues) for start in range(0, queue.jobs, BATCH)]
     chance.shuffle(parts)
@@ -237,7 +237,7 @@ def copy_into(table: str, columns: Sequence[str], rows: Iterable[Sequence[object
 
 @contextmanager
 def _without_indexes(tables: Collection[str]) -> Iterator[None]:
-    """Drop the tables' indexes, but those of constraints, and build them whole at the end: a third of the time."""
+    """Drop the tables' indexes but those of constraints, and rebuild them at the end, in a third of the time."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s) AND NOT EXISTS"

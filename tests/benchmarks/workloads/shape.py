@@ -1,4 +1,4 @@
-"""What a workload consists of, before any of it is in a database: who, where, and how many jobs of which kind."""
+"""The shape of a workload, independent of a database: groups, owners, sites, and the number of jobs of each kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class OwnerShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueShape:
-    """One task queue: what its jobs have in common, and how many there are.
+    """One task queue: the requirements of its jobs, and their number.
 
     ``owner`` is an index; an empty list accepts anything.
     """
@@ -45,7 +45,7 @@ class QueueShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What waits, and what is offered: a site by its weight, one platform, one CPU time, some tags."""
+    """Waiting jobs, and the distribution of offers: a site by its weight, one platform, one CPU time, some tags."""
 
     name: str
     cpu_segments_s: tuple[int, ...]
@@ -61,18 +61,18 @@ class Workload:
 
     @property
     def jobs(self) -> int:
-        """How many jobs wait."""
+        """The number of waiting jobs."""
         return sum(queue.jobs for queue in self.queues)
 
     @property
     def campaigns(self) -> int:
-        """How many labels are borne by as many jobs as can be: ``campaign0`` and so on."""
+        """The number of labels ``campaign0`` and so on, each borne by CAMPAIGN jobs."""
         return max(1, self.jobs // CAMPAIGN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferShape:
-    """What one pilot has to offer; ``site`` is an index."""
+    """The offer of one pilot; ``site`` is an index."""
 
     site: int
     platform: str

@@ -1,4 +1,4 @@
-"""A grid whose queues say much of what jobs may require, and requirements of which some queues meet a part each."""
+"""A grid whose queues have many parameters, and requirements of which each is met by a part of the queues."""
 
 from collections.abc import Mapping
 from random import Random
@@ -15,7 +15,7 @@ _MEMORY_MB = [2000, 4000, 8000, 16000, 32000]
 
 
 def make_grid(vo: VO, *, queues: int, chance: Random) -> None:
-    """Make sites of twenty queues each, described at all three levels, for every VO and for this one."""
+    """Make sites of twenty queues each, with parameters at all three levels, for every VO and for this one."""
     RequirementDefinition.objects.create(name="Memory", kind=RequirementKind.CAPACITY, unit="MB")
     sites = Site.objects.bulk_create(
         Site(
@@ -44,7 +44,7 @@ def make_grid(vo: VO, *, queues: int, chance: Random) -> None:
 
 
 def requirements(number: int, *, chance: Random) -> Mapping[str, object]:
-    """Return requirements that differ for each number."""
+    """Return requirements that are different for each number."""
     return {
         "Memory": 1000 + number,
         "SoftwareTag": chance.sample(_RELEASES, 2),

@@ -1,4 +1,4 @@
-"""Who and where of a workload, in the tables: VO, groups, users, sites, and the pilots that ask."""
+"""The VO, groups, users, sites and pilots of a workload, in the database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ OPERATOR = "operator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Where the rows of a workload are; its indexes are the positions in these sequences."""
+    """The rows of a workload; its indexes are positions in these sequences."""
 
     workload: Workload
     vo: VO
@@ -34,7 +34,7 @@ class World:
 
 
 def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
-    """Make everything but what waits; *pilots* are spread evenly over the sites, at least one each."""
+    """Make all rows but the waiting jobs; *pilots* are spread evenly over the sites, at least one each."""
     vo = VO.objects.create(name="community", setup=SETUP, setups=[SETUP])
     groups = Group.objects.bulk_create(
         Group(
@@ -69,7 +69,7 @@ def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
 
 
 def _make_resources(workload: Workload) -> list[Queue]:
-    """Make each site with one computing element and one queue, of which each node tells its own platform."""
+    """Make each site with one computing element and one queue, whose nodes report platforms of their own."""
     Platform.objects.bulk_create(Platform(name=name, runs=[name]) for name in workload.platforms)
     sites = Site.objects.bulk_create(Site(name=name) for name in workload.sites)
     ces = ComputingElement.objects.bulk_create(ComputingElement(site=site, name=ce_name(site.name)) for site in sites)

@@ -1,4 +1,4 @@
-"""Files that come and go while the jobs that wait for them are submitted, changed, held and killed."""
+"""Replicas that are added and removed while jobs that wait for them are submitted, changed, held and killed."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,6 @@
-"""Submit pools that go while jobs that need them are submitted, held, released, changed, killed and rescheduled."""
+"""Submit pools that are removed while jobs that need them are submitted, held, released, changed, killed and
+rescheduled.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress

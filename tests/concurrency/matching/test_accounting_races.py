@@ -1,4 +1,4 @@
-"""Counts of what groups got, several at once on real connections (ADR 13)."""
+"""Concurrent counts of groups' usage, on real connections (ADR 13)."""
 
 from datetime import timedelta
 

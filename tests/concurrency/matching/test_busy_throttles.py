@@ -1,4 +1,4 @@
-"""Expressions about the job under concurrency: an empty answer is given only where nothing could be had (ADR 29)."""
+"""Concurrent expressions about the job: a request gets no lease only if there was none to get (ADR 29)."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -83,7 +83,7 @@ def test_no_pilot_goes_empty_while_there_is_room(group: Group, queue: Queue, exp
 
 @pytest.fixture
 def locked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each request use its optimistic tries up before it begins."""
+    """Make each request use up its optimistic tries before it begins."""
     monkeypatch.setattr(site_throttle, "OPTIMISTIC_TRIES", 0)
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Interrupted(Random):
-    """Chance that lets something happen after a task queue and a level were drawn, and before a job is claimed."""
+    """A random source that calls a function after the draws of task queue and level, before a job is claimed."""
 
     def __init__(self, *events: Callable[[], object]) -> None:
         super().__init__(1)
@@ -38,7 +38,7 @@ class Interrupted(Random):
         self.asked = 0
 
     def random(self) -> float:
-        """Return a number; of three the third is the claim's."""
+        """Return a number; every third one is the claim's."""
         self.asked += 1
         if self.asked % 3 == 0 and self.events:
             self.events.pop(0)()

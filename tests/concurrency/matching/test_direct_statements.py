@@ -1,4 +1,4 @@
-"""Statements that are asked past the driver, on real connections: what happens to these between two of them."""
+"""Statements that bypass the driver, on real connections that are changed or lost between two of them."""
 
 import pytest
 from django.db import DataError, connection, transaction

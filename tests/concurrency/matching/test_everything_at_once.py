@@ -1,6 +1,6 @@
-"""Every writer of jobs, queues and leases at once, on real connections: no deadlock, and what must hold does.
+"""Every writer of jobs, queues and leases concurrently, on real connections: no deadlock, and the invariants hold.
 
-A deadlock (40P01), or any other error that is no refusal, ends its worker and so the test.
+A deadlock (40P01), or any other error that is not a refusal, ends its worker and so the test.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ SITES = ("LCG.One.org", "LCG.Two.org", "LCG.Three.org")
 
 @dataclass
 class Storm:
-    """One group and its jobs, pilots and leases; each method is one step of one of those who work on them."""
+    """One group with its jobs, pilots and leases; each method is one step of one kind of writer."""
 
     group: Group
     owner: User
@@ -60,7 +60,7 @@ class Storm:
         self.pilots.append(make_pilot(vo=self.group.vo, queue=chance.choice(self.places)).pk)
 
     def submit(self, chance: Random) -> None:
-        """Jobs of several queues: some of them new, some with requirements."""
+        """Submit jobs of several queues: some of them new, some with requirements."""
         jobs = [
             {
                 "executable": "a",
@@ -114,7 +114,7 @@ class Storm:
         self.send_pilot(chance)
 
     def withdraw(self, chance: Random) -> None:
-        """Kill one that waits, or hold it."""
+        """Kill or hold a waiting job."""
         waiting = list(QueuedJob.objects.order_by("?").values_list("pk", flat=True)[:1])
         with suppress(ConflictError):
             for job_id in waiting:

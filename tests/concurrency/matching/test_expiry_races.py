@@ -1,4 +1,4 @@
-"""The expirer beside the reports of pilots, on real connections (docs/architecture.md, Leases)."""
+"""The expiry of leases concurrent with reports of pilots, on real connections (docs/architecture.md, Leases)."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

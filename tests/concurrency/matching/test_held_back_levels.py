@@ -1,4 +1,4 @@
-"""Levels whose jobs are held back: asked once by each process and place, hidden from nobody else, read by keys."""
+"""Levels whose jobs are held back: claimed once by each process and place, offered to all others, and read by keys."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -58,7 +58,7 @@ def ask(pilot: Pilot, *, most: int = 1) -> list[int]:
 
 @pytest.fixture
 def claims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the task queues that were claimed of, in their order; the claims are real."""
+    """Return the list to which each claimed task queue is added; the claims are real."""
     seen: list[int] = []
 
     def counted(claimant: Claimant, **arguments: Any) -> Claimed:
@@ -70,7 +70,7 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def later(*, seconds: int) -> None:
-    """Let time go on; the index reads by a connection of its own, whose clock stays, so it begins anew."""
+    """Advance the clock; the index starts anew, because its own connection's clock does not advance."""
     pass_time(seconds=seconds)
     index.forget()
 
@@ -203,7 +203,7 @@ def test_thousands_that_are_held_back_are_not_read_on_the_way_to_others(group: G
 
 
 def rows_read() -> int:
-    """Return how many rows of the waiting jobs were found by an index so far."""
+    """Return the number of rows of waiting jobs that were read by an index so far."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'taskqueues_queuedjob'")
@@ -212,7 +212,7 @@ def rows_read() -> int:
 
 
 def hold_back(task_queue_id: int, level: int, *, number: int, **columns: Any) -> None:
-    """Have jobs that are older than all others wait at a level, which are held back."""
+    """Add waiting jobs to a level that are older than all others, and held back."""
     first = QueuedJob.objects.filter(pk__lt=0).count()
     QueuedJob.objects.bulk_create(
         QueuedJob(

@@ -1,4 +1,4 @@
-"""A web process killed at any step of a match: the job waits or is leased, and the retry gets the same one."""
+"""A web process killed at any step of a match: the job waits or is leased, and the retry gets the same job."""
 
 import http.client
 import json

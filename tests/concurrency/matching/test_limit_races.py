@@ -1,4 +1,4 @@
-"""Many matchers against one limit, on real connections: never one too many, and none is lost."""
+"""Many matchers and one limit, on real connections: it is reached and never exceeded."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +30,7 @@ MATCHERS = 8
 
 
 def work(pilot: Pilot, *, seed: int) -> int:
-    """Match, and end what is held again and again; return how many jobs were ended."""
+    """Match, and end held leases, repeatedly; return the number of ended jobs."""
     chance, ended, empty = Random(seed), 0, 0
     offer = OfferRequest(cpu_time_s=300_000)
     while empty < 20:

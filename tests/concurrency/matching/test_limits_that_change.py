@@ -1,4 +1,4 @@
-"""Limits that are made, changed and removed by several hands while pilots match and jobs end, on real connections."""
+"""Limits that are created, changed and deleted while pilots match and jobs end, on real connections."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +30,7 @@ ROUNDS = 40
 
 
 def work(pilot: Pilot, *, seed: int) -> None:
-    """Match and end jobs, whatever the limits are at the moment."""
+    """Match and end jobs under the current limits."""
     offer, chance = OfferRequest(cpu_time_s=300_000), Random(seed)
     for _ in range(ROUNDS):
         for lease in match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance):
@@ -41,7 +41,7 @@ def work(pilot: Pilot, *, seed: int) -> None:
 
 
 def govern(*, group: Group, owner: User, seed: int) -> None:
-    """Make limits, change what they are on and how much they leave, and remove them."""
+    """Create limits, change their scope and number, and delete them."""
     chance = Random(seed)
     scopes: list[dict[str, Any]] = [
         {"vo": group.vo, "group": None},

@@ -1,4 +1,4 @@
-"""Many matchers and withdrawers at once, on real connections (docs/architecture.md, Matching)."""
+"""Many concurrent matchers and withdrawals, on real connections (docs/architecture.md, Matching)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def drain(pilot: Pilot, *, seed: int) -> list[int]:
-    """Match until nothing fits any more; return the job ids."""
+    """Match until no job fits; return the job ids."""
     chance, taken = Random(seed), []
     while leases := match(
         OfferRequest(cpu_time_s=300_000), request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance

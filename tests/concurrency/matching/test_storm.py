@@ -1,6 +1,6 @@
-"""Everything that touches waiting jobs, on real connections: the evidence that none is lost or shared.
+"""All operations on waiting jobs, on real connections: no job is lost, and none is leased twice.
 
-A deadlock (40P01), or any other error that is no refusal, ends its worker and so the test.
+A deadlock (40P01), or any other error that is not a refusal, ends its worker and so the test.
 """
 
 from collections import Counter
@@ -117,7 +117,7 @@ def test_everything_at_once_loses_no_job_and_gives_none_twice(world: World) -> N
 
 
 def drain(world: World) -> None:
-    """Match until nothing is given any more; then nothing waits either."""
+    """Match until there is no more job; assert that none waits."""
     given = -1
     while len(world.matched) > given:
         given = len(world.matched)

@@ -1,4 +1,4 @@
-"""Many matchers at one throttled site, on real connections: it admits exactly what it has room for (SAM)."""
+"""Many matchers at one throttled site, on real connections: it accepts exactly the matches of its throttle (SAM)."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""A throttle that is configured anew while a process still remembers the site as it was."""
+"""A throttle that is reconfigured while a process still has the previous configuration in memory."""
 
 from random import Random
 from uuid import uuid4

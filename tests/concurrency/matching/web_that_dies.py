@@ -1,6 +1,6 @@
 """A web process that ends by SIGKILL at one step of its first match; a program of test_killed_web.
 
-It prints its port when it serves. Its argument: the name of a step.
+It prints its port when it is ready. Argument: the name of a step.
 """
 
 import os
@@ -25,19 +25,19 @@ AFTER = {"after the claim has committed": "matching.services.match.claim"}
 
 
 class Quiet(WSGIRequestHandler):
-    """Handles requests without a word."""
+    """A handler without logs."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing."""
+        """Write no log."""
 
 
 def die(*_: object, **__: object) -> None:
-    """End as by kill -9: nothing is cleaned up, nobody is told."""
+    """End as by kill -9, without cleaning up."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def arrange(step: str) -> None:
-    """Have this process die at the step."""
+    """Make this process end at the step."""
     if step in BEFORE:
         patch(BEFORE[step], die).start()
     if step in AFTER:

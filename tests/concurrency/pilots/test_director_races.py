@@ -1,4 +1,4 @@
-"""Two directors at once, and one secret in two hands, on real connections."""
+"""Two concurrent directors, and two concurrent uses of one secret, on real connections."""
 
 from datetime import UTC, datetime
 from functools import partial

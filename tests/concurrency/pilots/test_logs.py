@@ -1,4 +1,4 @@
-"""One log from several connections: a repeated request overtakes the first, and removal comes in between."""
+"""One log uploaded on several connections: a repeated request overtakes the first, and logs are removed in between."""
 
 from datetime import timedelta
 from functools import partial

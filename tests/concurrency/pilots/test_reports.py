@@ -1,4 +1,4 @@
-"""One pilot reports from several connections at once: its processes find flaws while it looks at its node."""
+"""Concurrent reports of one pilot: its processes report flaws while it reports the check of its node."""
 
 from functools import partial
 

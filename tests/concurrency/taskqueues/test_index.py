@@ -1,4 +1,4 @@
-"""The index follows the database, whatever happens in which order (docs/architecture.md, The task-queue index)."""
+"""The index follows the database, in any order of changes (docs/architecture.md, The task-queue index)."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,7 +38,7 @@ def owner(group: Group) -> User:
 
 @pytest.fixture
 def elsewhere() -> Iterator[ThreadPoolExecutor]:
-    """A thread with a connection of its own."""
+    """Return a thread with a connection of its own."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         yield pool
         pool.submit(lambda: connection.close()).result()  # noqa: PLW0108 - its own, not that of this thread
@@ -49,7 +49,7 @@ def queued(job: Job) -> QueuedJob:
 
 
 def jobs_of(snapshot: Snapshot, task_queue: TaskQueue) -> dict[int, int]:
-    """Return {user priority: jobs} as the index knows them; empty when it does not know the queue."""
+    """Return {user priority: jobs} of the queue in the index; empty if the index does not contain the queue."""
     row = snapshot.row_of.get(task_queue.pk)
     return {} if row is None else {level: int(jobs) for level, jobs in enumerate(snapshot.jobs[row]) if jobs}
 
@@ -209,7 +209,7 @@ def test_an_index_whose_connection_was_cut_reads_again(group: Group, owner: User
 def test_who_has_not_read_for_long_reads_everything_anew(
     group: Group, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it would have to read is removed by then."""
+    """The changes that it has missed are removed from the table by then."""
     index.renewed()
     task_queue = queued(make_job(group=group, owner=owner)).task_queue
     TaskQueueChange.objects.update(changed_at=timezone.now() - index_changes.KEPT - timedelta(seconds=1))

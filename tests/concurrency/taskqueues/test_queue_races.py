@@ -1,4 +1,4 @@
-"""The two races of docs/architecture.md, Task queues, and many submissions at once, on real connections."""
+"""The two races of docs/architecture.md, Task queues, and many concurrent submissions, on real connections."""
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor

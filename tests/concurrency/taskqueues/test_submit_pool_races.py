@@ -1,4 +1,4 @@
-"""Submit pools between submissions, changes of resources, refreshes and removal, on real connections (RFC7)."""
+"""Submit pools during submissions, changes of resources, refreshes and removal, on real connections (RFC7)."""
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -206,7 +206,7 @@ def test_a_queue_that_is_deleted_during_a_refresh_is_left_out() -> None:
 
 
 def test_a_queue_can_be_deleted_while_a_new_pool_takes_it_in() -> None:
-    """What Django deletes are the memberships that it sees; the one that comes after that goes with the queue."""
+    """Django deletes the memberships that exist; one that is added later is deleted with the queue."""
     vo = make_vo()
     queue = make_queue(parameters={"Memory": 8000})
 

@@ -1,4 +1,4 @@
-"""The security log: changes with their transaction, refusals without, floods counted, never a secret."""
+"""The security log: changes in their transaction, refusals outside of it, floods counted, and no secrets."""
 
 import logging
 from typing import Any

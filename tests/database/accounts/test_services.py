@@ -1,4 +1,4 @@
-"""The group one acts in, tokens, and the command that prints one."""
+"""The group in which a user acts, tokens, and the command that prints one."""
 
 from datetime import timedelta
 from io import StringIO

@@ -1,4 +1,4 @@
-"""The workloads of the benchmarks: they have the shape that is said of them, and nothing in them contradicts itself."""
+"""The workloads of the benchmarks have the documented shape and are consistent."""
 
 from collections import Counter
 from collections.abc import Callable

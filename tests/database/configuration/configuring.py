@@ -36,13 +36,13 @@ def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVI
 
 
 def problems_of(text: str) -> list[str]:
-    """Return what is wrong with a configuration file."""
+    """Return the problems of a configuration file."""
     with pytest.raises(ConfigurationError) as refusal:
         apply(text)
     return list(map(str, refusal.value.problems))
 
 
 def counts() -> list[int]:
-    """Return how many rows of each kind there are."""
+    """Return the number of rows of each kind."""
     models = (VO, Group, User, RequirementDefinition, Platform, StorageElement, Site, ComputingElement, Queue)
     return [model.objects.count() for model in (*models, SiteToken, Director, Limit)]

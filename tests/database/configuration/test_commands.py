@@ -1,4 +1,4 @@
-"""`manage.py configure` and `export_configuration`: what they print, and when they refuse."""
+"""`manage.py configure` and `export_configuration`: their output and their refusals."""
 
 from io import StringIO
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the example as a file, its variables set."""
+    """Return the example as a file, with its variables set."""
     for name, value in ENVIRON.items():
         monkeypatch.setenv(name, value)
     path = tmp_path / "wms.yaml"
@@ -22,7 +22,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> tuple[list[str], list[str]]:
-    """Run a command; return what it wrote and what it complained about."""
+    """Run a command; return its standard output and standard error."""
     out, err = StringIO(), StringIO()
     call_command(*arguments, stdout=out, stderr=err)
     return out.getvalue().splitlines(), err.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""Names are the same however their accents were typed: stored and compared in Unicode's NFC (ADR 31)."""
+"""Names are stored and compared in Unicode's NFC, so that all spellings of an accent are one name (ADR 31)."""
 
 import importlib
 from unicodedata import normalize

@@ -1,4 +1,4 @@
-"""The configuration file against the database: what it stores, what it leaves alone, what it says."""
+"""Applying the configuration file: rows that it stores, rows that it leaves alone, and its output."""
 
 # ruff: noqa: E501 - rows of tables
 

@@ -1,4 +1,4 @@
-"""The configuration as a file: exported, it makes the same again and tells no secret."""
+"""The exported configuration file: applied again it changes nothing, and it contains no secrets."""
 
 from datetime import UTC, datetime
 

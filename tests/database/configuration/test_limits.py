@@ -1,4 +1,4 @@
-"""Throttles and limits in the configuration file: what of their counts outlives a change."""
+"""Throttles and limits in the configuration file, and their counts after a change."""
 
 import pytest
 

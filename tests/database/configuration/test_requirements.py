@@ -1,6 +1,6 @@
-"""What a configuration file says of resources and of requirements, and which queues the jobs of each VO may use (RFC7).
+"""Resources and requirements in a configuration file, and the queues in the submit pools of each VO (RFC7).
 
-Every change of the file reaches the submit pools at once: nothing here waits for a refresh.
+Every change of the file updates the submit pools at once; no test here waits for a refresh.
 """
 
 import pytest
@@ -35,7 +35,7 @@ def client(username: str) -> APIClient:
 
 
 def queues(vo: str, **required: object) -> set[str]:
-    """Return the queues of the VO's pool of these requirements, which is made if it is not there."""
+    """Return the queues of the VO's pool of these requirements, registering the pool if necessary."""
     with transaction.atomic():
         owner = VO.objects.get(name=vo)
         pool = submit_pools.register(vo=owner, requirements=required, now=NOW)

@@ -1,4 +1,4 @@
-"""The sample VO of the demonstration, really applied."""
+"""The sample VO of the demonstration, applied to a database."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Where the sandboxes of tests are, and a world of three sites with files, for the tests of jobs that read some."""
+"""A directory of sandboxes, and three sites with files, for tests of jobs that read files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from wms.jobs.services.submission import SubmissionResult, submit
 
 @pytest.fixture
 def directory(settings: Settings, tmp_path: Path) -> Path:
-    """The directory of this test's sandboxes."""
+    """Return the directory of this test's sandboxes."""
     backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": backend}
     return tmp_path
@@ -30,7 +30,7 @@ def directory(settings: Settings, tmp_path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Three sites, each with a storage element of its name; Alice submits, Olga tells where files are."""
+    """Three sites, each with a storage element of its name; Alice submits, Olga registers replicas."""
 
     vo: VO
     group: Group
@@ -40,7 +40,7 @@ class World:
     elements: Mapping[str, StorageElement]
 
     def hold(self, **where: Sequence[str]) -> None:
-        """Register files: each word is one, ``a`` is /lhcb/a, with the sites that get a copy."""
+        """Register files: each keyword is one, ``a`` is /lhcb/a, with the sites that get a replica."""
         told = [
             GivenReplica(lfn=f"/lhcb/{file}", storage_element=self.elements[site].name)
             for file, sites in where.items()
@@ -78,13 +78,13 @@ def world() -> World:
 
 
 def sites_of(job_id: int) -> list[str] | None:
-    """Return the sites of the job's task queue; None: it stands in none."""
+    """Return the sites of the job's task queue; None: the job is in none."""
     queued = QueuedJob.objects.select_related("task_queue").filter(pk=job_id).first()
     return None if queued is None else queued.task_queue.sites
 
 
 def broken() -> list[str]:
-    """Return the invariants that do not hold, but for priorities, which lag behind until they are recalculated."""
+    """Return the violated invariants, except that of priorities, which are stale until the next recalculation."""
     return [each.invariant for each in violations() if "priorities" not in each.invariant]
 
 

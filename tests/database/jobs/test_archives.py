@@ -1,4 +1,4 @@
-"""What is found in sandboxes that are archives, and which of these are refused."""
+"""Members of sandboxes that are archives, and the archives that are refused."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Jobs with input data run only where all of it is, and move when it comes or goes (PIL §2.2)."""
+"""Jobs with input data run only at sites with all of it; a change of replicas requeues them (PIL §2.2)."""
 
 import pytest
 from django.db import transaction

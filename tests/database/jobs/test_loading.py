@@ -1,4 +1,4 @@
-"""`manage.py load_replicas`: all of a file or nothing, and each wrong line by its number."""
+"""`manage.py load_replicas`: it loads all lines of a file or none, and reports each wrong line by its number."""
 
 from io import StringIO
 from pathlib import Path

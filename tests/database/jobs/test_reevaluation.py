@@ -1,4 +1,4 @@
-"""Jobs that read files move when these come or go, and wait for room where a quota has none."""
+"""Jobs with input data are requeued when replicas are added or removed, and wait for room under a full quota."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Jobs that go back to their queue."""
+"""Jobs that return to their task queue."""
 
 from datetime import timedelta
 

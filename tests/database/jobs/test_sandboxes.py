@@ -1,4 +1,4 @@
-"""Contents are stored once, named only by those who may, and looked into before they are believed."""
+"""Contents are stored once, used only by permitted users, and inspected when they are uploaded."""
 
 import bz2
 import gzip

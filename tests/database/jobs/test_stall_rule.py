@@ -1,4 +1,4 @@
-"""The stall rule of a job: accepted within what its VO allows, and told to pilots by queue, VO and server."""
+"""The stall rule of a job: accepted within the bounds of its VO; pilots get it from job, queue, VO or server."""
 
 from contextlib import nullcontext
 

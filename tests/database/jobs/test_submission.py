@@ -1,4 +1,4 @@
-"""Many jobs in one request: what they cost, however many they are."""
+"""Many jobs in one request: few statements, and descriptions stored as given."""
 
 from collections import Counter
 from collections.abc import Mapping

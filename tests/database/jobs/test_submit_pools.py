@@ -1,4 +1,4 @@
-"""Submit pools stay as long as a job refers to them that may come back to a queue; later they are made anew (RFC7)."""
+"""Submit pools are kept as long as a job that may return to a queue refers to them (RFC7)."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ LATER = NOW + timedelta(days=1)
 
 @pytest.fixture
 def job() -> Job:
-    """Return a job that waits, and requires memory."""
+    """Return a waiting job that requires memory."""
     make_requirement_definition(name="Memory", kind=RequirementKind.CAPACITY)
     make_queue(parameters={"Memory": 8000})
     job = make_job(requirements={"Memory": 4000})

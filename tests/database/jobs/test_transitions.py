@@ -1,4 +1,4 @@
-"""The one place that changes the status of jobs."""
+"""The one function that changes the status of jobs."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Jobs with software that waited before task queues named it are moved into task queues that do (ADR 34)."""
+"""The migration that moves waiting jobs with software into task queues that name it (ADR 34)."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""What groups got, counted lease by lease (ADR 13)."""
+"""Usage of groups, counted from their leases (ADR 13)."""
 
 from datetime import datetime, timedelta
 
@@ -87,7 +87,7 @@ def test_the_leases_of_a_time_are_found_without_reading_all(group: Group) -> Non
 
 
 def counted() -> tuple[int, float, float]:
-    """Return the matches and seconds of all intervals, and the use."""
+    """Return the matches and seconds of all intervals, and the usage."""
     rows = UsageInterval.objects.values_list("matches", "processor_s")
     use = GroupUsage.objects.values_list("used_s", flat=True)
     return sum(matches for matches, _ in rows), sum(seconds for _, seconds in rows), sum(use)

@@ -1,4 +1,4 @@
-"""A node where jobs die fast is found, gets no jobs for a while, and gets them again."""
+"""A node where jobs fail fast is detected as a black hole, gets no jobs for a while, and then gets jobs again."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -86,7 +86,7 @@ def ask(pilot: Pilot, request_id: UUID | None = None) -> list[Match]:
 
 
 def run(pilot: Pilot, owner: User, group: Group, *, exit_code: int | None, takes_s: int = 1, times: int = 1) -> None:
-    """Let the pilot run so many jobs, each to its end."""
+    """Run this many jobs on the pilot, each to its end."""
     for _ in range(times):
         job = make_job(owner=owner, group=group)
         (lease,) = ask(pilot)
@@ -98,7 +98,7 @@ def run(pilot: Pilot, owner: User, group: Group, *, exit_code: int | None, takes
 
 @pytest.fixture
 def good(queue: Queue, group: Group, alice: User) -> Pilot:
-    """Return a pilot on a host where Alice's jobs do well."""
+    """Return a pilot on a host where Alice's jobs succeed."""
     pilot = pilot_on("good", queue, group)
     run(pilot, alice, group, exit_code=0, times=2)
     return pilot
@@ -106,7 +106,7 @@ def good(queue: Queue, group: Group, alice: User) -> Pilot:
 
 @pytest.fixture
 def bad(good: Pilot, queue: Queue, group: Group, alice: User) -> Pilot:
-    """Return a pilot on a host where they have just failed, so often that it is a black hole."""
+    """Return a pilot on a host where they have failed so often that it is a black hole."""
     pilot = pilot_on("bad", queue, group)
     run(pilot, alice, group, exit_code=1, times=FAILURES)
     return pilot

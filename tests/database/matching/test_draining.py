@@ -1,4 +1,4 @@
-"""A drained pilot gets no new jobs, and a busy one hears of it."""
+"""A drained pilot gets no new jobs, and heartbeats report the drain to a busy one."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,6 +1,6 @@
-"""The draws are exact: by the index and the lottery that the match runs, against values written out (ADR 2, PIL §2.2).
+"""The draws are exact: the index and the lottery of the match, compared with values written out (ADR 2, PIL §2.2).
 
-Seeded, so that they do the same each time; were they not, each would fail once in a thousand runs (alpha = 0.001).
+The draws are seeded; with random seeds each test would fail once in a thousand runs (alpha = 0.001).
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ def group() -> Group:
 
 
 def drawing(group: Group) -> Callable[[], tuple[int, int]]:
-    """Return what draws a task queue and a user priority for a pilot of the group's VO, as often as it is called."""
+    """Return a function that draws a task queue and a user priority for a pilot of the group's VO."""
     offer = ResourceOffer(
         vo_id=group.vo_id,
         setup=group.vo.setup,
@@ -56,7 +56,7 @@ def drawing(group: Group) -> Callable[[], tuple[int, int]]:
 
 
 def assert_as_expected(drawn: Mapping[int, int], parts: Mapping[int, float]) -> None:
-    """Pearson's chi-square of the numbers drawn against parts of the whole."""
+    """Assert by Pearson's chi-square that the numbers drawn agree with the expected parts of the whole."""
     assert drawn.keys() <= parts.keys()
     draws, whole = sum(drawn.values()), sum(parts.values())
     distance = sum(

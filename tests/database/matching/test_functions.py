@@ -1,4 +1,4 @@
-"""The functions of the database are those of ``matching/sql``, whatever state it was migrated from (ADR 50)."""
+"""The functions of the database are those of ``matching/sql``, from whatever state it was migrated (ADR 50)."""
 
 import pytest
 from django.db import connection

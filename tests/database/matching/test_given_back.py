@@ -1,4 +1,4 @@
-"""A job that a pilot gave back goes elsewhere first, after a growing delay (docs/architecture.md, Matching, §3.7)."""
+"""A job that a pilot gave back is matched elsewhere first, after a growing delay (docs/architecture.md, Matching)."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -57,7 +57,7 @@ def pilot_at(queue: Queue | None, group: Group, *, host: str = "") -> Pilot:
 
 
 def jobs_for(pilot: Pilot, *, most: int = 1) -> list[int]:
-    """Ask for jobs; return the primary keys of those that were leased."""
+    """Ask for jobs; return the primary keys of the leased ones."""
     offer = OfferRequest(cpu_time_s=300_000, processors=most)
     leased = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=most, chance=Random(1))
     return [lease.job_id for lease in leased]

@@ -1,4 +1,4 @@
-"""`manage.py verify` finds what must never be, and nothing on a system that is well."""
+"""`manage.py verify` finds each violated invariant, and nothing on a healthy system."""
 
 from collections.abc import Callable
 from io import StringIO
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def healthy() -> None:
-    """One job waits, another is leased."""
+    """Add a waiting and a leased job."""
     group = make_group()
     pilot = make_pilot(vo=group.vo)
     for _ in range(2):

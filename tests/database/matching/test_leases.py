@@ -1,4 +1,4 @@
-"""Leases: reports, heartbeats, the end, and what happens to a job meanwhile (docs/architecture.md, Leases)."""
+"""Leases: reports, heartbeats and ends, and the status of the job (docs/architecture.md, Leases)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def clock() -> Iterator[None]:
-    """Run the expirer once, as a system that has been up for a while has, and set the clock right afterwards."""
+    """Run the expirer once, as in a system that has been running, and set the clock back afterwards."""
     expiry.expire_leases()
     yield
     reset_clock()
 
 
 def live_through(*, seconds: int) -> int:
-    """Let time go on with the expirer running all the while; return how many leases it ended."""
+    """Advance the clock while the expirer runs regularly; return the number of leases that it ended."""
     ended = 0
     for _ in range(0, seconds, 10):
         pass_time(seconds=10)
@@ -50,7 +50,7 @@ def live_through(*, seconds: int) -> int:
 
 @dataclass
 class Holder:
-    """A pilot with a lease, and its reports in short."""
+    """A pilot with a lease, and short names for its reports."""
 
     match: Match
 

@@ -1,4 +1,4 @@
-"""Limits on matches: running jobs, delays and CPU time of a day, by whom and where."""
+"""Limits on matches: running jobs, delays and CPU time of a day, by user, group and place."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -46,7 +46,7 @@ def pilot(group: Group, queue: Queue) -> Pilot:
 
 
 def take(pilot: Pilot, *, at_most: int = 100, seed: int = 1, **offered: Any) -> list[Job]:
-    """Match until nothing is given any more."""
+    """Match until there is no more job."""
     request = OfferRequest(**{"cpu_time_s": 300_000, **offered})
     chance = Random(seed)
     taken: list[Job] = []

@@ -1,4 +1,4 @@
-"""The match: which job a pilot gets (TQM, PIL, docs/architecture.md, Matching)."""
+"""The match: the job that a pilot gets (TQM, PIL, docs/architecture.md, Matching)."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ordinary heartbeat is one statement, writes no index, and leaves to others what is more than a renewal."""
+"""The ordinary heartbeat is one statement, writes no index, and leaves all cases beyond a renewal to the view."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How the match reads its tables: by keys, never from end to end, whatever their sizes and statistics."""
+"""Query plans of the match: it reads its tables by keys and without sequential scans, for any sizes and statistics."""
 
 from datetime import timedelta
 from random import Random
@@ -25,7 +25,7 @@ LARGE = ("jobs_job", "jobs_jobhistory", "jobs_inputsandbox", "taskqueues_queuedj
 
 
 def sequential_scans() -> dict[str, int]:
-    """Return how often each large table was read from end to end so far."""
+    """Return the number of sequential scans of each large table so far."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(
@@ -83,7 +83,7 @@ def test_a_claim_reads_the_input_sandboxes_of_its_own_job_alone() -> None:
 
 
 def rows_of_sandboxes() -> int:
-    """Return how many rows of the jobs' input sandboxes were found by an index so far."""
+    """Return the number of rows of the jobs' input sandboxes that were read by an index so far."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'jobs_inputsandbox'")

@@ -1,4 +1,4 @@
-"""What a preview promises, a match gives: the same throttles and limits, looked at in two ways."""
+"""A preview agrees with a match under the same throttles and limits."""
 
 from random import Random
 from typing import Any

@@ -29,7 +29,7 @@ def leases_of(pilot: Pilot, **offered: Any) -> list[Claimed]:
 
 
 def is_matched(queue: Queue, group: Group, **offered: Any) -> bool:
-    """Return whether a pilot at the queue is given a job."""
+    """Return whether a pilot at the queue gets a job."""
     return bool(leases_of(make_pilot(vo=group.vo, queue=queue), **offered))
 
 

@@ -1,4 +1,4 @@
-"""What sites advertise, what the server counts in their place, and what of it a changed configuration leaves."""
+"""Advertisements of sites, the server's own counts instead, and their values after a change of configuration."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def state_of(site: Site) -> ThrottleState:
 
 
 def lease_at(site: Site, *, ended_s_ago: float | None = None, **ago: float) -> Match:
-    """Return a lease at a queue of the site, made some time ago by the database's clock."""
+    """Return a lease at a queue of the site, made this long ago by the database's clock."""
     now = database_now()
     queue = make_queue(ce=make_ce(site=site))
     match = make_match(
@@ -528,7 +528,7 @@ def test_the_pilot_without_a_queue_counts_where_its_job_was_matched_last() -> No
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count how often an expression is evaluated, by what came of it."""
+    """Return the numbers of evaluations of expressions, by their result."""
     answers: Counter[str] = Counter()
     accepts = Throttle.accepts
 
@@ -542,7 +542,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def matched_at(site: Site, *, job_types: Sequence[str]) -> int:
-    """Let a pilot at the site, at which a job of each type waits, ask once; return how many leases it got."""
+    """Add a job of each type; return the number of leases that a pilot at the site gets by one request."""
     group = make_group(shares_jobs=True)
     for job_type in job_types:
         make_job(group=group, job_type=job_type)

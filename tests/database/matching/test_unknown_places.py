@@ -1,4 +1,4 @@
-"""A pilot whose queue is not known: what is not known of its place can only narrow what it gets."""
+"""A pilot of unknown queue gets only jobs that every queue where it may be could take."""
 
 from random import Random
 from typing import Any
@@ -44,7 +44,7 @@ def group() -> Group:
 
 
 def ask(pilot: Pilot, **offered: Any) -> list[int]:
-    """Return the jobs that the pilot is given for one offer."""
+    """Return the jobs that the pilot gets for one offer."""
     request = OfferRequest(**{"cpu_time_s": 300_000, "memory_mb": 4000, **offered})
     leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=10, chance=Random(1))
     return sorted(lease.job_id for lease in leases)
@@ -122,7 +122,7 @@ def test_a_site_without_queues_meets_no_requirement(group: Group, has_ce: bool) 
     ],
 )
 def test_the_claim_itself_looks_at_every_possible_place(group: Group, change: dict[str, Any], reason: str) -> None:
-    """What a process remembers of the configuration may be a second old; the claim reads it anew."""
+    """The configuration in a process's memory may be a second old; the claim reads it anew."""
     site = make_site(name="S.ONE", parameters={"Memory": 16000})
     first = make_queue(ce=make_ce(site=site))
     make_queue(ce=make_ce(site=site), parameters={"Memory": 16000 if "pool" not in change else 1000})

@@ -83,7 +83,7 @@ def names(*known: str) -> st.SearchStrategy[Any]:
 
 
 class Fits:
-    """Which task queues fit offers in one snapshot."""
+    """The task queues of one snapshot that fit an offer."""
 
     def __init__(self, vo: VO, snapshot: Snapshot) -> None:
         self._vo, self._snapshot = vo, snapshot

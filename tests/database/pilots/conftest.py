@@ -1,4 +1,4 @@
-"""A computing element of the tests' own, in place of processes, and what the directors do, by the tests' clock."""
+"""A scripted batch system, and the work of the directors, by the clock of the tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.factories import NOW
 
 
 class ScriptedBackend:
-    """Accepts what it is told to, and remembers what it was asked."""
+    """A backend that accepts pilots as scripted, and records its calls."""
 
     def __init__(self) -> None:
         self.free = 1000
@@ -70,15 +70,15 @@ def fleet(backend: ScriptedBackend) -> "Fleet":
 
 
 class Fleet:
-    """What Celery has the directors do."""
+    """The periodic tasks of the directors."""
 
     def serve(self, *, after: timedelta = timedelta()) -> None:
-        """Have a round at each CE whose turn it is."""
+        """Run a round at each CE that is due."""
         for ce_id in sorted(begin_rounds(now=NOW + after)):
             ce_cycle.serve(ce_id, clock=lambda: NOW + after)
 
     def cycle(self, *, after: timedelta = timedelta(), chance: int = 1) -> int:
-        """Decide, and have rounds before and after; return how many pilots CEs have accepted."""
+        """Run a cycle, with rounds before and after; return the number of pilots that CEs have accepted."""
         self.serve(after=after)
         accepted = Pilot.objects.exclude(batch_id="").count()
         for ce_id in sorted(run_cycle(closings=closings_now, chance=Random(chance), now=NOW + after)):

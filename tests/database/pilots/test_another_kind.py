@@ -1,4 +1,4 @@
-"""Adding a kind of computing element is one file and one registration; all else finds it there."""
+"""A new kind of computing element needs one file and one registration."""
 
 from collections.abc import Iterator
 from datetime import timedelta

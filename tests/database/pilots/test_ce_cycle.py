@@ -1,4 +1,4 @@
-"""Rounds at computing elements when something goes wrong: there, on their nodes, or in our code, database or clock."""
+"""Rounds at computing elements with failures: of the CE, its nodes, our code, the database or the clock."""
 
 from datetime import datetime, timedelta
 from itertools import count

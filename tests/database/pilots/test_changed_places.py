@@ -1,4 +1,4 @@
-"""A computing element that was changed is tried again at once, whatever was held against it before."""
+"""A changed computing element is tried again at once; its earlier failures and pauses no longer count."""
 
 from datetime import timedelta
 from itertools import count
@@ -66,7 +66,7 @@ def change(request: pytest.FixtureRequest) -> Any:
 
 
 def failing(fleet: Fleet, backend: ScriptedBackend, *, times: int) -> timedelta:
-    """Have the CE fail so often; return the time of the last round."""
+    """Make the CE fail this many times; return the time of the last round."""
     passed = timedelta()
     backend.fails = BackendError("Invalid account")
     asked = backend.asked

@@ -1,4 +1,4 @@
-"""Places with pilots that are deleted, or whose batch system is none that can be asked any more."""
+"""Places with pilots that are deleted, or whose batch system cannot be queried any more."""
 
 from datetime import timedelta
 from typing import Any

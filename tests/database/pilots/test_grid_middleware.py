@@ -27,13 +27,13 @@ def group() -> Group:
 
 @pytest.fixture
 def local() -> Queue:
-    """Return a roomy queue of a CE that names no middleware, and so is of its type."""
+    """Return a queue with free room, of a CE that names no middleware and so has that of its type."""
     return make_queue(max_waiting_pilots=90, ce=make_ce(type="local"))
 
 
 @pytest.fixture
 def arc() -> Queue:
-    """Return a queue of a CE whose middleware is not its type."""
+    """Return a queue of a CE whose middleware differs from its type."""
     queue = make_queue(max_waiting_pilots=50, ce=make_ce(type="ssh", options={"host": "h"}))
     ComputingElement.objects.filter(pk=queue.ce_id).update(middleware="ARC")
     return queue

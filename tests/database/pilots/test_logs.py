@@ -1,4 +1,4 @@
-"""Logs of pilots: what is kept, what is left out, and what repeats, gaps and ends do."""
+"""Logs of pilots: stored and omitted parts, repeated uploads, gaps and ends."""
 
 from datetime import timedelta
 

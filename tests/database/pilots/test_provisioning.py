@@ -1,4 +1,4 @@
-"""A cycle of the directors: pilots for what waits, where it could run, and never more than is allowed (PIL §2.3)."""
+"""A cycle of the directors: pilots for waiting jobs, where these can run, within all limits (PIL §2.3)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def cycle(fleet: Fleet, *, after: timedelta = timedelta()) -> int:
 
 
 def sent_pilots(queue: Queue, *, vo: VO, number: int = 1, **columns: Any) -> list[Pilot]:
-    """Return pilots as a director has sent them, of which nothing was heard yet."""
+    """Return pilots that a director has sent and that have not reported yet."""
     columns = {"status": PilotStatus.WAITING, "submitted_at": NOW - timedelta(minutes=1), **columns}
     pilots = [Pilot.objects.create(vo=vo, queue=queue, stamp=f"s{next(_job_ids)}", **columns) for _ in range(number)]
     with transaction.atomic():

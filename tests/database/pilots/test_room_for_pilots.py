@@ -1,4 +1,4 @@
-"""What throttles and limits leave of a cycle of the directors, as a match would find it."""
+"""Throttles and limits bound the pilots of a cycle as they bound the matches."""
 
 from datetime import timedelta
 from itertools import count
@@ -51,7 +51,7 @@ def throttle(queue: Queue, **fields: Any) -> Site:
 
 
 def held(queue: Queue, **jobs: int) -> None:
-    """Have pilots hold so many jobs at the site, by their status in lower case."""
+    """Add this many leased jobs at the site, by their status in lower case."""
     for status, number in jobs.items():
         for _ in range(number):
             make_job(status=JobStatus(status.capitalize()), site=queue.ce.site)

@@ -1,4 +1,4 @@
-"""Directors send pilots for exactly those jobs that a match there would give, and no more than wait."""
+"""Directors send pilots exactly for the jobs that a match there would give, and no more than wait."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def group() -> Group:
 
 @pytest.fixture
 def queue() -> Queue:
-    """Return a queue that has something of everything."""
+    """Return a queue with a bit of every resource."""
     return make_queue(
         ce=make_ce(name="ce.cern.ch", site=make_site(name="LCG.CERN.ch")),
         cpu_time_s=50_000,
@@ -63,7 +63,7 @@ def queue() -> Queue:
 
 
 def would_match(queue: Queue, *, group: Group, owner: User | None = None) -> bool:
-    """Return whether a pilot in a slot of the queue gets a job; a private one with an owner."""
+    """Return whether a pilot in a slot of the queue gets a job; with an owner it is a private one."""
     pilot = make_pilot(vo=group.vo, queue=queue, group=group if owner else None, owner=owner)
     offer = OfferRequest(
         cpu_time_s=queue.cpu_time_s,

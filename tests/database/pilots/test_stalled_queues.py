@@ -1,4 +1,4 @@
-"""After pilots that did not start in time, the next one for that batch queue waits (PIL §2.3)."""
+"""The pause before the next pilot for a batch queue whose pilots did not start in time (PIL §2.3)."""
 
 from datetime import datetime, timedelta
 from itertools import count
@@ -71,7 +71,7 @@ def queue() -> Queue:
 
 
 def sent_after(fleet: Fleet, begun: timedelta, *, step: timedelta, within: int) -> timedelta | None:
-    """Return when the next pilot is sent, in cycles of *step* from *begun* on; None: not within so many."""
+    """Return when the next pilot is sent, in cycles of *step* from *begun* on; None: in none of *within* cycles."""
     for number in range(within):
         if fleet.cycle(after=begun + number * step):
             return begun + number * step

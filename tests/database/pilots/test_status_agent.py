@@ -1,4 +1,4 @@
-"""The status agent: pilots that are gone, silent, late or no longer wanted."""
+"""The status agent: pilots that have ended, are silent or late, or are no longer needed."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

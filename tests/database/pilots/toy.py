@@ -1,4 +1,4 @@
-"""A kind of computing element as somebody might add it: one file, which the setting WMS_BACKENDS names."""
+"""An additional kind of computing element in one file, which the setting WMS_BACKENDS names."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _processes: dict[str, "subprocess.Popen[bytes]"] = {}
 
 
 class ToyBackend:
-    """Pilots that write a line, do what the option ``does`` says, and are children of this process."""
+    """Pilots that are children of this process, write a line, and do what the option ``does`` names."""
 
     def __init__(self, description: CEDescription) -> None:
         read.refuse_unknown(description.options, known=("does", "slots"), kind="toy")

@@ -1,4 +1,4 @@
-"""What is known, eligible and open among the configured resources."""
+"""Queries of resources: known names, eligible queues, and open places."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the table of replicas refuses, and how it and the jobs that wait for files are read."""
+"""Constraints of the table of replicas, and the query plans that read it and the jobs that wait for files."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -27,7 +27,7 @@ def test_a_storage_element_holds_a_file_of_a_vo_once() -> None:
 
 
 def plan(rows: QuerySet[Job] | QuerySet[Replica]) -> str:
-    """Return how the rows are read, when reading whole tables is not an option."""
+    """Return the query plan, with sequential scans disabled."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     return rows.explain()

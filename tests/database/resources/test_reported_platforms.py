@@ -1,4 +1,4 @@
-"""How long and how many platforms of nodes are kept (ADR 28)."""
+"""Platforms that nodes report: their lifetime and their greatest number (ADR 28)."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""States of resources, tokens of sites, and secrets at rest."""
+"""States of resources, tokens of sites, and encrypted secrets."""
 
 from datetime import timedelta
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Each condition of a match on its own: what accepts what (TQM; docs/architecture.md, Matching)."""
+"""Each condition of a match by itself (TQM; docs/architecture.md, Matching)."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def offer(vo_id: int = 1, **said: Any) -> ResourceOffer:
 
 
 def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
-    """Ask the index, and have the reference say the same."""
+    """Return whether the index accepts the offer, asserting that the reference agrees."""
     snapshot = index.renewed()
     mask = CONDITIONS[name].accepts(snapshot.columns, offered)
     accepted = mask is None or bool(mask[snapshot.row_of.get(queue.pk)])

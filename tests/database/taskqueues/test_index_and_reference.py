@@ -30,7 +30,7 @@ DISKS_MB = (0, 1000, 5000)
 
 @pytest.fixture
 def world() -> dict[str, list[int]]:
-    """Two hundred queues of two VOs, four groups, six users, of whom one is suspended."""
+    """Return two hundred queues of two VOs, four groups, six users, of whom one is suspended."""
     chance = Random(4)
     groups = [make_group(vo=vo, shares_jobs=shares) for vo in (make_vo(), make_vo()) for shares in (True, False)]
     users = [make_user(groups=groups, suspended=number == 5) for number in range(6)]

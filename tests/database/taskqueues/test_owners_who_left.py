@@ -38,7 +38,7 @@ def bob(group: Group) -> User:
 
 
 def queue_of(owner: User, group: Group) -> TaskQueue:
-    """Return a task queue in which a job of the owner waits."""
+    """Return a task queue with a waiting job of the owner."""
     job = make_job(owner=owner, group=group)
     return TaskQueue.objects.get(queued_jobs=job.pk)
 
@@ -52,7 +52,7 @@ def rejoin(owner: User, group: Group) -> None:
 
 
 def settled() -> None:
-    """Evaluate what is marked, and nothing else."""
+    """Evaluate marked task queues, and no others."""
     priorities.recalculate(only_changed=True)
 
 

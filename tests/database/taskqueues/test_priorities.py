@@ -66,7 +66,7 @@ def test_repeating_it_writes_nothing() -> None:
 
 
 def row_versions() -> set[tuple[int, str]]:
-    """Return (id, place) of each task queue; whatever is written is written to another place."""
+    """Return (id, physical row location) of each task queue; an update changes the location."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT id, ctid::text FROM taskqueues_taskqueue")
         return set(cursor.fetchall())

@@ -1,4 +1,4 @@
-"""Jobs into and out of task queues (TQM, docs/architecture.md, Task queues)."""
+"""Adding jobs to task queues and removing them (TQM, docs/architecture.md, Task queues)."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction

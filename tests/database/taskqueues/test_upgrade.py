@@ -1,4 +1,4 @@
-"""What a database brings along that was made before jobs could ask for wall-clock time, GPUs, disk and containers."""
+"""The upgrade of a database from before wall-clock time, GPUs, disk and containers were requirements."""
 
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ MIGRATIONS = [
 
 
 def migrate(*, forward: bool) -> None:
-    """Apply these migrations or take them back, whatever has come after them."""
+    """Migrate forwards or backwards to exactly these migrations."""
     loader = MigrationExecutor(connection).loader
     for key in MIGRATIONS if forward else reversed(MIGRATIONS):
         before = loader.project_state(key, at_end=False)

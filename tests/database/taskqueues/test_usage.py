@@ -1,4 +1,4 @@
-"""What groups got, recorded; and shares that follow it (docs/architecture.md, Priorities, ADR 13)."""
+"""Recorded usage of groups, and shares corrected by it (docs/architecture.md, Priorities, ADR 13)."""
 
 from datetime import datetime, timedelta
 

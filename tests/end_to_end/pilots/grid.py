@@ -1,4 +1,4 @@
-"""The whole system before two Slurm clusters and a plain host behind SSH, as its users and operators have it."""
+"""The whole system with two Slurm clusters and a plain host behind SSH, as its users and operators use it."""
 
 import http.client
 import json
@@ -50,7 +50,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Farms:
-    """What there is outside of the system: the clusters, the host, and directories that all of them see."""
+    """The resources outside of the system: the clusters, the host, and directories that all of them share."""
 
     directory: Path
     first: SlurmCluster
@@ -61,7 +61,7 @@ class Farms:
 
     @property
     def pilots(self) -> Path:
-        """Where pilots have their files."""
+        """The directory of the pilots' files."""
         return self.directory / "pilots"
 
     def processes(self) -> list[psutil.Process]:
@@ -69,7 +69,7 @@ class Farms:
         return [process for process in psutil.process_iter() if _names(process, self.shared, self.pilots)]
 
     def configuration(self) -> Record:
-        """Return what the system is told: three sites that look different to jobs."""
+        """Return the system's configuration: three sites that differ for jobs."""
 
         def slurm(cluster: SlurmCluster) -> Record:
             directory = str(self.pilots / cluster.name)
@@ -104,7 +104,7 @@ class Farms:
 
 @contextmanager
 def farms(directory: Path) -> Iterator[Farms]:
-    """Run two clusters and an sshd; what pilots left running ends with them."""
+    """Run two clusters and an sshd; at the end, kill all that their pilots left running."""
     for name in ("first", "second", "plain", "pilots"):
         (directory / name).mkdir()
     with (
@@ -123,11 +123,11 @@ def farms(directory: Path) -> Iterator[Farms]:
 
 
 class System:
-    """`manage.py up` before the farms.
+    """`manage.py up` with the farms as its resources.
 
     Args:
-        farms: to be filled with pilots.
-        settings: variables of the system.
+        farms: to which it sends pilots.
+        settings: environment variables of the system.
     """
 
     def __init__(self, farms: Farms, settings: Mapping[str, str]) -> None:
@@ -142,11 +142,11 @@ class System:
 
     @property
     def output(self) -> str:
-        """All that it has said."""
+        """Everything that the system has printed."""
         return self._log.read_text(errors="replace")
 
     def start(self) -> None:
-        """Start it and wait until it is up."""
+        """Start the system and wait until it is ready."""
         begun = self._log.stat().st_size if self._log.exists() else 0
         options = ["--config", str(self._file), "--data-dir", str(self.data), "--port", str(self.port)]
         with self._log.open("ab") as log:
@@ -160,7 +160,7 @@ class System:
         assert up.poll() is None, self.output
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """Stop it by a signal; return its exit code."""
+        """Stop the system by a signal; return its exit code."""
         assert self._up is not None
         self._up.send_signal(number)
         code = self._up.wait(timeout=within(60))
@@ -168,7 +168,7 @@ class System:
         return code
 
     def close(self) -> None:
-        """End it, whatever state it is in."""
+        """End the system in any state."""
         if self._up is not None and self._up.poll() is None:
             self._up.kill()
             self._up.wait()
@@ -183,13 +183,13 @@ class System:
     # ---- what users do ----
 
     def submit(self, owner: str, body: Record) -> list[int]:
-        """Submit; return the ids of the jobs."""
+        """Submit jobs; return their ids."""
         answer = self._ask("POST", "/api/v1/jobs/", {"request_id": str(uuid4()), **body}, owner=owner)
         assert not answer["warnings"], answer
         return [job["id"] for job in answer["jobs"]]
 
     def job(self, owner: str, job_id: int) -> Record:
-        """Return what the owner is told of a job."""
+        """Return the job as its owner sees it."""
         return self._ask("GET", f"/api/v1/jobs/{job_id}/", owner=owner)
 
     def upload(self, owner: str, file: Path) -> str:
@@ -234,7 +234,7 @@ class System:
     # ---- what the database knows ----
 
     def rows(self, statement: str, *values: object) -> Sequence[dict[str, Any]]:
-        """Return the rows of a question to the database."""
+        """Return the rows of a query of the database."""
         with psycopg.connect(self._database(), autocommit=True, row_factory=dict_row) as connection:
             return connection.execute(statement, values).fetchall()
 
@@ -261,11 +261,11 @@ class System:
         return rows[0] if rows else None
 
     def living_pilots(self) -> Sequence[dict[str, Any]]:
-        """Return the pilots that have not ended, as far as the server knows."""
+        """Return the pilots that have not ended according to the server."""
         return self.rows("SELECT * FROM pilots_pilot WHERE ended_at IS NULL")
 
     def trouble_at(self, site: str) -> str:
-        """Return why the CE of a site is left alone."""
+        """Return the reason why the CE of a site is paused."""
         (row,) = self.rows(
             "SELECT h.trouble FROM pilots_cehealth h JOIN resources_computingelement c ON c.id = h.ce_id"
             " JOIN resources_site s ON s.id = c.site_id WHERE s.name = %s",
@@ -291,7 +291,7 @@ def running_system(farms: Farms, settings: Mapping[str, str]) -> Iterator[System
 
 
 def until(condition: Callable[[], object], within_s: float = WITHIN_S, *, what: Callable[[], object] = str) -> None:
-    """Wait until the condition is true; *what* says how things are when that takes too long."""
+    """Wait until the condition is true; *what* returns the state that the failure shows."""
     wait_for(condition, within_s, every_s=0.1, state=what)
 
 

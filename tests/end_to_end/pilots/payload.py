@@ -1,7 +1,7 @@
-"""What the jobs of these tests run; a program of its own, with nothing but the standard library.
+"""The payload of the jobs of these tests; a program with the standard library alone.
 
-``payload.py DIRECTORY KIND …``: while it runs it adds a line to a file of its job in the directory again and again, so
-that afterwards everybody can see when which copy of it was alive, also of one that was killed.
+``payload.py DIRECTORY KIND …``: while it runs it appends lines to a file of its job in the directory, so that
+afterwards the times at which each attempt was running are known, also of one that was killed.
 """
 
 import os
@@ -15,7 +15,7 @@ RESCHEDULE_ME = 222
 
 
 class Diary:
-    """The lines of one copy: the job's id, which copy, the time of this machine's monotonic clock, a word."""
+    """The lines of one attempt: the job's id, the attempt, the time of this machine's monotonic clock, a word."""
 
     def __init__(self, directory: Path) -> None:
         self._job = os.environ["WMS_JOB_ID"]
@@ -27,18 +27,18 @@ class Diary:
         self._next = 0.0
 
     def note(self, word: str) -> None:
-        """Write a line; one write is one line, whoever else writes."""
+        """Write a line by one write, so that lines of several writers do not mix."""
         os.write(self._file, f"{self._job} {self._copy} {time.monotonic():.6f} {word}\n".encode())
 
     def beat(self) -> None:
-        """Write a line, unless the last one is only a moment old."""
+        """Write a line, unless the last one is recent."""
         if time.monotonic() >= self._next:
             self.note("lives")
             self._next = time.monotonic() + _EVERY_S
 
 
 def main() -> int:
-    """Do what the job is for; return the exit code."""
+    """Run the job's work; return the exit code."""
     directory, kind, *arguments = sys.argv[1:]
     diary = Diary(Path(directory))
     diary.note(f"in-{Path.cwd()}")
@@ -59,7 +59,7 @@ def _exit(diary: Diary, _directory: Path, code: str) -> int:
 
 
 def _again(_diary: Diary, directory: Path) -> int:
-    """Ask to be run elsewhere, the first time."""
+    """Exit with the code for a reschedule, the first time."""
     try:
         (directory / f"{os.environ['WMS_JOB_ID']}.again").touch(exist_ok=False)
     except FileExistsError:
@@ -83,7 +83,7 @@ def _sort(diary: Diary, _directory: Path, name: str, sorted_name: str) -> int:
 
 
 def _until(diary: Diary, directory: Path, flag: str) -> int:
-    """Wait for a file, for half an hour at most: however slow the machine is, this outlasts what happens meanwhile."""
+    """Wait for a file, half an hour at most, which is longer than the test needs on a slow machine."""
     for _ in _moments(diary, 1800.0):
         if (directory / flag).exists():
             return 0

@@ -1,4 +1,4 @@
-"""Directors, real agents and a live server: jobs find pilots, and come back from pilots that die."""
+"""Directors, real agents and a live server: jobs get pilots, and are rescheduled when a pilot dies."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def pids_of_pilots() -> list[int]:
 
 
 class Direction:
-    """What Celery has the directors do, cycle by cycle."""
+    """The periodic tasks of the directors, cycle by cycle."""
 
     def __init__(self) -> None:
         self.most_at_once = 0
@@ -205,7 +205,7 @@ def test_pilots_of_a_system_that_stops_hand_their_jobs_back(
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Return a port of this machine where connections are taken and nobody ever says a word."""
+    """Return a port of this machine that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -231,7 +231,7 @@ def test_a_dead_ce_delays_no_other(direction: Direction, queue: Queue, group: Gr
 
 
 def sleeps(pid: int) -> bool:
-    """Whether a process waits for a signal."""
+    """Return whether a process waits for a signal."""
     return "sigtimedwait" in Path(f"/proc/{pid}/wchan").read_text()
 
 

@@ -32,7 +32,7 @@ def system(grid: Farms) -> Iterator[System]:
 
 
 class Troubles:
-    """What happens to the pilots of the held jobs while all the others come and go."""
+    """Failures of the pilots that run the held jobs, while all other jobs run."""
 
     def __init__(self, grid: Farms, system: System, held: Sequence[Expected]) -> None:
         self._grid = grid
@@ -60,7 +60,7 @@ class Troubles:
         self._runs_again(job, pilot)
 
     def suspend(self, site: str, cluster: SlurmCluster) -> None:
-        """Stop a pilot and its payload until the server misses them; then they go on, and so does the job."""
+        """Stop a pilot and its payload until the server misses them; then continue them, and the job goes on."""
         job, pilot = self._victim(site)
         cluster.run("scontrol", "suspend", pilot["batch_id"])
         self._becomes(job, "Stalled")
@@ -68,7 +68,7 @@ class Troubles:
         self.all_run(site)
 
     def requeue(self, site: str, cluster: SlurmCluster) -> None:
-        """Have Slurm put a pilot back into its queue and start it again; its secret is used up, so it does nothing."""
+        """Let Slurm requeue and restart a pilot; its secret is used up, so that it does nothing."""
         job, pilot = self._victim(site)
         batch_id = str(pilot["batch_id"])
         cluster.run("scontrol", "update", f"JobId={batch_id}", "Requeue=1")
@@ -82,7 +82,7 @@ class Troubles:
         self._runs_again(job, pilot)
 
     def kill_while_slurmctld_is_down(self, site: str, cluster: SlurmCluster) -> None:
-        """Stop slurmctld until the server has seen it, kill a pilot meanwhile, start it again."""
+        """Stop slurmctld until the server reports it, kill a pilot meanwhile, start slurmctld again."""
         job, pilot = self._victim(site)
         cluster.stop("slurmctld")
         self._kill_agent(pilot)
@@ -92,7 +92,7 @@ class Troubles:
         until(lambda: not self._system.trouble_at(site), what=lambda: self._system.trouble_at(site))
 
     def lose_node(self, site: str, cluster: SlurmCluster) -> None:
-        """Drain the node, set it DOWN with all its pilots, and have it back."""
+        """Drain the node, set it DOWN with all its pilots, and resume it."""
         cluster.run("scontrol", "update", "NodeName=localhost", "State=DRAIN", "Reason=repair")
         cluster.run("scontrol", "update", "NodeName=localhost", "State=DOWN", "Reason=repair")
         until(lambda: not cluster.run("squeue", "--noheader", "--states=RUNNING"))
@@ -119,7 +119,7 @@ class Troubles:
         until(lambda: self._system.jobs()[job]["status"] == status, what=lambda: self._system.history(job))
 
     def _kill_agent(self, pilot: dict[str, Any]) -> None:
-        """Kill the agent itself, whose parents and children go on or not as they like."""
+        """Kill the agent process itself, but not its parents and children."""
         agents = [each for each in self._grid.processes() if _is_agent(each, str(pilot["stamp"]))]
         min(agents, key=psutil.Process.create_time).kill()
 

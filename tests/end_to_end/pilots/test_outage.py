@@ -1,4 +1,4 @@
-"""A server that is away for a while costs no running job: its pilots work on, and report when it is back."""
+"""An outage of the server costs no running job: pilots go on, and report when the server is back."""
 
 import signal
 import time

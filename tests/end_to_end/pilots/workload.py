@@ -1,4 +1,4 @@
-"""A hundred jobs of many kinds, three users in two groups, and how each should end."""
+"""A hundred jobs of many kinds, of three users in two groups, and their expected ends."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ WORDS = ("pear", "apple", "quince", "fig")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """One job that was submitted, and how it should end; ``site`` None: at any."""
+    """One submitted job and its expected end; ``site`` None: at any site."""
 
     id: int
     owner: str
@@ -29,7 +29,7 @@ class Expected:
 
 
 class Workload:
-    """Submits jobs; their payloads leave diaries in the directory."""
+    """Functions that submit jobs, whose payloads write diaries into the directory."""
 
     def __init__(self, system: System, directory: Path) -> None:
         self._system = system
@@ -41,7 +41,7 @@ class Workload:
         return [*held, *self._short(), *self._sandboxes(), *self._ended(), *self._large(), *self._placed()]
 
     def held(self, site: str, owner: str, count: int) -> Iterator[Expected]:
-        """Submit jobs at a site that end when they are told."""
+        """Submit jobs at a site that end when the test writes a file."""
         yield from self._many(owner, "held", count, ["until", CALM], sites=[site], site=site)
 
     def sleeping(self, site: str, owner: str, seconds: float) -> Expected:
@@ -108,7 +108,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One copy of a job: from its first sign of life to its last, in seconds of this machine's clock."""
+    """One attempt of a job: its first and its last line, in seconds of this machine's monotonic clock."""
 
     job: int
     copy: str
@@ -120,12 +120,12 @@ class Life:
 
 
 def lives(directory: Path) -> Sequence[Life]:
-    """Return what the diaries tell, in the order in which the copies of each job began."""
+    """Return the attempts of each job, from the diaries, in the order in which they began."""
     return [life for diary in sorted(directory.glob("*.diary")) for life in _lives_in(diary)]
 
 
 def twice_at_once(directory: Path) -> Sequence[tuple[Life, Life]]:
-    """Return the copies of the same job of which one began before the other's last sign of life."""
+    """Return the attempts of a job of which one began before the last line of another."""
     found = lives(directory)
     return [
         (one, other)
@@ -136,7 +136,7 @@ def twice_at_once(directory: Path) -> Sequence[tuple[Life, Life]]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what pilots that were killed could not remove from the disk of their node."""
+    """Remove the files that killed pilots left on the disk of their node."""
     for life in lives(directory):
         # Payloads run in one of the directories of their job.
         shutil.rmtree(life.place.parent, ignore_errors=True)

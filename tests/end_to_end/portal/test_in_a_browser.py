@@ -1,4 +1,4 @@
-"""The portal and the admin in a real browser: what a page may load and run is decided there, not in a test client."""
+"""The portal and the admin in a real browser, which enforces the content security policy; a test client does not."""
 
 import json
 import os
@@ -55,7 +55,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Browser:
-    """One page, and what its console said."""
+    """One page, with the messages of its console."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Browser:
 
 @pytest.fixture
 def people(transactional_db: None) -> None:
-    """Rows are made before the browser starts: beside its event loop Django refuses to touch the database."""
+    """Create users before the browser starts: beside its event loop Django refuses to use the database."""
     vo = make_vo(name="lhcb")
     group = make_group(name="lhcb_user", vo=vo)
     make_site(name="LCG.CERN.ch", vos=[vo])
@@ -76,7 +76,7 @@ def people(transactional_db: None) -> None:
 
 @pytest.fixture
 def pilot_token(people: None) -> str:
-    """Of a pilot that runs."""
+    """Return the token of a running pilot."""
     return make_pilot_token(make_pilot(vo=VO.objects.get()))
 
 
@@ -227,7 +227,7 @@ def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
 
 @pytest.fixture
 def talkative(people: None) -> Pilot:
-    """A pilot with a long log and names, and with HTML in them."""
+    """Return a pilot with a long log, and with HTML in its log and names."""
     pilot = make_pilot(vo=VO.objects.get())
     log = "".join(f"line {number} <b>bold</b>\n" for number in range(1000))
     logs.append(LogPart(offset=0, text=log), pilot_id=pilot.pk, now=NOW)

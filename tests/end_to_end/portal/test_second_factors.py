@@ -1,4 +1,4 @@
-"""Second factors in a real browser, with a security key that it simulates."""
+"""Second factors in a real browser, with a simulated security key."""
 
 from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
@@ -24,7 +24,7 @@ def plug_a_key_in(page: Page) -> None:
 
 
 def set_an_app_up(page: Page) -> str:
-    """Set an app up from the page of second factors, and return its key."""
+    """Set up an authenticator app on the page of second factors, and return its key."""
     page.get_by_role("link", name="Set up an app").click()
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()

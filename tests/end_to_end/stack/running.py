@@ -1,4 +1,4 @@
-"""What the tests of `up` and `demo` share: running a command as its users do, and seeing what it leaves."""
+"""Commands `up` and `demo` run as their users run them, and checks of what they leave behind."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ READY_WITHIN_S = 120.0
 
 
 def environment() -> dict[str, str]:
-    """Return what a user has set: nothing of the tests' own servers."""
+    """Return the environment of a user, without variables of the tests' own servers."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WMS_")}
 
 
@@ -27,7 +27,7 @@ def manage(*arguments: str) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens to."""
+    """Return a port on which no process listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         number: int = listener.getsockname()[1]
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def refused(command: Sequence[str]) -> str:
-    """Run a command that has to fail, and return its last line."""
+    """Run a command that must fail, and return its last line."""
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=within(READY_WITHIN_S), check=False
     )

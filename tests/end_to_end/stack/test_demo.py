@@ -1,4 +1,4 @@
-"""`manage.py demo`, really run: real jobs on real pilots, the verdict on them, and nothing left behind."""
+"""`manage.py demo`, as a process: real jobs on real pilots, its verdict, and nothing left behind."""
 
 import re
 import signal
@@ -35,7 +35,7 @@ execute_from_command_line(sys.argv)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One data directory for all tests of this file: what one leaves, the next has to cope with."""
+    """Return one data directory for all tests of this file, so that each starts with the files of those before it."""
     return tmp_path_factory.mktemp("demo") / "data"
 
 

@@ -1,4 +1,4 @@
-"""The embedded servers, really started, as whoever runs the tests and, where that is root, in both of root's ways."""
+"""The embedded servers as processes, under the user of the tests and, if that is root, in both of root's ways."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`manage.py up`, really run: it answers, stops when asked, and leaves nothing behind."""
+"""`manage.py up`, as a process: it answers, stops on a signal, and leaves nothing behind."""
 
 import http.client
 import re
@@ -58,7 +58,7 @@ def command(directory: Path, *arguments: str, port: int) -> list[str]:
 
 
 def refused_up(directory: Path, *arguments: str, port: int) -> str:
-    """Run an `up` that has to fail, and return its last line."""
+    """Run an `up` that must fail, and return its last line."""
     return refused(command(directory, *arguments, port=port))
 
 
@@ -69,7 +69,7 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One data directory for all tests of this file, so that all but the first are second starts."""
+    """Return one data directory for all tests of this file, so that all but the first are second starts."""
     return tmp_path_factory.mktemp("up") / "data"
 
 
@@ -113,7 +113,7 @@ def test_it_listens_at_a_socket_for_a_proxy(directory: Path, port: int) -> None:
 
 
 def status_at(path: Path, scheme: str) -> int:
-    """Return the status of a page that a proxy asks for at a socket."""
+    """Return the status of a page that a proxy requests at a socket."""
     connection = http.client.HTTPConnection("localhost", timeout=within(10))
     connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.sock.connect(str(path))

@@ -1,4 +1,4 @@
-"""When the brake on failed log-ins is on, and until when."""
+"""The brake on failed log-ins: the number of failures that starts it, and its duration."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The command line, against a server that answers what it is told to."""
+"""The command line, against a server with scripted answers."""
 
 import io
 import json
@@ -47,7 +47,7 @@ PREVIEW = {
 
 
 class FakeServer:
-    """Answers every request alike, and remembers them."""
+    """A server that gives every request the same answer, and records the requests."""
 
     def __init__(self) -> None:
         self.status, self.body = 200, b"{}"
@@ -105,7 +105,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def known(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    """The server, named with a token by the environment."""
+    """Return the server, with its address and a token in the environment."""
     monkeypatch.setenv("WMS_SERVER_URL", server.url)
     monkeypatch.setenv("WMS_TOKEN", "of-the-environment")
     return server

@@ -1,4 +1,4 @@
-"""Reading the configuration file: every problem is one sentence with its line and key; nothing else is raised."""
+"""Reading the configuration file: each problem is one sentence with line and key; no other error is raised."""
 
 # ruff: noqa: E501 - rows of tables
 
@@ -15,7 +15,7 @@ from wms.configuration.schema import Configuration
 
 
 def problems_of(text: str | bytes, **environ: str) -> list[str]:
-    """Return everything that is wrong with a file, by line."""
+    """Return all problems of a file, by line."""
     source = text.encode() if isinstance(text, str) else text
     reading = Reading(environ)
     try:
@@ -26,12 +26,12 @@ def problems_of(text: str | bytes, **environ: str) -> list[str]:
 
 
 def site(text: str) -> str:
-    """Return a file with one site, which says *text* in line 2."""
+    """Return a file with one site, with *text* in line 2."""
     return f"sites:\n- {{name: A, {text}}}"
 
 
 def queue(text: str) -> str:
-    """Return a file with one queue, which says *text* in line 2."""
+    """Return a file with one queue, with *text* in line 2."""
     return site(f"ces: [{{name: c, queues: [{{name: q, cpu_time_s: 1, {text}}}]}}]")
 
 

@@ -1,4 +1,4 @@
-"""The rules of the demonstration: what it submits, how it judges, what it shows."""
+"""The rules of the demonstration: the jobs that it submits, its verdict, and its output."""
 
 import math
 from collections.abc import Mapping

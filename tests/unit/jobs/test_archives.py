@@ -1,4 +1,4 @@
-"""The rules of what may be unpacked, and how real archives are read; the oracle is a real unpacking."""
+"""The rules for members of archives, and reading real archives, compared with a real unpacking."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""CFG texts, their errors, and that they say the same as the JDL with the same attributes."""
+"""CFG texts and their errors; they mean the same as JDL with the same attributes."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Where a job may run because of its input data, and which directories it may write to."""
+"""The sites of a job according to its input data, and the directories to which it may write."""
 
 import pytest
 from hypothesis import given

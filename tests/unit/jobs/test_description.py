@@ -1,4 +1,4 @@
-"""The description of one job: everything that can be wrong with it is said, at once and in words."""
+"""The description of one job: all errors in it are reported at once."""
 
 import json
 from collections.abc import Mapping

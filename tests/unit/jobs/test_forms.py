@@ -1,4 +1,4 @@
-"""JSON, JDL and CFG are three spellings of the same job, whichever of its fields are given."""
+"""JSON, JDL and CFG are three notations of the same job description, for all of its fields."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -120,7 +120,7 @@ VALUES: Final[Mapping[str, st.SearchStrategy[object]]] = {
 
 
 def differ_in_more_than_case(description: Mapping[str, object]) -> bool:
-    """Whether no two names of a record are the same to the syntaxes that ignore case."""
+    """Return whether the names of each record differ when case is ignored, as JDL and CFG do."""
     records = [value for value in description.values() if isinstance(value, dict)]
     return all(len({name.lower() for name in record}) == len(record) for record in records)
 
@@ -134,9 +134,9 @@ descriptions = (
 
 
 def jobs(description: Mapping[str, object]) -> object:
-    """Return the jobs that are described, or what is wrong with each field.
+    """Return the described jobs, or the error of each field.
 
-    A requirement that is a list of one value is that value: they name the same pool, and CFG cannot tell them apart.
+    A requirement that is a list of one value becomes that value: both name the same pool, and CFG lacks the list.
     """
     try:
         found = parametric.parse_all(description)

@@ -1,4 +1,4 @@
-"""JDL: DIRAC's job descriptions become those of our contract."""
+"""JDL: DIRAC's job descriptions, translated into those of this system."""
 
 import json
 
@@ -134,7 +134,7 @@ def test_an_error_says_where_and_what(jdl: str, line: int, column: int, words: s
 
 
 def printed(value: object) -> str:
-    """Write a JSON value as ClassAd does."""
+    """Return a JSON value in the syntax of ClassAds."""
     if isinstance(value, list):
         return "{ " + ", ".join(map(printed, value)) + " }"
     if isinstance(value, dict):

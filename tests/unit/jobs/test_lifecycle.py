@@ -1,4 +1,4 @@
-"""The status machine of jobs, against the table of the design."""
+"""The status machine of jobs, compared with the documented table."""
 
 from hypothesis import given
 from hypothesis import strategies as st

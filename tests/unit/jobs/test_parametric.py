@@ -1,4 +1,4 @@
-"""Parametric descriptions: how many jobs they make and what stands in each."""
+"""Parametric descriptions: the number of their jobs, and the values in each."""
 
 import json
 from collections.abc import Mapping

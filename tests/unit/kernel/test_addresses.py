@@ -1,4 +1,4 @@
-"""Who is taken for the client of a request."""
+"""The client's address of a request behind proxies."""
 
 import pytest
 from django.test import RequestFactory

@@ -1,4 +1,4 @@
-"""Every refusal has one shape, whoever raised it."""
+"""Every refusal has the same body, whichever layer raised it."""
 
 from http import HTTPStatus
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a production start is refused for, and what settings may not be."""
+"""Settings that a production start refuses, and invalid settings."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SERVER = MappingProxyType({"default": {"ENGINE": "django.db.backends.postgresql"
 
 @pytest.fixture
 def production(settings: Settings, tmp_path: Path) -> Settings:
-    """Settings that a production start is accepted with."""
+    """Return settings that a production start accepts."""
     settings.WMS_EMBEDDED = False
     settings.DEBUG = False
     settings.SECRET_KEY = GOOD_KEY

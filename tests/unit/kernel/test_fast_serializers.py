@@ -1,4 +1,4 @@
-"""What is seen at a glance to be right is what the fields accept, with the same values."""
+"""The fast check of a body accepts exactly what the fields accept, with the same values."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ class Everything(FastSerializer):
 
 
 def by_fields(body: type[FastSerializer], data: object) -> dict[str, Any] | None:
-    """Return what the fields themselves make of *data*; None: refused."""
+    """Return the values that the fields themselves make of *data*; None: refused."""
     try:
         values: dict[str, Any] = StrictSerializer.run_validation(body(), data)
     except ValidationError:
@@ -48,7 +48,7 @@ def checked(body: type[FastSerializer], data: object) -> dict[str, Any] | None:
 
 
 def exact(value: object) -> object:
-    """Return *value* with the type of each part, for True == 1 == 1.0."""
+    """Return *value* with the type of each part, because True == 1 == 1.0."""
     if isinstance(value, dict):
         return {name: exact(part) for name, part in value.items()}
     return [exact(part) for part in value] if isinstance(value, list) else (type(value), value)

@@ -1,4 +1,4 @@
-"""Lines of the log: with their facts, each one line, and none with a secret."""
+"""Lines of the log: one line for each event with its facts, and no secrets."""
 
 import logging
 import sys

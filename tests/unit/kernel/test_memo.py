@@ -1,4 +1,4 @@
-"""Questions whose answers are remembered."""
+"""Memoised lookups."""
 
 from wms.kernel.memo import Memo, ReadBeforehand
 

@@ -1,4 +1,4 @@
-"""Work that may take only a part of the time."""
+"""Work limited to a part of the time."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""The page of settings says what the settings module says."""
+"""The page of settings agrees with the settings module."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Serializers take one JSON type for each field and no field that they do not know."""
+"""Serializers accept one JSON type for each field, and no unknown fields."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class Whole(StrictSerializer):
 
 
 def refusal(data: object) -> dict[str, Any]:
-    """Return the body of the answer to *data*, which is refused."""
+    """Return the body of the refusal of *data*."""
     with pytest.raises(serializers.ValidationError) as error:
         Whole.checked(data)
     answer = answer_error(error.value, {})

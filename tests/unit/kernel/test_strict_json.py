@@ -1,4 +1,4 @@
-"""What JSON is taken: all that PostgreSQL can store, and nothing else."""
+"""JSON is accepted if PostgreSQL can store it, and refused with a sentence otherwise."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Which hosts are black holes, and for how long."""
+"""The rule for black holes: which hosts are ones, and for how long."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Failed, of so many that ended, of a kind of jobs on a host."""
+    """The numbers of failed and of fetched jobs of one kind on one host."""
 
     host: str
     kind: JobKind

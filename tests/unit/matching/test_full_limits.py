@@ -1,4 +1,4 @@
-"""Which limits a process takes for full, for how long after a claim found them so."""
+"""The memory of full limits in a process: a limit counts as full for a time after a claim found it full."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which cause the first sentence of an explanation names: the one that explains most."""
+"""The headline of an explanation names the cause that explains most."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""How long pilots that got nothing are told to wait."""
+"""Seconds until the next request, in answers to pilots that got no job."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ from matching.services.retry_after import LONGEST_S, SPREAD, RetryAfter
 
 
 def waits(*, pilots_per_s: float, seconds: float, at_least_s: float = 10) -> list[int]:
-    """Return what each is told when so many ask each second, whatever they are told."""
+    """Return the answered seconds of all requests, at a constant rate of requests."""
     patience, chance = RetryAfter(), Random(1)
     return [
         patience.next_s(at_least_s=at_least_s, now=number / pilots_per_s, chance=chance)

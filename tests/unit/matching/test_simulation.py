@@ -1,4 +1,4 @@
-"""A simulated VO gets what the rules promise: shares, starvation, bans, and the same again for the same chance."""
+"""A simulated VO agrees with the rules: shares, starvation, bans; the same seed gives the same result."""
 
 from collections.abc import Sequence
 from dataclasses import replace

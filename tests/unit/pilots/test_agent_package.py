@@ -1,4 +1,4 @@
-"""The agent as one file: the same wherever it is built, recognisable, and open to everybody."""
+"""The agent as one file: reproducible, identifiable, and readable by everybody."""
 
 import hashlib
 import io

@@ -1,6 +1,6 @@
-"""Which pilots are there already, and where more of them go (PIL, docs/architecture.md, Pilots and directors).
+"""Allocation of pilots: those that exist, and the places of new ones (PIL, docs/architecture.md, Pilots and directors).
 
-Task queues and batch queues have numbers here; the functions take arrays of which these are positions.
+Task queues and batch queues have numbers here; the functions take arrays in which these are positions.
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ def share(
     generic: Collection[int] | None = None,
     private: Collection[int] | None = None,
 ) -> list[Placement]:
-    """Return what is sent; the place of each is its queue_id."""
+    """Return the placements of pilots; the place of each is its queue_id."""
     by_id = {one.queue_id: one for one in there}
     rows = [by_id.get(number, Place(number, frozenset(), room=0)) for number in range(MANY)]
     places = OpenQueues(

@@ -1,4 +1,4 @@
-"""A computing element that only fails is left alone for a while."""
+"""The pause of a computing element after repeated failures."""
 
 from datetime import datetime, timedelta
 

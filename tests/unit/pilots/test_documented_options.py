@@ -1,4 +1,4 @@
-"""The options of computing elements, and what the documentation says of them."""
+"""The options of computing elements agree with their documentation."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a CE of type htcondor can be told, and what becomes of it in a submit description."""
+"""Options of a CE of type htcondor, and the lines of the submit description made from them."""
 
 from pathlib import Path
 

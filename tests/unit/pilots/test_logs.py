@@ -1,4 +1,4 @@
-"""What of a log is new, what is left out, and how that is told."""
+"""The rules for chunks of a log: new parts, omitted parts, and the lines that mark gaps."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What pilots tell of their nodes, in words, whatever they tell."""
+"""Reports of nodes, whatever they contain, as labels and readable values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of pilots by what their batch systems and they themselves say."""
+"""Verdicts on pilots, from the state in their batch system and their own reports."""
 
 from dataclasses import replace
 from datetime import timedelta

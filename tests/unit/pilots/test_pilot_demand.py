@@ -1,4 +1,4 @@
-"""How many pilots are wanted (PIL, docs/architecture.md, Pilots and directors)."""
+"""The number of pilots that are needed (PIL, docs/architecture.md, Pilots and directors)."""
 
 from itertools import repeat
 from random import Random

@@ -1,4 +1,4 @@
-"""What Slurm says of nodes, in the words of clusters that no test can run."""
+"""Slurm's descriptions of nodes, recorded from clusters that tests cannot run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The options of a CE of type slurm: what is refused, and how a slot is rewritten."""
+"""Options of a CE of type slurm: refusals, and the rewriting of slots."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""wms-advertise: which processes it counts, and what it refuses before it asks anybody."""
+"""wms-advertise: the processes that it counts, and its refusals before any request."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""What the options of a computing element may say, whatever its backend."""
+"""Options of a computing element of any backend."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ClassAd language: what is read, what it is worth, and that no text can hurt."""
+"""The ClassAd language: parsing, evaluation, and limits on hostile texts."""
 
 import re
 import sys

@@ -1,6 +1,6 @@
-"""The ClassAd language against HTCondor's own (``classad2`` of the htcondor wheel), on thousands of random expressions.
+"""The ClassAd language compared with HTCondor's own (``classad2`` of the htcondor wheel) on thousands of expressions.
 
-Only small inputs are fed to classad2: it is known to crash on large ones.
+classad2 gets only small inputs, because it crashes on large ones.
 """
 
 import importlib
@@ -35,7 +35,7 @@ CONTEXT = """[
 
 @pytest.fixture(scope="module")
 def classad2() -> ModuleType:
-    """HTCondor's implementation; without it the comparison is skipped, but never in CI."""
+    """Return HTCondor's implementation; without it the comparison is skipped, but fails in CI."""
     try:
         return importlib.import_module("classad2")
     except ImportError:
@@ -87,7 +87,7 @@ def theirs_as_ours(value: object, module: ModuleType) -> object:
 
 
 def divides_a_real_by_zero(text: str) -> bool:
-    """Return whether a part of it is an infinity to HTCondor and an error here: what takes that in differs too."""
+    """Return whether a part is an infinity in HTCondor and an error here, so that whole expressions differ too."""
     return any(map(_is_infinite, _nodes_of(parse_expression(text).root)))
 
 
@@ -109,7 +109,7 @@ def _is_infinite(node: Node) -> bool:
 
 
 def comparable(value: object) -> object:
-    """Return *value* so that 1, 1.0 and true differ, and records and lists only in their kind (they are lazy there)."""
+    """Return *value* so that 1, 1.0 and true differ, and lazy records and lists are compared by kind only."""
     if isinstance(value, list | tuple):
         return ("list", len(value))
     if isinstance(value, dict) or hasattr(value, "keys"):

@@ -1,4 +1,4 @@
-"""Parameters: what is allowed, and what a queue inherits."""
+"""Parameters: valid values, and inheritance by queues."""
 
 import pytest
 from hypothesis import given

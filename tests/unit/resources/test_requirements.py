@@ -41,7 +41,7 @@ records = st.dictionaries(names, value_lists, max_size=5)
 
 
 def offers(**parameters: object) -> Mapping[str, Value]:
-    """Return the effective parameters of a resource that says just this."""
+    """Return the effective parameters of a resource with these parameters alone."""
     return effective(LevelParameters(general=parameters))
 
 

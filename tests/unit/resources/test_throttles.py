@@ -1,4 +1,4 @@
-"""SAM's policies: what is advertised → how many matches until it is closed."""
+"""SAM's policies: the number of matches that an advertisement allows."""
 
 import re
 from dataclasses import replace
@@ -28,7 +28,7 @@ from taskqueues.services.classads import NAMES
 
 
 def stepped(throttle: Throttle, *, most: int = 200) -> int:
-    """Return how many matches are accepted one after another."""
+    """Return the number of matches that are accepted one after another."""
     return next((matched for matched in range(most) if not throttle.accepts(matched=matched)), most)
 
 

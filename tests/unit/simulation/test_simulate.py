@@ -1,4 +1,4 @@
-"""`manage.py simulate`: tables and JSON out of a scenario file, without a database; every problem is one sentence."""
+"""`manage.py simulate`: tables and JSON from a scenario file, without a database; each problem is one sentence."""
 
 # ruff: noqa: E501 - rows of tables
 
@@ -45,14 +45,14 @@ def scenario(folder: Path, text: str, *, configuration: str | None = CONFIGURATI
 
 
 def simulated(path: Path, **options: object) -> tuple[str, str]:
-    """Return what was printed, and what was warned of."""
+    """Return the output and the warnings."""
     out, err = StringIO(), StringIO()
     call_command("simulate", path, stdout=out, stderr=err, **options)
     return out.getvalue(), err.getvalue()
 
 
 def outcome_of(folder: Path, text: str, **options: object) -> Any:
-    """Return what the command writes as JSON."""
+    """Return the JSON that the command writes."""
     simulated(scenario(folder, text), json_file=folder / "out.json", **options)
     return json.loads((folder / "out.json").read_text())
 

@@ -1,4 +1,4 @@
-"""Which PostgreSQL and which Valkey are used."""
+"""The choice of PostgreSQL and Valkey binaries."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from wms.stack.binaries import PostgresNotFoundError, ValkeyNotFoundError, find_
 
 
 def make_postgres(directory: Path, *, version: str) -> Path:
-    """Write programs that know their version and nothing else."""
+    """Write programs that only print their version."""
     directory.mkdir(parents=True)
     for name in ("postgres", "initdb"):
         program = directory / name

@@ -1,4 +1,4 @@
-"""What the guard ends and removes."""
+"""The guard: processes that it ends, and paths that it removes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Where the web server may listen."""
+"""The addresses on which the web server may listen."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The lines that everybody writes, and the block below them on a terminal."""
+"""The log lines of all services, and the status block below them on a terminal."""
 
 import io
 import sys

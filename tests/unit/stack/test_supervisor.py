@@ -1,4 +1,4 @@
-"""How the supervisor starts, keeps and stops what it runs; with real, small processes."""
+"""The supervisor: start, restart and stop of services, with small real processes."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from wms.stack.supervisor import CommandPartFailedError, ServiceFailedError, Sup
 
 
 class Recorder(Output):
-    """An output that remembers, and interrupts this process once a text has been seen."""
+    """An output that records its texts, and interrupts this process after a given one."""
 
     def __init__(self, *, interrupt_at: str = "") -> None:
         self.lines: list[str] = []
@@ -58,7 +58,7 @@ def run(stages: Sequence[Stage], *, output: Output | None = None, announce: Call
 
 
 def noting(journal: Path, name: str) -> ServicePart:
-    """Return a service that notes its start and its end, and is ready when it has noted the start."""
+    """Return a service that records its start and its end, and is ready when the start is recorded."""
     at_the_end = f"trap 'echo {name} ended >> {journal}; exit' TERM"
     script = f"{at_the_end}; echo {name} began >> {journal}; while :; do sleep 0.01; done"
     return service(name, script, is_ready=lambda: f"{name} began" in journal.read_text())

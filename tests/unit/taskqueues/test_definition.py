@@ -1,4 +1,4 @@
-"""When two jobs share a task queue (TQM, docs/architecture.md, Task queues)."""
+"""The identity of task queues: jobs that share one, and jobs that do not (TQM, docs/architecture.md, Task queues)."""
 
 from dataclasses import asdict, replace
 from random import Random

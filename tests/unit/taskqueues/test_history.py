@@ -1,4 +1,4 @@
-"""Shares corrected by what was used (docs/architecture.md, Priorities)."""
+"""Shares corrected by usage (docs/architecture.md, Priorities)."""
 
 from datetime import timedelta
 from math import fsum, isclose
