@@ -5,14 +5,13 @@ task queue that is left without jobs is removed by beat; priorities are divided 
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 
 from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
 
-from taskqueues.domain.definition import QueueDefinition
 from wms.kernel.names import composed
 
 #: {task queue, software: its waiting jobs}, by task queue.
@@ -56,47 +55,44 @@ INSERT INTO taskqueues_changedgroup (group_id, changed_at) SELECT group_id, now(
 """
 
 
-#: The definition of a task queue at this migration.
-_COLUMNS = frozenset(
-    {
-        *("owner_id", "group_id", "vo_id", "setup", "cpu_time_s", "submit_pools", "pilot_types", "sites"),
-        *("banned_sites", "grid_ces", "grid_middlewares", "platforms", "job_type", "tags", "processors", "memory_mb"),
-        *("wall_time_s", "gpus", "disk_mb", "container", "software"),
-    }
+#: The definition of a task queue at this migration, and the values that its signature leaves out.
+_COLUMNS = (
+    *("owner_id", "group_id", "vo_id", "setup", "cpu_time_s", "submit_pools", "pilot_types", "sites"),
+    *("banned_sites", "grid_ces", "grid_middlewares", "platforms", "job_type", "tags", "processors", "memory_mb"),
+    *("wall_time_s", "gpus", "disk_mb", "container", "software"),
 )
+_NOT_REQUIRED = {"wall_time_s": 0, "gpus": 0, "disk_mb": 0, "container": False, "software": []}
 
 
 def move_jobs(apps: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
     """Move the jobs of each task queue by the software that they need."""
     task_queues = apps.get_model("taskqueues", "TaskQueue").objects
-    # A field that comes later says nothing by its default, and is no part of the signature.
-    names = [field.name for field in fields(QueueDefinition) if field.name in _COLUMNS]
     with editor.connection.cursor() as cursor:
         cursor.execute(_JOBS)
         for task_queue, text, jobs in list(cursor.fetchall()):
             needed = _software(json.loads(text))
-            values = task_queues.filter(pk=task_queue).values_list(*names).get()
-            definition = QueueDefinition(
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in zip(names, values, strict=True)
-                }
-            )
-            if not needed or definition.software == needed:
+            definition = task_queues.filter(pk=task_queue).values(*_COLUMNS).get()
+            if not needed or definition["software"] == needed:
                 continue
-            definition = replace(definition, software=needed)
             bounds = {
                 "task_queue": task_queue,
                 "jobs": jobs,
-                "signature": definition.signature(),
+                "signature": _signature({**definition, "software": needed}),
                 "software": json.dumps(needed),
             }
             cursor.execute(_COPY, bounds)
             cursor.execute(_MOVE, bounds)
 
 
-def _software(values: Sequence[object]) -> tuple[str, ...]:
-    return tuple(sorted({composed(value) for value in values if isinstance(value, str)}))
+def _software(values: Sequence[object]) -> list[str]:
+    return sorted({composed(value) for value in values if isinstance(value, str)})
+
+
+def _signature(definition: Mapping[str, object]) -> bytes:
+    stated = {
+        name: value for name, value in definition.items() if name not in _NOT_REQUIRED or value != _NOT_REQUIRED[name]
+    }
+    return sha256(json.dumps(stated, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
 class Migration(migrations.Migration):
