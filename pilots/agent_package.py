@@ -13,7 +13,7 @@ import pilots.agent
 FILE_NAME = "agent.pyz"
 #: Modules of the server that the agent imports too; their packages are empty in the zipapp. The agent's import contract
 #: (pyproject.toml) allows no others.
-SHARED_MODULES = ("wms.kernel.protocol",)
+SHARED_MODULES = ("wms.kernel.amounts", "wms.kernel.protocol")
 _SHEBANG = b"#!/usr/bin/env python3\n"
 #: Earliest time of a zip file: the current time would change the file and its SHA-256.
 _TIME = (1980, 1, 1, 0, 0, 0)

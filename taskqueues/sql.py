@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 
 from django.db import connection
 
+from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import GroupShare
 from taskqueues.domain.usage import Amounts
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
@@ -32,18 +34,19 @@ def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
 
 #: One statement with one parameter for any number of task queues; the ORM writes and binds each value of each row. In
 #: one order for all: otherwise two submissions of the same new definitions could deadlock.
-_INSERT_QUEUES = """
-INSERT INTO taskqueues_taskqueue (
-       signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
-       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
-       container, software, priority, weight, jobs_of_level, created_at)
-SELECT signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
-       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
-       container, software, priority, weight, jobs_of_level, created_at
+_QUEUE_COLUMNS = ", ".join(
+    (
+        *(field.name for field in fields(QueueDefinition)),
+        *("signature", "priority", "weight", "jobs_of_level", "created_at"),
+    )
+)
+_INSERT_QUEUES = f"""
+INSERT INTO taskqueues_taskqueue ({_QUEUE_COLUMNS})
+SELECT {_QUEUE_COLUMNS}
   FROM json_populate_recordset(NULL::taskqueues_taskqueue, %s)
  ORDER BY signature
     ON CONFLICT DO NOTHING
-"""
+"""  # noqa: S608 - names of fields
 
 
 @transaction_required

@@ -13,6 +13,7 @@ from matching.services.data import LeaseData
 from matching.services.leases import LeaseRenewal
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Usage
 from wms.kernel.rest import FastSerializer, Flag, Name, Number, StrictSerializer, Text, WholeNumber
 
@@ -27,6 +28,11 @@ def names(help_text: str) -> serializers.ListField:
     return serializers.ListField(
         child=Name(max_length=MAX_NAME), max_length=MAX_NAMES, required=False, help_text=help_text
     )
+
+
+def _offered(amount: Amount) -> WholeNumber:
+    left_out: dict[str, Any] = {"default": amount.least} if amount.is_divided else {"required": False}
+    return WholeNumber(min_value=amount.least, max_value=LARGEST_INTEGER, help_text=amount.help_of_slot, **left_out)
 
 
 class OfferIn(FastSerializer):
@@ -56,20 +62,6 @@ class OfferIn(FastSerializer):
     required_tags = names(
         "Only jobs that require all of these are leased; each must be among the tags. Those of the queue apply too."
     )
-    processors = WholeNumber(min_value=1, max_value=LARGEST_INTEGER, default=1, help_text="Cores of the slot.")
-    memory_mb = WholeNumber(
-        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that require no memory."
-    )
-    wall_time_s = WholeNumber(
-        min_value=0,
-        max_value=LARGEST_INTEGER,
-        required=False,
-        help_text="Seconds until the slot ends. Left out: those of the queue, else not limited.",
-    )
-    gpus = WholeNumber(min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot.")
-    disk_mb = WholeNumber(
-        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that require no disk."
-    )
     container = Flag(default=False, help_text="Whether the slot can run containers.")
     job_types = names("Accepted; left out: those of the queue, or of all queues where the pilot may be, else all.")
     submit_pools = names(
@@ -84,12 +76,18 @@ class OfferIn(FastSerializer):
         help_text="Maximum of leases, each taking its processors, memory, GPUs and disk from the rest; a list.",
     )
 
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields with the amounts; a wall-clock time that is left out is that of the queue."""
+        amounts = {amount.name: _offered(amount) for amount in AMOUNTS}
+        return {**super().get_fields(), **amounts}
+
     @classmethod
     def offer_of(cls, values: dict[str, Any]) -> OfferRequest:
         """Return the offer in the checked values of a body."""
-        lists = {
+        optional: dict[str, Any] = {
             name: tuple(values[name]) if name in values else None for name in ("platforms", "job_types", "submit_pools")
         }
+        optional |= {amount.name: values.get(amount.name) for amount in AMOUNTS}
         return OfferRequest(
             vo=values.get("vo"),
             setup=values.get("setup"),
@@ -99,13 +97,8 @@ class OfferIn(FastSerializer):
             cpu_time_s=values["cpu_time_s"],
             tags=tuple(values.get("tags", ())),
             required_tags=tuple(values.get("required_tags", ())),
-            processors=values["processors"],
-            memory_mb=values["memory_mb"],
-            wall_time_s=values.get("wall_time_s"),
-            gpus=values["gpus"],
-            disk_mb=values["disk_mb"],
             container=values["container"],
-            **lists,
+            **optional,
         )
 
 

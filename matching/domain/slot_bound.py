@@ -1,24 +1,20 @@
 """The bound of a pilot's resources, whatever it offers: the slot of its queue."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, TypeAlias
+
+#: {amount: the most that a pilot may offer of it, and its open leases may require together}; others are not bounded.
+SlotBound: TypeAlias = Mapping[str, int]
 
 
-class SlotBound(NamedTuple):
-    """The maximum of a pilot's offer, and of the requirements of its open leases together; None: not bounded."""
+def smallest(bounds: Iterable[SlotBound]) -> SlotBound:
+    """Return the smallest amounts of *bounds*."""
+    together: dict[str, int] = {}
+    for bound in bounds:
+        together |= {name: min(most, together.get(name, most)) for name, most in bound.items()}
+    return together
 
-    processors: int
-    memory_mb: int | None = None
-    gpus: int | None = None
-    disk_mb: int | None = None
 
-    @classmethod
-    def smallest(cls, bounds: Iterable[Self]) -> Self:
-        """Return the smallest amounts of *bounds*, at least one."""
-        columns = zip(*bounds, strict=True)
-        return cls._make(min((most for most in column if most is not None), default=None) for column in columns)
-
-    def exceeded_by(self, offered: object) -> Mapping[str, Any]:
-        """Return the bounds, by name, that *offered*, an object with attributes of these names, exceeds."""
-        named = self._asdict().items()
-        return {name: most for name, most in named if most is not None and getattr(offered, name) > most}
+def exceeded_by(offered: object, bound: SlotBound) -> dict[str, Any]:
+    """Return the part of *bound* that *offered*, an object with attributes of these names, exceeds."""
+    return {name: most for name, most in bound.items() if getattr(offered, name) > most}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from psycopg.types.json import Jsonb
 
+from matching.domain.slot_bound import SlotBound
 from wms.kernel.db import ask_prepared
 
 
@@ -69,8 +70,7 @@ class Claimant:
     #: Name of the CE, or queue, whose identity is unknown; None: it may be any.
     ce_name: str | None = None
     queue_name: str | None = None
-    #: Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; None: no limit.
-    slot: tuple[int | None, ...] = ()
+    slot: SlotBound = field(default_factory=dict)
 
 
 class SeenThrottle(NamedTuple):
@@ -82,7 +82,7 @@ class SeenThrottle(NamedTuple):
 
 _CLAIM: Final = (
     "SELECT * FROM wms_claim("
-    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s, %s::integer[])"
+    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s, %s::jsonb)"
 )
 _CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
 
@@ -127,7 +127,7 @@ def claim(
         claimant.ce_name,
         claimant.queue_name,
         locks_throttle,
-        list(claimant.slot),
+        json.dumps(claimant.slot),
     )
     return claimed
 

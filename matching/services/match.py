@@ -14,7 +14,6 @@ import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
-from matching.domain.slot_bound import SlotBound
 from matching.services import limits, offers
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits
@@ -46,6 +45,7 @@ from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import published_at
+from wms.kernel.amounts import DIVIDED
 from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.memo import Remembered
@@ -71,7 +71,8 @@ _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
 #: The claim's reason if the pilot's open leases leave too little of its slot for a job of the task queue.
 _SLOT: Final = "slot"
 _IN_USE: Final = (
-    "SELECT * FROM wms_asked_by(ARRAY(SELECT job_id FROM matching_match WHERE pilot_id = %s AND ended_at IS NULL))"
+    "SELECT * FROM wms_required_by("
+    "ARRAY(SELECT job_id FROM matching_match WHERE pilot_id = %s AND ended_at IS NULL), %s::text[])"
 )
 #: Task queues read before, and after, the drawn one when the attributes that a site's expression uses are read.
 BESIDE: Final = 50
@@ -303,13 +304,10 @@ class _Search:
 
     def _offer_what_is_left(self, leases: Sequence[Claimed]) -> None:
         """Narrow the offer to what the pilot's other leases leave of its slot."""
-        (in_use,) = ask_prepared(_IN_USE, self.claimant.pilot_id)
-        own = [sum(lease.description.get(name, 0) for lease in leases) for name in SlotBound._fields]
-        left = (
-            None if most is None else most - used + ours
-            for most, used, ours in zip(self.claimant.slot, in_use, own, strict=True)
-        )
-        self.offer = within_slot(self.offer, SlotBound._make(left))
+        slot = self.claimant.slot
+        in_use = dict(ask_prepared(_IN_USE, self.claimant.pilot_id, list(slot)))
+        ours = _required_by(leases)
+        self.offer = within_slot(self.offer, {name: most - in_use[name] + ours[name] for name, most in slot.items()})
 
     def _draw(self, lottery: Lottery) -> Drawn | None:
         return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())
@@ -377,15 +375,8 @@ class _Search:
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer
         if leases:
-            # The jobs' own requirements, not those of their queues, which are rounded up.
-            offer = replace(
-                offer,
-                processors=offer.processors - sum(lease.description["processors"] for lease in leases),
-                memory_mb=offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
-                # Jobs submitted before descriptions had these fields require none.
-                gpus=offer.gpus - sum(lease.description.get("gpus", 0) for lease in leases),
-                disk_mb=offer.disk_mb - sum(lease.description.get("disk_mb", 0) for lease in leases),
-            )
+            required = _required_by(leases)
+            offer = replace(offer, **{name: getattr(offer, name) - required[name] for name in DIVIDED})
         any_segment = self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction
         masks = self.snapshot.masks
         offered = [rows for segment_s, rows in masks.segments.items() if segment_s <= offer.cpu_time_s]
@@ -429,3 +420,8 @@ class _Search:
 
     def _task_queue_id(self, drawn: Drawn) -> int:
         return int(self.snapshot.columns.task_queue_id[drawn.row])
+
+
+def _required_by(leases: Sequence[Claimed]) -> dict[str, int]:
+    """Return the jobs' own divided amounts in sum, not those of their task queues, which are rounded up."""
+    return {name: sum(lease.description.get(name, 0) for lease in leases) for name in DIVIDED}

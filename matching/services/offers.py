@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 
-from matching.domain.slot_bound import SlotBound
+from matching.domain.slot_bound import SlotBound, exceeded_by, smallest
 from pilots.models import Pilot
 from pilots.services.registration import refuse_type
 from resources.domain.enums import PilotType
@@ -17,6 +17,7 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership, User
+from wms.kernel.amounts import divided_amounts_of
 from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.memo import FORGETFUL, Remembered
@@ -50,26 +51,11 @@ class BadOfferError(RejectedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferRequest:
+class OfferRequest(OfferedSlot):
     """An offer as received; None: left out, with the meaning that docs/rest.md (Offer) gives."""
 
     vo: str | None = None
-    setup: str | None = None
-    site: str | None = None
-    ce: str | None = None
     queue: str | None = None
-    platforms: tuple[str, ...] | None = None
-    cpu_time_s: int
-    tags: tuple[str, ...] = ()
-    required_tags: tuple[str, ...] = ()
-    processors: int = 1
-    memory_mb: int = 0
-    wall_time_s: int | None = None
-    gpus: int = 0
-    disk_mb: int = 0
-    container: bool = False
-    job_types: tuple[str, ...] | None = None
-    submit_pools: tuple[str, ...] | None = None
 
 
 class PilotBinding(NamedTuple):
@@ -172,7 +158,7 @@ def of_pilot(
 
 def within_slot(offer: ResourceOffer, bound: SlotBound) -> ResourceOffer:
     """Return the offer, with no amount above the bound."""
-    beyond = bound.exceeded_by(offer)
+    beyond = exceeded_by(offer, bound)
     return replace(offer, **beyond) if beyond else offer
 
 
@@ -221,14 +207,14 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, answers: R
 
 
 def _slot_of(queue: Queue) -> SlotBound:
-    # Memory, GPUs and disk are 0 if the queue does not state them.
-    return SlotBound(queue.processors, queue.memory_mb or None, queue.gpus or None, queue.disk_mb or None)
+    # An amount is 0 if the queue does not state it.
+    return {name: most for name, most in divided_amounts_of(queue).items() if most}
 
 
 def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
     if not possible.queues:
-        return SlotBound(processors=settings.WMS_MAX_PILOT_PROCESSORS)
-    return SlotBound.smallest(map(_slot_of, possible.queues))
+        return {"processors": settings.WMS_MAX_PILOT_PROCESSORS}
+    return smallest(map(_slot_of, possible.queues))
 
 
 def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, answers: Remembered) -> ResourceOffer:
@@ -283,7 +269,7 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
 def why_beyond_slot(request: OfferRequest, queue_id: int, *, answers: Remembered) -> str:
     """Return in one sentence which amounts of the offer exceed a slot of the queue; empty: none."""
     queue = answers.ask(_queue, queue_id)
-    beyond = [f"{name} {most}" for name, most in _slot_of(queue).exceeded_by(request).items()]
+    beyond = [f"{name} {most}" for name, most in exceeded_by(request, _slot_of(queue)).items()]
     if not beyond:
         return ""
     return (
@@ -372,23 +358,7 @@ def _offer(
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
-    slot = OfferedSlot(
-        setup=setup,
-        site=_name(request.site),
-        ce=_name(request.ce),
-        platforms=request.platforms,
-        cpu_time_s=request.cpu_time_s,
-        tags=request.tags,
-        required_tags=request.required_tags,
-        processors=request.processors,
-        memory_mb=request.memory_mb,
-        wall_time_s=request.wall_time_s,
-        gpus=request.gpus,
-        disk_mb=request.disk_mb,
-        container=request.container,
-        job_types=request.job_types,
-        submit_pools=request.submit_pools,
-    )
+    slot = replace(request, setup=setup, site=_name(request.site), ce=_name(request.ce))
     return resolve(
         slot, vo=vo, place=place, now=now, answers=answers, possible=possible, some_name_software=some_name_software
     )

@@ -248,15 +248,13 @@ BEGIN
 END
 $$;
 
--- Sum of the requirements of these jobs; jobs submitted before descriptions had a field require none of it.
-CREATE FUNCTION wms_asked_by(the_jobs bigint[])
-RETURNS TABLE (processors bigint, memory_mb bigint, gpus bigint, disk_mb bigint) LANGUAGE sql STABLE AS $$
-    SELECT coalesce(sum((job.description ->> 'processors')::integer), 0),
-           coalesce(sum((job.description ->> 'memory_mb')::integer), 0),
-           coalesce(sum((job.description ->> 'gpus')::integer), 0),
-           coalesce(sum((job.description ->> 'disk_mb')::integer), 0)
-      FROM jobs_job AS job
-     WHERE job.id = ANY (the_jobs)
+-- Sum of each of these amounts that the jobs require; jobs submitted before descriptions had a field require none of it.
+CREATE FUNCTION wms_required_by(the_jobs bigint[], the_amounts text[])
+RETURNS TABLE (name text, required bigint) LANGUAGE sql STABLE AS $$
+    SELECT amount.name, coalesce(sum((job.description ->> amount.name)::bigint), 0)::bigint
+      FROM unnest(the_amounts) AS amount (name)
+      LEFT JOIN jobs_job AS job ON job.id = ANY (the_jobs)
+     GROUP BY amount.name
 $$;
 
 CREATE FUNCTION wms_claim(
@@ -283,8 +281,8 @@ CREATE FUNCTION wms_claim(
     -- Whether to lock a throttle whose state has changed: in the caller's transaction, which then keeps all locks in
     -- their order, the expression is evaluated for a state that stays, and the claim repeated (ADR 29).
     locks_throttle boolean DEFAULT false,
-    -- Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; null: any.
-    the_slot integer[] DEFAULT '{}'
+    -- The amounts, by name, that the open leases of the pilot may use together; others are not limited.
+    the_slot jsonb DEFAULT '{}'
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
@@ -295,8 +293,8 @@ DECLARE
     claimed wms_claimed;
     pilot record;
     facts record;
-    in_use record;
     held_jobs bigint[];
+    requirements jsonb;
     room wms_room;
     moved record;
     oldest bigint[];
@@ -308,7 +306,7 @@ BEGIN
     -- Checked before anything is written, because closed places are common. A repeated request that already has a lease
     -- gets it from wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
-           task_queue.job_type, task_queue.processors, task_queue.memory_mb, task_queue.gpus, task_queue.disk_mb,
+           task_queue.job_type, task_queue.processors,
            -- Jobs of a suspended owner wait, and those of one who is no longer a member of the group.
            owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
            site.name AS site_name,
@@ -392,16 +390,18 @@ BEGIN
 
     -- Whatever it offers, and however many requests it sends at once: they wait for its lock. Most pilots have no open
     -- lease, and a query of one table is planned in a fraction of the time of a join.
-    IF cardinality(the_slot) > 0 THEN
+    IF the_slot <> '{}' THEN
         -- Uses index: match_open
         SELECT array_agg(lease.job_id)
           INTO held_jobs
           FROM matching_match AS lease
          WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL;
         IF held_jobs IS NOT NULL THEN
-            SELECT * INTO in_use FROM wms_asked_by(held_jobs);
-            IF in_use.processors + facts.processors > the_slot[1] OR in_use.memory_mb + facts.memory_mb > the_slot[2]
-               OR in_use.gpus + facts.gpus > the_slot[3] OR in_use.disk_mb + facts.disk_mb > the_slot[4] THEN
+            SELECT to_jsonb(task_queue) INTO requirements
+              FROM taskqueues_taskqueue AS task_queue WHERE task_queue.id = the_task_queue;
+            PERFORM FROM wms_required_by(held_jobs, ARRAY(SELECT jsonb_object_keys(the_slot))) AS held
+              WHERE held.required + (requirements ->> held.name)::bigint > (the_slot ->> held.name)::bigint;
+            IF FOUND THEN
                 claimed.reason := 'slot';
                 RETURN NEXT claimed;
                 RETURN;

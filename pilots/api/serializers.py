@@ -13,6 +13,7 @@ from pilots.models import Pilot
 from pilots.queries import PilotConfiguration
 from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import NodeCheck, NodeCheckItem, NodeFlaw
+from resources.api.serializers import SlotAmountsOut
 from resources.domain.ce_options import payload_users
 from resources.models import Queue
 from wms.kernel.protocol import MAX_DETAIL, MAX_NAME
@@ -147,7 +148,7 @@ class ReportOut(serializers.Serializer[Pilot]):
         return token
 
 
-class PlaceOut(serializers.Serializer[Queue]):
+class PlaceOut(SlotAmountsOut):
     """The queue where the pilot runs, and what its slots offer."""
 
     site = serializers.CharField(source="ce.site.name")
@@ -159,11 +160,6 @@ class PlaceOut(serializers.Serializer[Queue]):
     platforms = serializers.ListField(
         child=serializers.CharField(), help_text="Of its nodes, as configured; empty: any."
     )
-    processors = serializers.IntegerField(help_text="Of a slot.")
-    memory_mb = serializers.IntegerField(help_text="Of a slot; 0: only jobs that ask no memory.")
-    wall_time_s = serializers.IntegerField(allow_null=True, help_text="Seconds that a slot lasts; null: not limited.")
-    gpus = serializers.IntegerField(help_text="Of a slot.")
-    disk_mb = serializers.IntegerField(help_text="Of a slot; 0: only jobs that ask no disk.")
     container = serializers.BooleanField(help_text="Whether jobs in containers may come, if the node can run them.")
     job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
     tags = serializers.ListField(child=serializers.CharField(), help_text="Offered.")

@@ -15,6 +15,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from wms.kernel.amounts import DividedAmounts
+
 
 class BackendError(Exception):
     """The computing element cannot be used; the sentence is for its operator."""
@@ -54,26 +56,19 @@ class BatchState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRequest:
+class BatchRequest(DividedAmounts):
     """The resources requested from the batch system for one pilot (PIL §2.3 (iii)).
 
     Args:
         queue: name of the batch queue, or partition.
         wall_time_s: from the pilot's start to its end; None: the limit of the batch queue.
-        processors: cores.
-        memory_mb: of all cores together; 0: not requested.
-        gpus: number.
-        disk_mb: scratch; 0: not requested.
+        memory_mb: of all cores together; 0: not requested, as for the other amounts.
         platforms: the node must have one of them; empty: any.
         tags: the node must have all of them.
     """
 
     queue: str
     wall_time_s: int | None = None
-    processors: int = 1
-    memory_mb: int = 0
-    gpus: int = 0
-    disk_mb: int = 0
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 

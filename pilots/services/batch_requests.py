@@ -5,6 +5,7 @@ from dataclasses import replace
 from pilots.backends.interface import BatchRequest
 from resources.models import Queue
 from taskqueues.models import TaskQueue
+from wms.kernel.amounts import DividedAmounts, amounts_of, divided_amounts_of
 
 #: Wall-clock time requested per CPU time needed: payloads also wait for files, and some nodes are slower than the
 #: reference.
@@ -17,11 +18,7 @@ def request_for_queue(queue: Queue) -> BatchRequest:
     """Return a request for a whole slot of the batch queue, which any job of the queue fits into."""
     return BatchRequest(
         queue=queue.name,
-        wall_time_s=queue.wall_time_s,
-        processors=queue.processors,
-        memory_mb=queue.memory_mb,
-        gpus=queue.gpus,
-        disk_mb=queue.disk_mb,
+        **amounts_of(queue),
         platforms=tuple(queue.platforms),
         tags=tuple(queue.tags),
     )
@@ -30,7 +27,7 @@ def request_for_queue(queue: Queue) -> BatchRequest:
 def smallest_request_for(queue: Queue) -> BatchRequest:
     """Return the smallest request that ``request_for`` can make: one core of the batch queue's slot."""
     memory_mb = queue.memory_mb // max(1, queue.processors)
-    return replace(request_for_queue(queue), processors=1, memory_mb=memory_mb, gpus=0, disk_mb=0, tags=())
+    return replace(request_for_queue(queue), **divided_amounts_of(DividedAmounts(memory_mb=memory_mb)), tags=())
 
 
 def request_for(task_queue: TaskQueue, queue: Queue) -> BatchRequest:
@@ -39,11 +36,11 @@ def request_for(task_queue: TaskQueue, queue: Queue) -> BatchRequest:
     wall_time_s = needed_s + OVERHEAD_S
     return BatchRequest(
         queue=queue.name,
+        **{
+            **divided_amounts_of(task_queue),
+            "memory_mb": task_queue.memory_mb or queue.memory_mb // max(1, queue.processors) * task_queue.processors,
+        },
         wall_time_s=wall_time_s if queue.wall_time_s is None else min(wall_time_s, queue.wall_time_s),
-        processors=task_queue.processors,
-        memory_mb=task_queue.memory_mb or queue.memory_mb // max(1, queue.processors) * task_queue.processors,
-        gpus=task_queue.gpus,
-        disk_mb=task_queue.disk_mb,
         platforms=tuple(platform for platform in task_queue.platforms if platform in queue.platforms)
         or tuple(queue.platforms),
         tags=tuple(task_queue.tags),

@@ -134,11 +134,12 @@ def _sent_for(
 
 def _within(slot: BatchRequest, queue: Queue, columns: Columns) -> Mask:
     """Return the task queues whose requirements fit into the slot, which may be smaller than the batch queue's."""
-    fits: Mask = (columns.processors <= slot.processors) & (columns.gpus <= slot.gpus)
+    numbers = columns.numbers
+    fits: Mask = (numbers["processors"] <= slot.processors) & (numbers["gpus"] <= slot.gpus)
     if slot.memory_mb:
-        fits &= columns.memory_mb <= slot.memory_mb
+        fits &= numbers["memory_mb"] <= slot.memory_mb
     if slot.wall_time_s is not None and slot.wall_time_s != queue.wall_time_s:
-        fits &= (columns.cpu_time_s <= slot.wall_time_s) & (columns.wall_time_s <= slot.wall_time_s)
+        fits &= (columns.cpu_time_s <= slot.wall_time_s) & (numbers["wall_time_s"] <= slot.wall_time_s)
     return fits
 
 

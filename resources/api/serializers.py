@@ -11,6 +11,7 @@ from rest_framework import serializers
 from resources.domain.enums import PayloadIdentity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
+from wms.kernel.amounts import AMOUNTS
 
 
 class LevelOut(serializers.Serializer[Any]):
@@ -108,16 +109,23 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
     return inherit(inherited, LevelParameters.read(level.parameters, level.vo_parameters, vo=vo))
 
 
-class QueueOut(LevelOut):
+class SlotAmountsOut(serializers.Serializer[Any]):
+    """The amounts of a slot of a queue."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields with the amounts; those that jobs do not divide may be null: not limited."""
+        amounts = {
+            amount.name: serializers.IntegerField(allow_null=not amount.is_divided, help_text=amount.help_of_slot)
+            for amount in AMOUNTS
+        }
+        return {**super().get_fields(), **amounts}
+
+
+class QueueOut(SlotAmountsOut, LevelOut):
     """One queue, with the offer of a slot."""
 
     cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds of a slot, per core.")
     platforms = serializers.ListField(child=serializers.CharField(), help_text="Of its nodes; empty: as detected.")
-    processors = serializers.IntegerField(help_text="Of a slot.")
-    memory_mb = serializers.IntegerField(help_text="Of a slot, in MB; 0: only jobs that ask no memory.")
-    wall_time_s = serializers.IntegerField(allow_null=True, help_text="Seconds that a slot lasts; null: not limited.")
-    gpus = serializers.IntegerField(help_text="Of a slot.")
-    disk_mb = serializers.IntegerField(help_text="Of a slot, in MB; 0: only jobs that ask no disk.")
     container = serializers.BooleanField(help_text="Whether its nodes can run containers.")
     job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
     tags = serializers.ListField(child=serializers.CharField(), help_text="Offered to jobs that ask for them.")

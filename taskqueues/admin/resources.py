@@ -32,6 +32,7 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
@@ -347,12 +348,7 @@ class QueueAdmin(LevelAdmin[Queue]):
         (None, {"fields": ("ce", "name")}),
         (
             "A slot offers",
-            {
-                "fields": (
-                    *("cpu_time_s", "wall_time_s", "processors", "memory_mb"),
-                    *("gpus", "disk_mb", "container", "platforms", "nodes_report"),
-                )
-            },
+            {"fields": (*("cpu_time_s", *AMOUNT, "container", "platforms", "nodes_report"),)},
         ),
         ("Takes", {"fields": ("job_types", "tags", "required_tags")}),
         ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots")}),

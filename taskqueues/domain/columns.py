@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskqueues.domain.definition import QueueDefinition
+from wms.kernel.amounts import AMOUNTS
 
 #: One truth value for each row.
 Mask: TypeAlias = NDArray[np.bool_]
@@ -27,6 +28,24 @@ class QueueRow:
     definition: QueueDefinition
     #: Whether its owner is not suspended, and is a member of its group.
     trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumns:
+    """Numbers of each row, by name."""
+
+    by_name: Mapping[str, NDArray[np.int64]]
+
+    def __getitem__(self, name: str) -> NDArray[np.int64]:
+        return self.by_name[name]
+
+    def take(self, rows: Rows) -> "NumberColumns":
+        """Return the columns of these rows only, in their order."""
+        return NumberColumns({name: column[rows] for name, column in self.by_name.items()})
+
+    def followed_by(self, other: "NumberColumns") -> "NumberColumns":
+        """Return the columns with the rows of *other* appended."""
+        return NumberColumns({name: np.concatenate((column, other[name])) for name, column in self.by_name.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +175,9 @@ class ListColumn:
 
 
 #: Columns by kind; each is a field of the definition of a task queue.
-NUMBERS = (
-    *("owner_id", "group_id", "vo_id", "cpu_time_s", "processors", "memory_mb"),
-    *("wall_time_s", "gpus", "disk_mb", "container"),
-)
+KEYS = ("owner_id", "group_id", "vo_id")
+#: Compared with what is offered; a container is required (1) or not (0).
+NUMBERS = ("cpu_time_s", *(amount.name for amount in AMOUNTS), "container")
 NAMES = ("setup", "job_type")
 LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "platforms", "software", "tags")
 
@@ -176,14 +194,7 @@ class Columns:
     owner_id: NDArray[np.int64]
     group_id: NDArray[np.int64]
     vo_id: NDArray[np.int64]
-    cpu_time_s: NDArray[np.int64]
-    processors: NDArray[np.int64]
-    memory_mb: NDArray[np.int64]
-    wall_time_s: NDArray[np.int64]
-    gpus: NDArray[np.int64]
-    disk_mb: NDArray[np.int64]
-    #: 1: required, else 0.
-    container: NDArray[np.int64]
+    numbers: NumberColumns
     #: Whether the owner is not suspended, and is a member of the group.
     trusted: Mask
     setup: NameColumn
@@ -202,10 +213,11 @@ class Columns:
         """Return the columns of these task queues, each of which occurs once."""
         rows = list(queues)
         values: dict[str, list[Any]] = {
-            name: [getattr(row.definition, name) for row in rows] for name in (*NUMBERS, *NAMES, *LISTS)
+            name: [getattr(row.definition, name) for row in rows] for name in (*KEYS, *NUMBERS, *NAMES, *LISTS)
         }
         columns: dict[str, Any] = {
-            **{name: np.array(values[name], dtype=np.int64) for name in NUMBERS},
+            **{name: np.array(values[name], dtype=np.int64) for name in KEYS},
+            "numbers": NumberColumns({name: np.array(values[name], dtype=np.int64) for name in NUMBERS}),
             **{name: NameColumn.of(values[name]) for name in NAMES},
             **{name: ListColumn.of(values[name]) for name in LISTS},
         }
@@ -218,6 +230,11 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.task_queue_id)
+
+    @property
+    def cpu_time_s(self) -> NDArray[np.int64]:
+        """The CPU segments."""
+        return self.numbers["cpu_time_s"]
 
     def order(self) -> Rows:
         """Return the rows in their proper order."""

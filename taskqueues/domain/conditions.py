@@ -12,6 +12,7 @@ import numpy as np
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
+from wms.kernel.amounts import AMOUNTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,17 @@ class MatchCondition:
     is_amount: bool = False
 
 
-def _at_most(amount: str) -> MatchCondition:
-    """Return the condition that task queues require no more than is offered of *amount*, as both name it; None: any."""
+def _at_most(name: str) -> MatchCondition:
+    """Return the condition that task queues require no more than is offered of the number *name*; None: any."""
 
     def accepts(queues: Columns, offer: ResourceOffer) -> Mask | None:
-        offered: int | None = getattr(offer, amount)
+        offered: int | None = getattr(offer, name)
         if offered is None:
             return None
-        enough: Mask = getattr(queues, amount) <= offered
+        enough: Mask = queues.numbers[name] <= offered
         return enough
 
-    return MatchCondition(accepts, (amount,), is_amount=True)
+    return MatchCondition(accepts, (name,), is_amount=True)
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -145,11 +146,7 @@ CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
         "tags": MatchCondition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
         "required_tags": MatchCondition(_required_tags, ("required_tags",)),
         "job_type": MatchCondition(_job_type, ("job_types",)),
-        "processors": _at_most("processors"),
-        "memory": _at_most("memory_mb"),
-        "wall_time": _at_most("wall_time_s"),
-        "gpus": _at_most("gpus"),
-        "disk": _at_most("disk_mb"),
+        **{amount.condition: _at_most(amount.name) for amount in AMOUNTS},
         # Required or not, offered or not: an amount of 0 or 1.
         "container": _at_most("container"),
         "throttle": MatchCondition(_throttle, ("throttled", "refused")),

@@ -1,11 +1,14 @@
 """The definition of a task queue: canonical requirements of its jobs, and their signature (TQM)."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from hashlib import sha256
+from operator import attrgetter
+from typing import Any, Final
 
 from taskqueues.domain.rounding import cpu_segment_s, in_steps
+from wms.kernel.amounts import RequiredAmounts
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed
 
@@ -17,44 +20,64 @@ class NoSiteLeftError(RejectedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDefinition:
-    """The requirements of a task queue in canonical form; jobs with equal definitions share one task queue.
+class StatedRequirements(RequiredAmounts):
+    """The requirements that a job description states, and its task queue keeps; an empty list accepts anything."""
 
-    Lists are sorted and unique; an empty one accepts anything. Made by ``define``.
+    #: Reference-core CPU seconds per core.
+    cpu_time_s: int
+    job_type: str
+    submit_pools: tuple[str, ...] = ()
+    pilot_types: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    banned_sites: tuple[str, ...] = ()
+    grid_ces: tuple[str, ...] = ()
+    grid_middlewares: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    #: Paths, commands and names of software. If some queue publishes one, it must be published where the jobs run (ADR
+    #: 34).
+    software: tuple[str, ...] = ()
 
-    NB: the default of an added field must mean "no requirement"; it is then no part of the signature, and existing task
-    queues keep theirs.
+
+#: Names of the requirements that are lists.
+LISTS: Final = tuple(field.name for field in fields(StatedRequirements) if field.default == ())
+_STATED: Final = tuple(field.name for field in fields(StatedRequirements))
+_stated_by = attrgetter(*_STATED)
+
+
+def stated_by(owner: StatedRequirements) -> dict[str, Any]:
+    """Return the stated requirements of *owner* by name, without the fields that its class adds."""
+    return dict(zip(_STATED, _stated_by(owner), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequirements(StatedRequirements):
+    """All requirements of a job, as they are stated; jobs with equal ones share a task queue.
+
+    They are those of its description, but sites without its input data are left out.
     """
 
     owner_id: int
     group_id: int
     vo_id: int
     setup: str
-    cpu_time_s: int
-    submit_pools: tuple[str, ...]
-    pilot_types: tuple[str, ...]
-    sites: tuple[str, ...]
-    banned_sites: tuple[str, ...]
-    grid_ces: tuple[str, ...]
-    grid_middlewares: tuple[str, ...]
-    platforms: tuple[str, ...]
-    job_type: str
-    tags: tuple[str, ...]
-    processors: int
-    memory_mb: int
-    wall_time_s: int = 0
-    gpus: int = 0
-    disk_mb: int = 0
     #: Whether a container runtime is required. Not the image, which would split task queues that any slot serves alike.
     container: bool = False
-    #: Paths, commands and names of software. If some queue publishes one, it must be published where the jobs run (ADR
-    #: 34).
-    software: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDefinition(JobRequirements):
+    """The requirements of a task queue in canonical form; jobs with equal definitions share one task queue.
+
+    Lists are sorted and unique. Made by ``define``.
+
+    NB: the default of an added field must mean "no requirement"; it is then no part of the signature, and existing task
+    queues keep theirs.
+    """
 
     def signature(self) -> bytes:
         """Return the SHA-256 by which the database keeps one task queue for each definition."""
-        columns = self.columns()
-        stated = {name: value for name, value in columns.items() if value != _DEFAULTS.get(name, MISSING)}
+        stated = {name: value for name, value in self.columns().items() if value != _UNSIGNED.get(name, MISSING)}
         return sha256(json.dumps(stated, sort_keys=True, separators=(",", ":")).encode()).digest()
 
     def columns(self) -> dict[str, object]:
@@ -62,91 +85,55 @@ class QueueDefinition:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-#: {field: its default}, of fields that have one; the default means no requirement.
-_DEFAULTS = {field.name: field.default for field in fields(QueueDefinition) if field.default is not MISSING}
+#: Requirements of the first version; the signature always contains them.
+_ALWAYS_SIGNED: Final = frozenset(
+    {
+        *("owner_id", "group_id", "vo_id", "setup", "cpu_time_s", "submit_pools", "pilot_types", "sites"),
+        *("banned_sites", "grid_ces", "grid_middlewares", "platforms", "job_type", "tags", "processors", "memory_mb"),
+    }
+)
+#: {field: its default, which the signature leaves out}.
+_UNSIGNED: Final = {field.name: field.default for field in fields(QueueDefinition) if field.name not in _ALWAYS_SIGNED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """The steps to which CPU time, memory, wall-clock time and disk are rounded up: similar jobs share a task queue."""
+    """The steps to which CPU time and amounts are rounded up: similar jobs share a task queue."""
 
     cpu_segments_s: Sequence[int]
-    memory_step_mb: int
-    wall_time_step_s: int
-    disk_step_mb: int
+    #: {amount: its step}; others are not rounded.
+    steps: Mapping[str, int]
 
 
-def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
-    *,
-    owner_id: int,
-    group_id: int,
-    vo_id: int,
-    setup: str,
-    cpu_time_s: int,
-    rounding: Rounding,
-    submit_pools: Iterable[str] = (),
-    pilot_types: Iterable[str] = (),
-    sites: Iterable[str] = (),
-    banned_sites: Iterable[str] = (),
-    grid_ces: Iterable[str] = (),
-    grid_middlewares: Iterable[str] = (),
-    platforms: Iterable[str] = (),
-    job_type: str,
-    tags: Iterable[str] = (),
-    processors: int = 1,
-    memory_mb: int = 0,
-    wall_time_s: int = 0,
-    gpus: int = 0,
-    disk_mb: int = 0,
-    container: bool = False,
-    software: Iterable[str] = (),
-) -> QueueDefinition:
+def define(requirements: JobRequirements, *, rounding: Rounding) -> QueueDefinition:
     """Return the canonical definition of the task queue for a job with these requirements.
 
-    Args:
-        cpu_time_s: reference-core CPU seconds per core; rounded up to a segment.
-        memory_mb, wall_time_s, disk_mb: rounded up to a step; 0: no requirement.
-        rounding: the segments and the steps.
-        owner_id, group_id, vo_id, setup, job_type, processors, gpus: compared as they are.
-        container: whether the job runs in a container.
-        submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags, software: in any
-            order.
+    CPU time is rounded up to a segment and amounts to their steps; lists are sorted, and banned sites are taken out of
+    a list of sites.
 
     Raises:
         NoSiteLeftError: sites are named and all of them are banned.
 
     Source: TQM, "Task Queue Requirements"; docs/architecture.md, Task queues.
     """
-    named, banned = frozenset(sites), frozenset(banned_sites)
+    named, banned = frozenset(requirements.sites), frozenset(requirements.banned_sites)
     if named and not named - banned:
         raise NoSiteLeftError(
             "The job bans every site that it names; name another site or remove one from banned_sites.",
             errors={"banned_sites": ["These ban every site that the job names."]},
         )
-    return QueueDefinition(
-        owner_id=owner_id,
-        group_id=group_id,
-        vo_id=vo_id,
-        setup=composed(setup),
-        cpu_time_s=cpu_segment_s(cpu_time_s, segments_s=rounding.cpu_segments_s),
-        submit_pools=_sorted(submit_pools),
-        pilot_types=_sorted(pilot_types),
-        sites=_sorted(named - banned),
+    stated: dict[str, Any] = {field.name: getattr(requirements, field.name) for field in fields(requirements)}
+    lists = {name: _sorted(value) for name, value in stated.items() if name in LISTS}
+    rounded = {name: in_steps(stated[name], step=step) for name, step in rounding.steps.items()}
+    changed = {
+        "cpu_time_s": cpu_segment_s(requirements.cpu_time_s, segments_s=rounding.cpu_segments_s),
+        "setup": composed(requirements.setup),
+        "job_type": composed(requirements.job_type),
+        "sites": _sorted(named - banned),
         # With a list of sites the bans are already applied: kept, they would split equal task queues.
-        banned_sites=() if named else _sorted(banned),
-        grid_ces=_sorted(grid_ces),
-        grid_middlewares=_sorted(grid_middlewares),
-        platforms=_sorted(platforms),
-        job_type=composed(job_type),
-        tags=_sorted(tags),
-        processors=processors,
-        memory_mb=in_steps(memory_mb, step=rounding.memory_step_mb),
-        wall_time_s=in_steps(wall_time_s, step=rounding.wall_time_step_s),
-        gpus=gpus,
-        disk_mb=in_steps(disk_mb, step=rounding.disk_step_mb),
-        container=container,
-        software=_sorted(software),
-    )
+        "banned_sites": () if named else _sorted(banned),
+    }
+    return QueueDefinition(**{**stated, **lists, **rounded, **changed})
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:

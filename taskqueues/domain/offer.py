@@ -4,13 +4,28 @@ from dataclasses import dataclass
 
 from resources.domain.enums import PilotType
 from taskqueues.domain.limits import LimitScope
+from wms.kernel.amounts import DividedAmounts
 
 #: The job type of an offer whose possible queues have no type in common: no job has it.
 NO_JOB_TYPE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceOffer:
+class SlotOffer(DividedAmounts):
+    """What a slot offers by itself, wherever it is."""
+
+    #: Reference-core CPU seconds left, per core.
+    cpu_time_s: int
+    #: Seconds until the slot ends; None: not limited, or not stated.
+    wall_time_s: int | None = None
+    #: Whether the slot can run containers.
+    container: bool = False
+    tags: tuple[str, ...] = ()
+    required_tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOffer(SlotOffer):
     """The resources of one slot, resolved against the configuration.
 
     ``None`` means "not compared" (ANY in REST); an empty tuple means that the resource has none.
@@ -26,7 +41,6 @@ class ResourceOffer:
     #: Of a private pilot whose group does not share jobs.
     owner_id: int | None = None
     setup: str
-    cpu_time_s: int
     site: str | None
     #: Whether site, CE and queue are active, and the site serves the VO; if not, no job is leased.
     accepting: bool = True
@@ -42,18 +56,8 @@ class ResourceOffer:
     submit_pools: tuple[str, ...] | None
     #: Published by some queue of the VO, but not at this place (ADR 34); a task queue that names one does not fit.
     lacking_software: frozenset[str] = frozenset()
-    tags: tuple[str, ...] = ()
-    required_tags: tuple[str, ...] = ()
     #: Accepted; empty: all.
     job_types: tuple[str, ...] = ()
-    processors: int = 1
-    memory_mb: int = 0
-    #: Seconds until the slot ends; None: not limited.
-    wall_time_s: int | None = None
-    gpus: int = 0
-    disk_mb: int = 0
-    #: Whether the slot can run containers.
-    container: bool = False
     #: The reason why the site's throttle is closed for all jobs; empty: it is not.
     throttled: str = ""
     #: Task queues whose jobs the expression of the site's throttle refuses.

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from resources.domain.classad import ClassAd, classad_of
 from taskqueues.models import TaskQueue
+from wms.kernel.amounts import AMOUNTS
 
 _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
     {
@@ -23,11 +24,7 @@ _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
         "SubmitPools": attrgetter("submit_pools"),
         "PilotTypes": attrgetter("pilot_types"),
         "Tags": attrgetter("tags"),
-        "NumberOfProcessors": attrgetter("processors"),
-        "Memory": attrgetter("memory_mb"),
-        "WallTime": attrgetter("wall_time_s"),
-        "GPUs": attrgetter("gpus"),
-        "Disk": attrgetter("disk_mb"),
+        **{amount.jdl[0]: attrgetter(amount.name) for amount in AMOUNTS},
         "Container": attrgetter("container"),
         "Software": attrgetter("software"),
     }

@@ -15,14 +15,15 @@ from resources.queries.known_names import compatible_platforms
 from resources.queries.places import ResourcePlace, accepting, serves
 from resources.queries.possible_queues import PossiblePlaces
 from resources.queries.software import published_software
-from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer
+from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer, SlotOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO
+from wms.kernel.amounts import divided_amounts_of
 from wms.kernel.memo import FORGETFUL, Memo, ReadBeforehand, Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedSlot:
+class OfferedSlot(SlotOffer):
     """The description of a slot; None: as the queue states, else the VO, else not compared.
 
     ``site`` and ``ce`` are names for a place that has no row here, such as a CE that several sites have.
@@ -32,15 +33,6 @@ class OfferedSlot:
     site: str | None = None
     ce: str | None = None
     platforms: tuple[str, ...] | None = None
-    cpu_time_s: int
-    tags: tuple[str, ...] = ()
-    required_tags: tuple[str, ...] = ()
-    processors: int = 1
-    memory_mb: int = 0
-    wall_time_s: int | None = None
-    gpus: int = 0
-    disk_mb: int = 0
-    container: bool = False
     job_types: tuple[str, ...] | None = None
     submit_pools: tuple[str, ...] | None = None
 
@@ -117,11 +109,8 @@ def resolve(
         required_tags=tuple(sorted(terms.required_tags.union(slot.required_tags))),
         # An empty list is the same as none: a dedicated queue stays dedicated.
         job_types=slot.job_types or _all_or(terms.job_types),
-        processors=slot.processors,
-        memory_mb=slot.memory_mb,
+        **divided_amounts_of(slot),
         wall_time_s=terms.wall_time_s if slot.wall_time_s is None else slot.wall_time_s,
-        gpus=slot.gpus,
-        disk_mb=slot.disk_mb,
         container=slot.container,
     )
 
@@ -156,10 +145,7 @@ def offer_of_queue(
         cpu_time_s=queue.cpu_time_s,
         tags=tuple(queue.tags),
         required_tags=tuple(queue.required_tags),
-        processors=queue.processors,
-        memory_mb=queue.memory_mb,
-        gpus=queue.gpus,
-        disk_mb=queue.disk_mb,
+        **divided_amounts_of(queue),
         container=queue.container,
     )
     place = ResourcePlace(site=queue.ce.site, ce=queue.ce, queue=queue)

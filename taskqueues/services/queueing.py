@@ -15,6 +15,7 @@ from taskqueues.domain.held_back import HeldBack
 from taskqueues.domain.weights import total_weight
 from taskqueues.models import QueuedJob, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
+from wms.kernel.amounts import AMOUNTS
 from wms.kernel.db import transaction_required
 
 #: Rows removed in one transaction, so that others do not wait long for the locks.
@@ -38,9 +39,7 @@ def rounding() -> Rounding:
     """Return the configured rounding of requirements."""
     return Rounding(
         cpu_segments_s=settings.WMS_CPU_SEGMENTS_S,
-        memory_step_mb=settings.WMS_MEMORY_STEP_MB,
-        wall_time_step_s=settings.WMS_WALL_TIME_STEP_S,
-        disk_step_mb=settings.WMS_DISK_STEP_MB,
+        steps={amount.name: getattr(settings, amount.step_setting) for amount in AMOUNTS if amount.step_setting},
     )
 
 

@@ -1,6 +1,7 @@
 """The conditions of a match as SQL: a second, independent implementation that tests compare with the index."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from django.contrib.postgres.fields import ArrayField
@@ -8,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q, TextField, Value
 
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.models import Membership
+from wms.kernel.amounts import AMOUNTS
 
 ANYTHING = Q()
 #: No queue has this primary key; ``Q(pk__in=[])`` would be lost in ``~Q`` and ``|``.
@@ -52,6 +54,11 @@ def _job_type(offer: ResourceOffer) -> Q:
     return Q(job_type__in=offer.job_types) if offer.job_types else ANYTHING
 
 
+def _at_most(column: str, offer: ResourceOffer) -> Q:
+    offered = getattr(offer, column)
+    return ANYTHING if offered is None else Q(**{f"{column}__lte": offered})
+
+
 CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
     {
         "owner_group": _owner_group,
@@ -67,11 +74,7 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "tags": lambda offer: Q(tags__contained_by=_array(offer.tags)),
         "required_tags": lambda offer: Q(tags__contains=_array(offer.required_tags)),
         "job_type": _job_type,
-        "processors": lambda offer: Q(processors__lte=offer.processors),
-        "memory": lambda offer: Q(memory_mb__lte=offer.memory_mb),
-        "wall_time": lambda offer: ANYTHING if offer.wall_time_s is None else Q(wall_time_s__lte=offer.wall_time_s),
-        "gpus": lambda offer: Q(gpus__lte=offer.gpus),
-        "disk": lambda offer: Q(disk_mb__lte=offer.disk_mb),
+        **{amount.condition: partial(_at_most, amount.name) for amount in AMOUNTS},
         "container": lambda offer: ANYTHING if offer.container else Q(container=False),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
         "throttle": lambda _offer: ANYTHING,

@@ -10,6 +10,7 @@ from wms.cli import credentials
 from wms.cli.errors import ServerRefusedError, WrongUsageError
 from wms.cli.printing import moment, plain, table
 from wms.cli.server import API, Record, ServerConnection, checked_url
+from wms.kernel.amounts import AMOUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,8 @@ class CommandOutput:
 
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
-    *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags", "processors"),
-    *("memory_mb", "wall_time_s", "gpus", "disk_mb", "container"),
+    *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags"),
+    *(*AMOUNT, "container"),
     *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
 )
 

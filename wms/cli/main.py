@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from wms.cli import commands
 from wms.cli.errors import CommandError, Exit
 from wms.cli.printing import plain
+from wms.kernel.amounts import AMOUNTS
 
 _EPILOG = """\
 WMS_SERVER_URL and WMS_TOKEN override what `wms login` has stored.
@@ -63,11 +64,9 @@ def _add_offer(parser: ArgumentParser) -> None:
     )
     for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
         parser.add_argument(f"--{name}", metavar="NAME")
-    parser.add_argument("--processors", type=_whole_number, metavar="N")
-    parser.add_argument("--memory-mb", type=_whole_number, metavar="MB")
-    parser.add_argument("--wall-time-s", type=_whole_number, metavar="S", help="until the slot ends")
-    parser.add_argument("--gpus", type=_whole_number, metavar="N")
-    parser.add_argument("--disk-mb", type=_whole_number, metavar="MB")
+    for amount in AMOUNTS:
+        name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
+        parser.add_argument(f"--{name}", type=_whole_number, metavar=unit, help=amount.help_of_slot)
     # Left out it is not sent, rather than False.
     parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
     for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):

@@ -14,6 +14,7 @@ from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.queries import JobCount
+from wms.kernel.amounts import AMOUNTS
 
 #: {status: style of its badge}; the badge also shows the status as text.
 BADGES: Final[Mapping[str, str]] = MappingProxyType(
@@ -60,12 +61,9 @@ _DEFAULTS: Final = as_json(JobDescription(executable=""))
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cpu_time_s": "CPU time (s per core)",
-        "memory_mb": "Memory (MB)",
-        "wall_time_s": "Wall-clock time (s)",
-        "gpus": "GPUs",
+        **{amount.name: f"{amount.label} ({amount.unit})" if amount.unit else amount.label for amount in AMOUNTS},
         "stalled_s": "Stalled after (s)",
         "stalled_cpu_fraction": "Stalled below (part of a core)",
-        "disk_mb": "Disk (MB)",
         "grid_ces": "Computing elements",
     }
 )

@@ -7,10 +7,11 @@ from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGrou
 from resources.domain.enums import PilotType, ResourceState
 from resources.domain.parameters import LevelParameters, effective
 from resources.domain.software import PARAMETER, PublishedSoftware, software_of_queue
-from taskqueues.domain.definition import Rounding, define
+from taskqueues.domain.definition import JobRequirements, Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.domain import GroupProperty
 from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, VOEntry
+from wms.kernel.amounts import amounts_of
 from wms.simulation.scenario_file import Entries
 from wms.simulation.schema import LoadEntry
 
@@ -75,25 +76,23 @@ class _Building:
     def work(self, entry: LoadEntry, rounding: Rounding) -> Work:
         vo = self._vo_of[self._group_of[entry.group].vo]
         definition = define(
-            owner_id=self.number_of_user[entry.user],
-            group_id=self._number_of_group[entry.group],
-            vo_id=self._number_of_vo[vo.name],
-            setup=vo.setup,
-            cpu_time_s=entry.cpu_time_s,
+            JobRequirements(
+                owner_id=self.number_of_user[entry.user],
+                group_id=self._number_of_group[entry.group],
+                vo_id=self._number_of_vo[vo.name],
+                setup=vo.setup,
+                cpu_time_s=entry.cpu_time_s,
+                sites=entry.sites,
+                banned_sites=entry.banned_sites,
+                grid_ces=entry.grid_ces,
+                platforms=entry.platforms,
+                job_type=entry.job_type,
+                tags=entry.tags,
+                **amounts_of(entry),
+                container=bool(entry.container),
+                software=entry.software,
+            ),
             rounding=rounding,
-            sites=entry.sites,
-            banned_sites=entry.banned_sites,
-            grid_ces=entry.grid_ces,
-            platforms=entry.platforms,
-            job_type=entry.job_type,
-            tags=entry.tags,
-            processors=entry.processors,
-            memory_mb=entry.memory_mb,
-            wall_time_s=entry.wall_time_s,
-            gpus=entry.gpus,
-            disk_mb=entry.disk_mb,
-            container=bool(entry.container),
-            software=entry.software,
         )
         return Work(
             definition=definition,
@@ -138,11 +137,7 @@ class _Building:
             tags=queue.tags,
             required_tags=queue.required_tags,
             job_types=queue.job_types,
-            processors=queue.processors,
-            memory_mb=queue.memory_mb,
-            wall_time_s=queue.wall_time_s,
-            gpus=queue.gpus,
-            disk_mb=queue.disk_mb,
+            **amounts_of(queue),
             container=queue.container,
         )
 

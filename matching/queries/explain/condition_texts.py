@@ -13,6 +13,7 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import LEAST_SHARE
 from wms.jobs.domain.fields import shown
+from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.names import listed
 
 
@@ -165,17 +166,23 @@ def _cpu_time(needs: WaitingRequirements) -> str:
     return asks if segment_s == needs.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
 
 
-def _rounded_up(amount: str, unit: str, of: str) -> Callable[[WaitingRequirements], str]:
-    """Return the text function of the requirement *amount*; 0 means no requirement, and queues round it up."""
+def _amount(amount: Amount) -> Words:
+    """Return the words of an amount; task queues may have rounded up the one that the job itself requires."""
 
     def asks(needs: WaitingRequirements) -> str:
-        own, counted_as = needs.description.get(amount), getattr(needs.task_queue, amount)
+        own, counted_as = needs.description.get(amount.name), getattr(needs.task_queue, amount.name)
+        if not amount.unit:
+            return f"asks for {counted(counted_as, amount.noun)}" if counted_as else f"asks for no {amount.noun}"
         if counted_as == 0:
-            return f"asks for no particular {of}"
-        words = f"asks for {own} {unit} of {of}"
-        return words if own == counted_as else f"{words}, which counts as {counted_as} {unit}"
+            return f"asks for no particular {amount.noun}"
+        words = f"asks for {own} {amount.unit} of {amount.noun}"
+        return words if own == counted_as else f"{words}, which counts as {counted_as} {amount.unit}"
 
-    return asks
+    def offers(offer: ResourceOffer) -> str:
+        offered = getattr(offer, amount.name)
+        return "" if offered is None else f"{offered} {amount.unit}".rstrip()
+
+    return Words(asks, offers, for_several="queues offer")
 
 
 def _container(needs: WaitingRequirements) -> str:
@@ -260,29 +267,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             for_one="this queue takes only",
             for_several="some queues take only",
         ),
-        "processors": Words(
-            lambda needs: f"asks for {counted(needs.task_queue.processors, 'processor')}",
-            lambda offer: str(offer.processors),
-            for_several="queues offer",
-        ),
-        "memory": Words(
-            _rounded_up("memory_mb", "MB", "memory"), lambda offer: f"{offer.memory_mb} MB", for_several="queues offer"
-        ),
-        "wall_time": Words(
-            _rounded_up("wall_time_s", "s", "wall-clock time"),
-            lambda offer: "" if offer.wall_time_s is None else f"{offer.wall_time_s} s",
-            for_several="queues offer",
-        ),
-        "gpus": Words(
-            lambda needs: (
-                f"asks for {counted(needs.task_queue.gpus, 'GPU')}" if needs.task_queue.gpus else "asks for no GPU"
-            ),
-            lambda offer: str(offer.gpus),
-            for_several="queues offer",
-        ),
-        "disk": Words(
-            _rounded_up("disk_mb", "MB", "disk space"), lambda offer: f"{offer.disk_mb} MB", for_several="queues offer"
-        ),
+        **{amount.condition: _amount(amount) for amount in AMOUNTS},
         "container": Words(_container, lambda offer: "" if offer.container else "runs none", for_one="this queue"),
         "throttle": Words(
             lambda _needs: "may be held back by throttles of sites",

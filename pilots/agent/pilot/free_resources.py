@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pilots.agent.pilot.offer import Resources
 from pilots.agent.server.lease import LeasedJob
+from wms.kernel.amounts import DIVIDED
 
 
 def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) -> Resources:
@@ -18,14 +19,10 @@ def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) ->
         free_disk_mb: last measured, possibly while they were writing.
     """
     running = list(jobs)
-    return replace(
-        slot,
-        processors=slot.processors - sum(job.processors for job in running),
-        memory_mb=max(0, slot.memory_mb - sum(job.memory_mb for job in running)),
-        gpus=max(0, slot.gpus - sum(job.gpus for job in running)),
-        # Files that jobs have written are in their share and missing in free_disk_mb; they must not count twice.
-        disk_mb=max(0, min(slot.disk_mb - sum(job.disk_mb for job in running), free_disk_mb)),
-    )
+    left = {name: max(0, getattr(slot, name) - sum(getattr(job, name) for job in running)) for name in DIVIDED}
+    # Files that jobs have written are in their share and missing in free_disk_mb; they must not count twice.
+    left["disk_mb"] = min(left["disk_mb"], max(0, free_disk_mb))
+    return replace(slot, **left)
 
 
 def is_useful(left: Resources, *, slot: Resources) -> bool:

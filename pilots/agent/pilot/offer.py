@@ -12,6 +12,7 @@ from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import Record
+from wms.kernel.amounts import AMOUNT, DIVIDED, DividedAmounts, divided_amounts_of
 from wms.kernel.protocol import LARGEST_INTEGER
 
 #: CPU time offered by a slot of unknown length, of a pilot started by hand.
@@ -32,22 +33,24 @@ MIN_CPU_TIME_S = 10
 
 
 @dataclass(frozen=True)
-class Resources:
-    """Resources of the whole slot, or free ones."""
+class _UndividedResources:
+    # Apart, because fields without a default must come first, and Python 3.9 has none that are given by name only.
 
     #: Reference-core seconds, per core.
     cpu_time_s: int
     #: Seconds from its start to its end; None: unknown.
     wall_time_s: int | None
-    processors: int
-    memory_mb: int
-    gpus: int
-    disk_mb: int
     #: Whether containers can be run.
     container: bool
     platforms: tuple[str, ...]
     tags: tuple[str, ...]
     required_tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Resources(DividedAmounts, _UndividedResources):
+    """Resources of the whole slot, or free ones."""
+
     #: Speed of a core of this node, relative to the reference core.
     speed: float = 1.0
     #: Seconds from the slot's start until its payloads must have ended; None: the batch system gives no limit.
@@ -121,13 +124,17 @@ def resources_of(
     processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
     part = min(1.0, processors / node.processors)
     free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
+    measured = {
+        "processors": processors,
+        "memory_mb": _memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
+        "gpus": _first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
+        "disk_mb": _first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
+    }
+    stated = {name: _first(getattr(options, name), getattr(place, name), AMOUNT[name].least) for name in DIVIDED}
     return Resources(
+        **{**stated, **measured},
         cpu_time_s=_cpu_time_s(options.cpu_time_s or place.cpu_time_s, wall_time_s, speed=node.speed),
         wall_time_s=wall_time_s,
-        processors=processors,
-        memory_mb=_memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
-        gpus=_first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
-        disk_mb=_first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
         container=node.container_runtime is not None and place.container is not False,
         # The server compares it with the platforms of the queue.
         platforms=options.platforms or (node.platform,),
@@ -144,11 +151,8 @@ def offer_of(resources: Resources, *, elapsed_s: float) -> Record:
     return {
         "request_id": str(uuid4()),
         "cpu_time_s": resources.cpu_left_s(elapsed_s),
-        "processors": resources.processors,
-        "memory_mb": resources.memory_mb,
+        **divided_amounts_of(resources),
         **({} if wall_left_s is None else {"wall_time_s": wall_left_s}),
-        "gpus": resources.gpus,
-        "disk_mb": resources.disk_mb,
         "container": resources.container,
         "platforms": list(resources.platforms),
         "tags": list(resources.tags),

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pilots.agent.node.site_environment import best_scratch, scratch_directories
 from pilots.agent.pilot.drain import DRAIN_FILE
+from wms.kernel.amounts import AMOUNTS, StatedAmounts
 from wms.kernel.protocol import AGENT_VERSION, PROTOCOL
 
 #: Obeyed even if the other arguments are wrong; see ``__main__``.
@@ -18,8 +19,8 @@ REMOVE_PROGRAM = "--remove-program"
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of the command line; None: taken from the server's configuration or measured."""
+class _OtherOptions:
+    # Apart, because fields without a default must come first, and Python 3.9 has none that are given by name only.
 
     server: str
     token_file: str
@@ -45,17 +46,21 @@ class Options:
     stop_within_s: float
     drain_file: Path
     cpu_time_s: int | None
-    wall_time_s: int | None
-    processors: int | None
-    memory_mb: int | None
-    gpus: int | None
-    disk_mb: int | None
     speed: float | None
     node_processors: int | None
     node_memory_mb: int | None
     platforms: tuple[str, ...]
     tags: tuple[str, ...]
     required_tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Options(StatedAmounts, _OtherOptions):
+    """Options of the command line; None: taken from the server's configuration or measured."""
+
+
+#: Amounts of which every slot has some.
+_NEVER_NONE = frozenset({"processors", "memory_mb", "wall_time_s"})
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -165,11 +170,10 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
 
 def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--cpu-time-s", type=_positive, metavar="S", help="reference-core seconds, per core")
-    group.add_argument("--wall-time-s", type=_positive, metavar="S", help="time until the slot ends")
-    group.add_argument("--processors", type=_positive, metavar="N")
-    group.add_argument("--memory-mb", type=_positive, metavar="MB")
-    group.add_argument("--gpus", type=_count, metavar="N")
-    group.add_argument("--disk-mb", type=_count, metavar="MB")
+    for amount in AMOUNTS:
+        allowed = _positive if amount.name in _NEVER_NONE else _count
+        name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
+        group.add_argument(f"--{name}", type=allowed, metavar=unit, help=amount.help_of_slot)
     group.add_argument(
         "--platform",
         dest="platforms",

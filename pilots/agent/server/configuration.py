@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
+from wms.kernel.amounts import AMOUNTS, StatedAmounts
 from wms.kernel.protocol import IDENTITY_NONE, PROTOCOL, WatchdogMargins
 
 
@@ -19,18 +20,13 @@ class OtherProtocolError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(StatedAmounts):
     """The batch queue where the pilot runs; empty names for a pilot that was created by hand."""
 
     site: str = ""
     ce: str = ""
     queue: str = ""
     cpu_time_s: int | None = None
-    processors: int | None = None
-    memory_mb: int | None = None
-    wall_time_s: int | None = None
-    gpus: int | None = None
-    disk_mb: int | None = None
     #: Whether containers may be run; None: if the node can.
     container: bool | None = None
     platforms: tuple[str, ...] = ()
@@ -107,11 +103,7 @@ def _place(data: Record) -> Place:
         ce=json_fields.text(data, "ce", ""),
         queue=json_fields.text(data, "queue", ""),
         cpu_time_s=size("cpu_time_s"),
-        processors=size("processors"),
-        memory_mb=size("memory_mb"),
-        wall_time_s=size("wall_time_s"),
-        gpus=size("gpus"),
-        disk_mb=size("disk_mb"),
+        **{amount.name: size(amount.name) for amount in AMOUNTS},
         container=None if data.get("container") is None else data["container"] is True,
         platforms=json_fields.names(data, "platforms"),
         tags=json_fields.names(data, "tags"),

@@ -14,6 +14,7 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import Record
+from wms.kernel.amounts import AMOUNTS, RequiredAmounts
 from wms.kernel.protocol import DRAIN, KILL, PEEK, SANDBOX_PREFIX
 
 #: Reasons why a payload is stopped from outside, the strongest first.
@@ -38,8 +39,8 @@ class SandboxReference:
 
 
 @dataclass(frozen=True)
-class LeasedJob:
-    """The fields of a job's description that the pilot needs; docs/rest.md lists all."""
+class _DescribedJob:
+    # Apart, because fields without a default must come first, and Python 3.9 has none that are given by name only.
 
     id: int
     owner: str
@@ -47,13 +48,6 @@ class LeasedJob:
     executable: str
     arguments: str
     cpu_time_s: int
-    processors: int
-    #: 0: not given; so for the next two.
-    memory_mb: int
-    disk_mb: int
-    #: Limit of the payload.
-    wall_time_s: int
-    gpus: int
     #: Window of the stall rule in seconds; 0: none; None: that of the queue, VO or server.
     stalled_s: int | None
     #: CPU time per wall-clock time, as a fraction of one core, below which it is stalled; None: as above.
@@ -68,6 +62,11 @@ class LeasedJob:
     std_output: str
     std_error: str
     environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class LeasedJob(RequiredAmounts, _DescribedJob):
+    """The fields of a job's description that the pilot needs; docs/rest.md lists all."""
 
 
 @dataclass(frozen=True)
@@ -224,11 +223,7 @@ def parse_job(data: Record) -> LeasedJob:
         executable=json_fields.text(data, "executable"),
         arguments=json_fields.text(data, "arguments", ""),
         cpu_time_s=json_fields.whole(data, "cpu_time_s", 86400),
-        processors=json_fields.whole(data, "processors", 1),
-        memory_mb=json_fields.whole(data, "memory_mb", 0),
-        disk_mb=json_fields.whole(data, "disk_mb", 0),
-        wall_time_s=json_fields.whole(data, "wall_time_s", 0),
-        gpus=json_fields.whole(data, "gpus", 0),
+        **{amount.name: json_fields.whole(data, amount.name, amount.least) for amount in AMOUNTS},
         stalled_s=None if data.get("stalled_s") is None else json_fields.whole(data, "stalled_s"),
         stalled_cpu_fraction=(
             None if data.get("stalled_cpu_fraction") is None else json_fields.number(data, "stalled_cpu_fraction")

@@ -90,7 +90,7 @@ class Masks:
             return attrgetter(*condition.looks_at)
         # The highest required amount that the offer reaches: raw ones, such as CPU time left, never repeat.
         (amount,) = condition.looks_at
-        return partial(_highest, np.unique(getattr(self.columns, amount)).tolist(), attrgetter(amount))
+        return partial(_highest, np.unique(self.columns.numbers[amount]).tolist(), attrgetter(amount))
 
 
 def _highest(required: Sequence[int], offered: Callable[[ResourceOffer], int | None], offer: ResourceOffer) -> int:

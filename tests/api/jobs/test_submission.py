@@ -10,8 +10,9 @@ from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from tests import factories
 from tests.api.jobs.conftest import World
 from wms.accounts.models import User
-from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_MEMORY_MB, MAX_PROCESSORS
+from wms.jobs.domain.description import MAX_CPU_TIME_S
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
+from wms.kernel.amounts import AMOUNT
 
 JOBS = "/api/v1/jobs/"
 
@@ -44,10 +45,11 @@ def test_the_history_begins_with_received_and_waiting(alice: APIClient) -> None:
 
 def test_the_largest_values_that_are_accepted_can_be_kept(alice: APIClient) -> None:
     """Memory is rounded up for the task queue, whose column ends where that of the description does."""
-    largest = {"memory_mb": MAX_MEMORY_MB, "cpu_time_s": MAX_CPU_TIME_S, "processors": MAX_PROCESSORS, "priority": 10}
+    largest = {name: AMOUNT[name].most for name in ("memory_mb", "processors")}
+    largest |= {"cpu_time_s": MAX_CPU_TIME_S, "priority": 10}
     assert alice.post(JOBS, {"executable": "run.sh", **largest}, format="json").status_code == 201
-    assert TaskQueue.objects.get().memory_mb == MAX_MEMORY_MB
-    refused = alice.post(JOBS, {"executable": "run.sh", "memory_mb": MAX_MEMORY_MB + 1}, format="json")
+    assert TaskQueue.objects.get().memory_mb == AMOUNT["memory_mb"].most
+    refused = alice.post(JOBS, {"executable": "run.sh", "memory_mb": AMOUNT["memory_mb"].most + 1}, format="json")
     assert refused.status_code == 400
     assert list(refused.json()["errors"]) == ["memory_mb"]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from psycopg import sql
 
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
 from taskqueues.domain.weights import USER_PRIORITIES as LEVELS
 from taskqueues.domain.weights import total_weight
 from taskqueues.services import priorities, queueing
@@ -113,17 +113,19 @@ def loaded_sizes(world: World) -> dict[str, str | int]:
 def definition_of(queue: QueueShape, world: World) -> QueueDefinition:
     """Return the task queue definition that submission computes for the jobs of *queue*."""
     return define(
-        owner_id=world.owners[queue.owner].pk,
-        group_id=world.groups[world.workload.owners[queue.owner].group].pk,
-        vo_id=world.vo.pk,
-        setup=SETUP,
+        JobRequirements(
+            owner_id=world.owners[queue.owner].pk,
+            group_id=world.groups[world.workload.owners[queue.owner].group].pk,
+            vo_id=world.vo.pk,
+            setup=SETUP,
+            cpu_time_s=queue.cpu_time_s,
+            sites=queue.sites,
+            banned_sites=queue.banned_sites,
+            platforms=queue.platforms,
+            tags=queue.tags,
+            job_type=queue.job_type,
+        ),
         rounding=queueing.rounding(),
-        cpu_time_s=queue.cpu_time_s,
-        sites=queue.sites,
-        banned_sites=queue.banned_sites,
-        platforms=queue.platforms,
-        tags=queue.tags,
-        job_type=queue.job_type,
     )
 
 

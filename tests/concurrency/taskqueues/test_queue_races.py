@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from resources.domain.requirements import canonical, submit_pool_id
 from taskqueues import sql
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
 from taskqueues.domain.shares import GroupShare
 from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue
 from taskqueues.services import priorities, queueing, submit_pools
@@ -29,12 +29,9 @@ def definitions(number: int) -> list[QueueDefinition]:
     owner = make_user(groups=[group])
     return [
         define(
-            owner_id=owner.pk,
-            group_id=group.pk,
-            vo_id=group.vo_id,
-            setup="S",
-            cpu_time_s=500,
-            job_type=f"type{n}",
+            JobRequirements(
+                owner_id=owner.pk, group_id=group.pk, vo_id=group.vo_id, setup="S", cpu_time_s=500, job_type=f"type{n}"
+            ),
             rounding=queueing.rounding(),
         )
         for n in range(number)

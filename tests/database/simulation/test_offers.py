@@ -15,7 +15,7 @@ from wms.configuration.configure import configure
 from wms.simulation.scenario import scenario_of
 from wms.simulation.scenario_file import read_scenario
 
-EXACTLY = Rounding(cpu_segments_s=(1,), memory_step_mb=1, wall_time_step_s=1, disk_step_mb=1)
+EXACTLY = Rounding(cpu_segments_s=(1,), steps={})
 SAMPLE = Path(demo.__file__).with_name("sample.yaml")
 
 

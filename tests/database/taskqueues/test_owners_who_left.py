@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from matching.queries.invariants import violations
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
 from taskqueues.models import CONFIGURATION, ChangedGroup, TaskQueue, TaskQueueChange
 from taskqueues.services import priorities
 from taskqueues.services.index.shared import index
@@ -126,13 +126,15 @@ def test_a_new_queue_is_created_with_its_part_of_what_members_divide(group: Grou
 def _another(queue: TaskQueue) -> QueueDefinition:
     """Return the definition of a queue of the same owner and group that does not exist yet."""
     return define(
-        owner_id=queue.owner_id,
-        group_id=queue.group_id,
-        vo_id=queue.vo_id,
-        setup=queue.setup,
-        cpu_time_s=500,
+        JobRequirements(
+            owner_id=queue.owner_id,
+            group_id=queue.group_id,
+            vo_id=queue.vo_id,
+            setup=queue.setup,
+            cpu_time_s=500,
+            job_type=queue.job_type,
+        ),
         rounding=rounding(),
-        job_type=queue.job_type,
     )
 
 

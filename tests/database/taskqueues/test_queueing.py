@@ -5,7 +5,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from taskqueues import sql
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
 from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
 from taskqueues.services import queueing
 from taskqueues.services.queueing import WaitingJob
@@ -27,13 +27,15 @@ def alice(group: Group) -> User:
 
 def definition_of(owner: User, group: Group, *, cpu_time_s: int = 10, sites: tuple[str, ...] = ()) -> QueueDefinition:
     return define(
-        owner_id=owner.pk,
-        group_id=group.pk,
-        vo_id=group.vo_id,
-        setup=group.vo.setup,
-        cpu_time_s=cpu_time_s,
-        sites=sites,
-        job_type="User",
+        JobRequirements(
+            owner_id=owner.pk,
+            group_id=group.pk,
+            vo_id=group.vo_id,
+            setup=group.vo.setup,
+            cpu_time_s=cpu_time_s,
+            sites=sites,
+            job_type="User",
+        ),
         rounding=queueing.rounding(),
     )
 
@@ -60,22 +62,27 @@ def test_a_later_job_finds_the_queue_of_an_earlier_one(alice: User, group: Group
 
 def test_every_requirement_arrives_in_its_column(alice: User, group: Group) -> None:
     definition = define(
-        owner_id=alice.pk,
-        group_id=group.pk,
-        vo_id=group.vo_id,
-        setup="S",
-        cpu_time_s=5000,
+        JobRequirements(
+            owner_id=alice.pk,
+            group_id=group.pk,
+            vo_id=group.vo_id,
+            setup="S",
+            cpu_time_s=5000,
+            submit_pools=("pool",),
+            pilot_types=("private",),
+            sites=(
+                "B",
+                "A",
+            ),
+            grid_ces=("ce",),
+            grid_middlewares=("ARC",),
+            platforms=("x86_64-el9",),
+            job_type="MC",
+            tags=("gpu",),
+            processors=4,
+            memory_mb=1999,
+        ),
         rounding=queueing.rounding(),
-        submit_pools=["pool"],
-        pilot_types=["private"],
-        sites=["B", "A"],
-        grid_ces=["ce"],
-        grid_middlewares=["ARC"],
-        platforms=["x86_64-el9"],
-        job_type="MC",
-        tags=["gpu"],
-        processors=4,
-        memory_mb=1999,
     )
     pk = queueing.enqueue([waiting(1, definition)], now=NOW)[1]
     row = TaskQueue.objects.filter(pk=pk).values().get()

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from resources.models import Queue
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services import queueing
 from taskqueues.services.offers import offer_of_queue
@@ -41,13 +41,15 @@ def test_queues_that_exist_keep_their_jobs_and_take_more_of_the_same() -> None:
     alice = make_user(groups=[group])
     batch_queue = make_queue()
     definition = define(
-        owner_id=alice.pk,
-        group_id=group.pk,
-        vo_id=group.vo_id,
-        setup=group.vo.setup,
-        cpu_time_s=500,
-        job_type="User",
-        tags=["gpu"],
+        JobRequirements(
+            owner_id=alice.pk,
+            group_id=group.pk,
+            vo_id=group.vo_id,
+            setup=group.vo.setup,
+            cpu_time_s=500,
+            job_type="User",
+            tags=("gpu",),
+        ),
         rounding=queueing.rounding(),
     )
     with transaction.atomic():

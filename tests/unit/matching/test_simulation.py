@@ -9,7 +9,7 @@ import pytest
 from matching.domain.simulation.outcome import GroupResult, SimulationResult
 from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGroup, SimulatedVO, Slots, Work
 from matching.domain.simulation.simulator import simulate
-from taskqueues.domain.definition import Rounding, define
+from taskqueues.domain.definition import JobRequirements, Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 
 LHCB = SimulatedVO(vo_id=1, name="lhcb")
@@ -17,7 +17,7 @@ USERS = SimulatedGroup(group_id=1, vo_id=1, name="users", share=1)
 PRODUCTION = SimulatedGroup(group_id=2, vo_id=1, name="production", share=3, shares_jobs=True)
 ALICE, BOB, MARY = 1, 2, 3
 ROUNDING = Rounding(
-    cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500, wall_time_step_s=600, disk_step_mb=1000
+    cpu_segments_s=(500, 5000, 50000, 300000), steps={"memory_mb": 500, "wall_time_s": 600, "disk_mb": 1000}
 )
 
 
@@ -30,19 +30,21 @@ def work(
     per_day: float = 0,
     waiting: int = 0,
     user_priority: int = 1,
-    banned_sites: Sequence[str] = (),
-    sites: Sequence[str] = (),
+    banned_sites: tuple[str, ...] = (),
+    sites: tuple[str, ...] = (),
 ) -> Work:
     definition = define(
-        owner_id=owner_id,
-        group_id=group.group_id,
-        vo_id=group.vo_id,
-        setup="S",
-        cpu_time_s=cpu_time_s,
+        JobRequirements(
+            owner_id=owner_id,
+            group_id=group.group_id,
+            vo_id=group.vo_id,
+            setup="S",
+            cpu_time_s=cpu_time_s,
+            sites=sites,
+            banned_sites=banned_sites,
+            job_type="User",
+        ),
         rounding=ROUNDING,
-        sites=sites,
-        banned_sites=banned_sites,
-        job_type="User",
     )
     run_time = RunTime(mean_s=run_s, most_s=10**9)
     return Work(
@@ -143,7 +145,7 @@ def test_short_jobs_starve_unless_a_fraction_may_ignore_the_segments(fraction: f
 
 def test_a_banned_site_runs_nothing_of_the_job() -> None:
     at = [slots(5, site="CERN"), slots(5, site="GRIDKA")]
-    outcome = play(scenario(work(USERS, per_day=500, banned_sites=["CERN"]), at=at))
+    outcome = play(scenario(work(USERS, per_day=500, banned_sites=("CERN",)), at=at))
     cern, gridka = outcome.sites
     assert cern.started == 0
     assert cern.utilization == 0.0

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueues.domain.definition import NoSiteLeftError, QueueDefinition, Rounding, define
+from taskqueues.domain.definition import JobRequirements, NoSiteLeftError, QueueDefinition, Rounding, define
 
 ROUNDING = Rounding(
-    cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500, wall_time_step_s=600, disk_step_mb=1000
+    cpu_segments_s=(500, 5000, 50000, 300000), steps={"memory_mb": 500, "wall_time_s": 600, "disk_mb": 1000}
 )
 LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "grid_middlewares", "platforms", "tags")
 names = st.lists(st.sampled_from(["A", "B", "C", "D", "E", "é", "a"]), max_size=6)
@@ -19,7 +19,7 @@ names = st.lists(st.sampled_from(["A", "B", "C", "D", "E", "é", "a"]), max_size
 
 def make(**wishes: object) -> QueueDefinition:
     defaults = {"owner_id": 1, "group_id": 2, "vo_id": 3, "setup": "S", "cpu_time_s": 10, "job_type": "User"}
-    return define(rounding=ROUNDING, **{**defaults, **wishes})  # type: ignore[arg-type]
+    return define(JobRequirements(**{**defaults, **wishes}), rounding=ROUNDING)  # type: ignore[arg-type]
 
 
 @given(st.sampled_from([name for name in LISTS if name != "banned_sites"]), names, st.randoms())

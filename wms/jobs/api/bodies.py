@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH, MIN_STALLED_CPU_FRACTION
 from wms.jobs.domain.parsing_budget import MAX_JOBS
+from wms.kernel.amounts import AMOUNTS
 
 
 def _names(help_text: str) -> serializers.ListField:
@@ -46,15 +47,6 @@ class DescriptionBody(EditBody):
         required=False, allow_null=True, help_text="One of the VO's setups; default: the VO's own."
     )
     tags = _names("Tags that the resource must offer.")
-    processors = serializers.IntegerField(required=False, min_value=1, help_text="Cores; default 1.")
-    memory_mb = serializers.IntegerField(required=False, min_value=0, help_text="Memory in MB; 0: says nothing.")
-    wall_time_s = serializers.IntegerField(
-        required=False,
-        min_value=0,
-        help_text="Wall-clock seconds that the payload may take, after which it is stopped; 0: says nothing.",
-    )
-    gpus = serializers.IntegerField(required=False, min_value=0, help_text="GPUs; default 0.")
-    disk_mb = serializers.IntegerField(required=False, min_value=0, help_text="Disk space in MB; 0: says nothing.")
     stalled_s = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -121,6 +113,14 @@ class DescriptionBody(EditBody):
         help_text="The same in the syntax of DIRAC's CFG files, with the names of the JDL: lines `Name = value`, lists "
         'by commas, `Requirements { Memory = 4000 }`, comments after `#`; in double quotes any text, `""` for a `"`.',
     )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields with the amounts."""
+        amounts = {
+            amount.name: serializers.IntegerField(required=False, min_value=amount.least, help_text=amount.help_of_job)
+            for amount in AMOUNTS
+        }
+        return {**super().get_fields(), **amounts}
 
 
 class SubmissionBody(DescriptionBody):

@@ -11,9 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from resources.domain.files import canonical_lfn, lfn_problem
+from taskqueues.domain.definition import StatedRequirements
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
 from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
+from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, composed_names, did_you_mean
 from wms.kernel.protocol import API_V1, DOWNLOAD, IN_PLACE
@@ -24,15 +26,8 @@ MAX_PATH: Final = 1024
 #: Shorter than other paths, because file names are appended.
 MAX_OUTPUT_PATH: Final = 192
 MAX_CPU_TIME_S: Final = 2**31 - 1
-#: Below the limit of PostgreSQL's integer, with room for the rounding of task queues.
-MAX_MEMORY_MB: Final = 2 * 10**9
-MAX_PROCESSORS: Final = 1024
-#: A year; a longer time is a mistake of units.
-MAX_WALL_TIME_S: Final = 366 * 24 * 3600
 #: Least part of a core for the stall rule.
 MIN_STALLED_CPU_FRACTION: Final = 0.001
-MAX_GPUS: Final = 1024
-MAX_DISK_MB: Final = 2 * 10**9
 #: Sources of images for container runtimes. Not "instance://", which names a running container of somebody else.
 IMAGE_SOURCES: Final = ("docker://", "oras://", "library://", "https://", "http://")
 MAX_PRIORITY: Final = 10
@@ -59,12 +54,11 @@ class InvalidDescriptionError(RejectedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobDescription:
+class JobDescription(StatedRequirements):
     """One job as its owner described it; hashable, and equal to ``parse(as_json(…))``.
 
-    ``cpu_time_s`` is in reference-core seconds per core; ``setup`` None is the VO's default; an empty list accepts
-    anything. ``memory_mb``, ``wall_time_s`` (of the payload, from start to end) and ``disk_mb`` are not limited if 0.
-    ``container`` is an image; empty: no container. ``environment`` and ``requirements`` are sorted pairs.
+    ``setup`` None is the VO's default; an empty list accepts anything; an amount of 0 is not limited. ``container`` is
+    an image; empty: no container. ``environment`` and ``requirements`` are sorted pairs.
     ``parameters`` is not a field: ``parametric.expand`` turns a parametric description into those of single jobs.
     """
 
@@ -75,27 +69,13 @@ class JobDescription:
     job_type: str = "User"
     cpu_time_s: int = 86400
     priority: int = 1
-    sites: tuple[str, ...] = ()
-    banned_sites: tuple[str, ...] = ()
-    grid_ces: tuple[str, ...] = ()
-    platforms: tuple[str, ...] = ()
-    pilot_types: tuple[str, ...] = ()
-    submit_pools: tuple[str, ...] = ()
-    grid_middlewares: tuple[str, ...] = ()
     setup: str | None = None
-    tags: tuple[str, ...] = ()
-    processors: int = 1
-    memory_mb: int = 0
-    wall_time_s: int = 0
-    gpus: int = 0
-    disk_mb: int = 0
     #: Window of the stall rule in seconds; 0: no stall rule; None: that of the queue, the VO or the server.
     stalled_s: int | None = None
     #: CPU time per wall-clock time, as a part of one core, below which the job is stalled; None: as for stalled_s.
     stalled_cpu_fraction: float | None = None
     container: str = ""
     requirements: tuple[tuple[str, RequirementValue], ...] = ()
-    software: tuple[str, ...] = ()
     input_sandbox: tuple[str, ...] = ()
     input_data: tuple[str, ...] = ()
     output_sandbox: tuple[str, ...] = ()
@@ -152,11 +132,7 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         grid_middlewares=_any_or_names("grid_middlewares", reader),
         setup=None if data.get("setup") is None else reader.text("setup", ""),
         tags=reader.names("tags"),
-        processors=reader.whole("processors", 1, least=1, most=MAX_PROCESSORS),
-        memory_mb=reader.whole("memory_mb", 0, least=0, most=MAX_MEMORY_MB, unit=" of megabytes"),
-        wall_time_s=reader.whole("wall_time_s", 0, least=0, most=MAX_WALL_TIME_S, unit=" of seconds"),
-        gpus=reader.whole("gpus", 0, least=0, most=MAX_GPUS),
-        disk_mb=reader.whole("disk_mb", 0, least=0, most=MAX_DISK_MB, unit=" of megabytes"),
+        **{amount.name: _amount(amount, reader) for amount in AMOUNTS},
         stalled_s=_stalled_s(data, reader),
         stalled_cpu_fraction=reader.number(
             "stalled_cpu_fraction", least=MIN_STALLED_CPU_FRACTION, most=1.0, unit=" (part of one core)"
@@ -207,6 +183,11 @@ def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:
         reader.fault("description", f"{len(unknown) - _MAX_UNKNOWN} more fields are unknown too.")
     if data.get("parameters") is not None:
         reader.fault("parameters", "parameters describe many jobs; here only one is meant. Leave parameters out.")
+
+
+def _amount(amount: Amount, reader: FieldReader) -> int:
+    unit = f" of {amount.unit_name}" if amount.unit_name else ""
+    return reader.whole(amount.name, amount.least, least=amount.least, most=amount.most, unit=unit)
 
 
 def _executable(data: Mapping[str, object], reader: FieldReader) -> str:

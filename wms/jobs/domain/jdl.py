@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from resources.domain.files import without_prefix
+from wms.kernel.amounts import AMOUNTS
 from wms.kernel.names import did_you_mean, separated
 
 Json = object
@@ -37,16 +38,8 @@ NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "CPUTime": "cpu_time_s",
         "Priority": "priority",
-        "NumberOfProcessors": "processors",
-        "Processors": "processors",
-        "Memory": "memory_mb",
-        "MemoryMB": "memory_mb",
-        "WallTime": "wall_time_s",
-        "NumberOfGPUs": "gpus",
-        "GPUs": "gpus",
-        "Disk": "disk_mb",
-        "DiskMB": "disk_mb",
         "StalledTime": "stalled_s",
+        **{attribute: amount.name for amount in AMOUNTS for attribute in amount.jdl},
     }
 )
 #: Numbers that may have decimals.

@@ -5,9 +5,9 @@ from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.definition import LISTS, JobRequirements, QueueDefinition, define
 from taskqueues.domain.held_back import HeldBack
 from taskqueues.services import queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
@@ -16,37 +16,8 @@ from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import input_data, transitions
+from wms.kernel.amounts import amounts_in
 from wms.kernel.db import transaction_required
-
-
-class JobRequirements(NamedTuple):
-    """The requirements of a job; jobs with equal ones share a task queue.
-
-    They are those of its description, but sites without its input data are left out.
-    """
-
-    owner_id: int
-    group_id: int
-    vo_id: int
-    setup: str
-    cpu_time_s: int
-    submit_pools: tuple[str, ...]
-    pilot_types: tuple[str, ...]
-    sites: tuple[str, ...]
-    banned_sites: tuple[str, ...]
-    grid_ces: tuple[str, ...]
-    grid_middlewares: tuple[str, ...]
-    platforms: tuple[str, ...]
-    job_type: str
-    tags: tuple[str, ...]
-    processors: int
-    memory_mb: int
-    wall_time_s: int
-    gpus: int
-    disk_mb: int
-    #: Whether a container runtime is needed; only the pilot uses the image.
-    container: bool
-    software: tuple[str, ...]
 
 
 class EnqueuedJob(NamedTuple):
@@ -159,32 +130,21 @@ def definition_of(job: Job) -> QueueDefinition | None:
 
 
 def _definition(requirements: JobRequirements) -> QueueDefinition:
-    return define(rounding=queueing.rounding(), **requirements._asdict())
+    return define(requirements, rounding=queueing.rounding())
 
 
 def _requirements_of(job: Job, sites: tuple[str, ...]) -> JobRequirements:
     description = job.description
+    # Descriptions of an earlier version lack fields that came later.
+    lists: dict[str, Any] = {name: tuple(description.get(name, ())) for name in LISTS}
     return JobRequirements(
+        **{**lists, "submit_pools": tuple(job.submit_pools), "sites": sites},
+        **amounts_in(description),
         owner_id=job.owner_id,
         group_id=job.group_id,
         vo_id=job.vo_id,
         setup=description["setup"],
         cpu_time_s=description["cpu_time_s"],
-        submit_pools=tuple(job.submit_pools),
-        pilot_types=tuple(description["pilot_types"]),
-        sites=sites,
-        banned_sites=tuple(description["banned_sites"]),
-        grid_ces=tuple(description["grid_ces"]),
-        grid_middlewares=tuple(description["grid_middlewares"]),
-        platforms=tuple(description["platforms"]),
         job_type=description["job_type"],
-        tags=tuple(description["tags"]),
-        processors=description["processors"],
-        memory_mb=description["memory_mb"],
-        # Descriptions of an earlier version lack these fields.
-        wall_time_s=description.get("wall_time_s", 0),
-        gpus=description.get("gpus", 0),
-        disk_mb=description.get("disk_mb", 0),
         container=bool(description.get("container")),
-        software=tuple(description.get("software", ())),
     )

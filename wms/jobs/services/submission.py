@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from taskqueues.domain.definition import JobRequirements, stated_by
 from taskqueues.services import quotas
 from wms.accounts.models import User
 from wms.accounts.services import acting_group, left_for
@@ -25,7 +26,7 @@ from wms.jobs.domain.request import SubmissionIn, WantedJob
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
-from wms.jobs.services.enqueueing import EnqueuedJob, JobRequirements, put_in_queues
+from wms.jobs.services.enqueueing import EnqueuedJob, put_in_queues
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.requirements import requirements_key
 from wms.jobs.services.optimizers.steps import optimize
@@ -203,28 +204,14 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
     )
     if sites is None:
         return new, None
+    stated = stated_by(description) | {"submit_pools": submit_pools, "sites": sites}
     requirements = JobRequirements(
+        **stated,
         owner_id=arrival.owner.pk,
         group_id=arrival.group.pk,
         vo_id=arrival.vo.pk,
         setup=setup,
-        cpu_time_s=description.cpu_time_s,
-        submit_pools=submit_pools,
-        pilot_types=description.pilot_types,
-        sites=sites,
-        banned_sites=description.banned_sites,
-        grid_ces=description.grid_ces,
-        grid_middlewares=description.grid_middlewares,
-        platforms=description.platforms,
-        job_type=description.job_type,
-        tags=description.tags,
-        processors=description.processors,
-        memory_mb=description.memory_mb,
-        wall_time_s=description.wall_time_s,
-        gpus=description.gpus,
-        disk_mb=description.disk_mb,
         container=bool(description.container),
-        software=description.software,
     )
     return new, requirements
 

@@ -11,17 +11,9 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from wms.accounts.models import Group
-from wms.jobs.domain.description import (
-    MAX_CPU_TIME_S,
-    MAX_DISK_MB,
-    MAX_GPUS,
-    MAX_MEMORY_MB,
-    MAX_PATH,
-    MAX_PRIORITY,
-    MAX_PROCESSORS,
-    MAX_WALL_TIME_S,
-)
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PATH, MAX_PRIORITY
 from wms.jobs.services.submission import RequestIdConflictError
+from wms.kernel.amounts import AMOUNT, AMOUNTS, Amount
 from wms.kernel.errors import WmsError
 
 MAX_FILES: Final = 20
@@ -46,13 +38,18 @@ class Names(forms.CharField):
 
 
 class AmountField(forms.IntegerField):
-    """An amount; left out: the least."""
+    """A required amount; left out: the least."""
 
-    def __init__(self, *, least: int = 0, most: int, label: str | None = None, help_text: str = "") -> None:
+    def __init__(self, amount: Amount) -> None:
         super().__init__(
-            required=False, min_value=least, max_value=most, initial=least, label=label, help_text=help_text
+            required=False,
+            min_value=amount.least,
+            max_value=amount.most,
+            initial=amount.least,
+            label=amount.label_with_unit,
+            help_text=amount.help_of_job,
         )
-        self._least = least
+        self._least = amount.least
 
     def clean(self, value: object) -> int:
         """Return the number."""
@@ -147,11 +144,7 @@ class SimpleForm(SubmissionForm):
         "arguments",
         "job_name",
         "cpu_time_s",
-        "wall_time_s",
-        "processors",
-        "memory_mb",
-        "gpus",
-        "disk_mb",
+        *AMOUNT,
         "container",
         "priority",
         "sites",
@@ -162,7 +155,7 @@ class SimpleForm(SubmissionForm):
     )
     field_order = (
         *("executable", "arguments", "input_files", "output_sandbox", "input_data", "output_data", "values"),
-        *("job_name", "cpu_time_s", "wall_time_s", "processors", "memory_mb", "gpus", "disk_mb", "container"),
+        *("job_name", "cpu_time_s", *AMOUNT, "container"),
         *("priority", "sites", "banned_sites", "group"),
     )
 
@@ -196,15 +189,6 @@ class SimpleForm(SubmissionForm):
         label="CPU time in seconds",
         help_text="Of a reference core, per core.",
     )
-    wall_time_s = AmountField(
-        most=MAX_WALL_TIME_S,
-        label="Wall-clock time in seconds",
-        help_text="From its start to its end, after which it is stopped; 0: as long as its place lasts.",
-    )
-    processors = AmountField(least=1, most=MAX_PROCESSORS, help_text="Cores.")
-    memory_mb = AmountField(most=MAX_MEMORY_MB, label="Memory in MB", help_text="0: no matter.")
-    gpus = AmountField(most=MAX_GPUS, label="GPUs")
-    disk_mb = AmountField(most=MAX_DISK_MB, label="Disk space in MB", help_text="0: no matter.")
     container = forms.CharField(
         required=False,
         max_length=MAX_PATH,
@@ -221,6 +205,13 @@ class SimpleForm(SubmissionForm):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="One per line; each makes a job, in which %s in arguments and names becomes the value.",
     )
+
+    def __init__(
+        self, data: QueryDict | None = None, files: MultiValueDict[str, Any] | None = None, *, groups: Sequence[Group]
+    ) -> None:
+        super().__init__(data, files, groups=groups)
+        self.fields |= {amount.name: AmountField(amount) for amount in AMOUNTS}
+        self.order_fields(self.field_order)
 
     @property
     def kept_files(self) -> list[KeptFile]:
