@@ -19,7 +19,7 @@ from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
-from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
 #: Characters of a log on a page; the portal shows more.

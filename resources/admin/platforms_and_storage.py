@@ -15,7 +15,7 @@ from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.secrets import encrypt
 
 

@@ -17,7 +17,7 @@ from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
-from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
+from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
 #: Properties that managers neither give nor take.

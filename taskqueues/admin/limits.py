@@ -13,7 +13,7 @@ from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
-from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
+from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
 
 #: Fields of the scope; a limit must have one of them, also in the configuration file.

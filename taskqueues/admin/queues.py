@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from wms.accounts.admin.rights import VOLevelLedger
-from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.admin.rights import SeenRelatedFilter
 
 
 @admin.register(TaskQueue)

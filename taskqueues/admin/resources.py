@@ -30,7 +30,8 @@ from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
-from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
+from wms.kernel.admin.pages import RowLevelAdmin
+from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.amounts import AMOUNT
 

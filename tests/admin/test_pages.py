@@ -25,7 +25,7 @@ from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import make_user
 from wms.accounts.models import VO, ApiToken, Group, SecurityEvent, User
 from wms.jobs.models import Job
-from wms.kernel.admin import RowLevelAdmin
+from wms.kernel.admin.pages import RowLevelAdmin
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 
 from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
 from wms.jobs.models import Job, JobHistory
-from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.admin.rights import SeenRelatedFilter
 
 
 class HistoryInline(VOLevelInline[JobHistory]):

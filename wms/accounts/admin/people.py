@@ -26,7 +26,7 @@ from wms.accounts.models import Group, Membership, User, UserDN
 from wms.accounts.queries import is_member
 from wms.accounts.services import SuspendedError, issue_password_link
 from wms.accounts.services.second_factors import reset_second_factors
-from wms.kernel.admin import EVERYTHING, What
+from wms.kernel.admin.rights import EVERYTHING, What
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts, _FieldsetSpec

@@ -12,7 +12,8 @@ from django.http import HttpRequest
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User
 from wms.accounts.security_log import record
-from wms.kernel.admin import ReadOnlyAdmin, Recorded, RowLevelAdmin, RowLevelInline, RowRights
+from wms.kernel.admin.pages import ReadOnlyAdmin, RowLevelAdmin, RowLevelInline
+from wms.kernel.admin.rights import Recorded, RowRights
 
 M = TypeVar("M", bound=Model)
 

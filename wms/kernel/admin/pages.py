@@ -1,0 +1,213 @@
+"""Base classes of pages and of tables within pages, with bounded lists."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from django.apps import apps
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from django.utils.text import capfirst
+
+from wms.kernel.admin.deletions import named_rows, names_without_a_page, without_kinds
+from wms.kernel.admin.forms import ConstraintsInWords, changes_of
+from wms.kernel.admin.rights import FieldsByRights, What
+
+M = TypeVar("M", bound=Model)
+
+#: Changes by the form of a request, kept between two of Django's hooks.
+_changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
+
+if TYPE_CHECKING:
+
+    class GenericModelAdmin(admin.ModelAdmin[M]):
+        """Django's class, as the type checker sees it."""
+
+    class GenericTabularInline(admin.TabularInline[M, Model], Generic[M]):
+        """Django's class, as the type checker sees it."""
+else:
+
+    class GenericModelAdmin(admin.ModelAdmin, Generic[M]):
+        """Django's class, which takes no type parameter at run time."""
+
+    class GenericTabularInline(admin.TabularInline, Generic[M]):
+        """Django's class, which takes no type parameter at run time."""
+
+
+class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """Pages of at most MOST rows in all: counting millions of rows takes seconds."""
+
+    MOST = 10_000
+
+    @cached_property
+    def count(self) -> int:
+        """Number of rows, or MOST."""
+        rows = self.object_list
+        return rows.order_by()[: self.MOST].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
+    """Base of every page of a model."""
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    #: Fields set only at creation: the names by which others refer to the row, and its owners.
+    fixed_after_creation: ClassVar[tuple[str, ...]] = ()
+    #: Fields that a manager sees but may not change.
+    for_operators: ClassVar[tuple[str, ...]] = ()
+    #: See ``ConstraintsInWords``.
+    constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+
+    def get_form(
+        self,
+        request: HttpRequest,
+        obj: M | None = None,
+        change: bool = False,  # noqa: FBT001, FBT002 - Django's own
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 - a form of this model
+        """Return the form, with sentences for constraints."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return the rows that a deletion removes, without internal records.
+
+        Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
+        the deletion are named as such, the first of them.
+        """
+        rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        hidden = names_without_a_page(self.admin_site)
+        kinds = tuple(f"{capfirst(name)}: " for name in hidden)
+        shown = {name: number for name, number in counts.items() if name not in hidden.values()}
+        named = named_rows(protected, hidden)
+        return without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
+
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: Any,  # noqa: ANN401 - of any model
+        formsets: Any,  # noqa: ANN401 - likewise
+        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
+    ) -> Any:  # noqa: ANN401 - Django's own
+        """Return Django's description of the form's changes, and keep ours for the security log."""
+        _changes[request] = changes_of(form, formsets or (), named=self.short_name)
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record the new row in Django's history and in the security log."""
+        self.record(request, obj, "added", _changes.pop(request, {}))
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record the changes by a form; actions of lists call services, which record them."""
+        if changes := _changes.pop(request, {}):
+            self.record(request, obj, "changed", changes)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record the rows that will be deleted."""
+        for row in queryset:
+            self.record(request, row, "deleted", {})
+        return super().log_deletions(request, queryset)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
+        """Return the rows that the user sees."""
+        return self.visible(request, super().get_queryset(request))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: M | None = None) -> list[str]:
+        """Return the read-only fields."""
+        names = [str(name) for name in super().get_readonly_fields(request, obj)]
+        names += self.fixed_after_creation if obj is not None else ()
+        names += () if self.sees_all(request) else self.for_operators
+        return list(dict.fromkeys(names))
+
+    def history_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show the history; the right to view is checked before the row is looked up, as on the other pages.
+
+        Raises:
+            PermissionDenied: the user sees no rows of this kind.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        """Allow only lookups of the page's own filters: others could probe secret columns."""
+        if request is None:
+            return False
+        filters: Iterable[Any] = self.get_list_filter(request)
+        names = {item if isinstance(item, str) else item[0] for item in filters if isinstance(item, str | tuple)}
+        allowed = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
+        allowed |= {item.parameter_name for item in filters if hasattr(item, "parameter_name")}
+        return lookup.partition("__")[0] in allowed and super().lookup_allowed(lookup, value, request)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Return whether the page is in the user's menu."""
+        return self.may("view", request)
+
+    def has_view_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user sees the row."""
+        return self.may("view", request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may add rows."""
+        return self.may("add", request)
+
+    def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user may change the row."""
+        return self.may("change", request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user may delete the row."""
+        return self.may("delete", request, obj)
+
+
+class ReadOnlyAdmin(RowLevelAdmin[M]):
+    """Base of read-only pages, of records that only the system writes."""
+
+    operators_may: ClassVar[frozenset[What]] = frozenset({"view"})
+    managers_may: ClassVar[frozenset[What]] = frozenset({"view"})
+
+
+def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
+    """Return the names of the models whose rows the system writes and people only read."""
+    pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
+    ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
+    return frozenset(str(model._meta.verbose_name) for model in ledgers)  # noqa: SLF001 - Django's API
+
+
+class RowLevelInline(FieldsByRights, GenericTabularInline[M]):
+    """Base of a table of rows on the page of another row; the rights of the page are checked first."""
+
+    extra = 0
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
+        """Return the rows that the user sees."""
+        return self.visible(request, super().get_queryset(request))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002 - the page's row
+        """Return whether the table is shown."""
+        return self.may("view", request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be added."""
+        return self.may("add", request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be changed."""
+        return self.may("change", request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be removed."""
+        return self.may("delete", request)

@@ -1,0 +1,149 @@
+"""Rights by row.
+
+Django's table of permissions is not used. An operator may do everything; a manager of VOs may do what a class grants
+to managers, only with the rows of their VOs.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeVar
+
+from django.contrib import admin
+from django.contrib.admin.exceptions import NotRegistered
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Field, Model, Q, QuerySet
+from django.http import HttpRequest
+
+from wms.kernel.admin.fields import ComposedCharField, StrictJSONField, array_form_field, label_of
+
+M = TypeVar("M", bound=Model)
+What = Literal["view", "add", "change", "delete"]
+Recorded = Literal["added", "changed", "deleted"]
+EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
+
+
+class RowRights:
+    """Rights by row; mixed into the classes of pages and of tables within pages.
+
+    Subclasses define the caller's rights in ``sees_all`` and ``managed_vos``, and the rows of a manager of VOs in
+    ``seen`` and ``managed``.
+    """
+
+    #: Actions allowed to operators.
+    operators_may: ClassVar[frozenset[What]] = EVERYTHING
+    #: Actions allowed to managers, on rows that they manage; "view" on rows that they see.
+    managers_may: ClassVar[frozenset[What]] = frozenset()
+    #: Relations whose choices, for a manager, are the managed rows rather than all visible ones.
+    choose_managed: ClassVar[frozenset[str]] = frozenset()
+
+    admin_site: admin.AdminSite
+
+    def sees_all(self, request: HttpRequest) -> bool:
+        """Return whether the caller is an operator."""
+        raise NotImplementedError
+
+    def managed_vos(self, request: HttpRequest) -> frozenset[int]:
+        """Return the primary keys of the VOs that the user manages."""
+        raise NotImplementedError
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the condition of the rows that a manager of *vos* sees: by default those of ``managed``."""
+        return self.managed(vos)
+
+    def managed(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - for subclasses
+        """Return the condition of the rows that a manager of *vos* may change and delete."""
+        return Q(pk__in=[])
+
+    def visible(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+        """Return the rows that the user sees."""
+        return rows if self.sees_all(request) else rows.filter(self.seen(self.managed_vos(request)))
+
+    def short_name(self, row: Model) -> str:
+        """Return the name of a row of a table on the page, for the security log."""
+        return str(row)
+
+    def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
+        """Write the user's action on the row to the security log.
+
+        Args:
+            request: of the user.
+            row: after the change; before its deletion.
+            what: the action.
+            changes: by the form (``changes_of``).
+        """
+        raise NotImplementedError
+
+    def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+        """Return the rows that the user may change."""
+        return rows if self.sees_all(request) else rows.filter(self.managed(self.managed_vos(request)))
+
+    def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
+        """Return whether the user may do *what*: on some row, or on this one."""
+        if self.sees_all(request):
+            return what in self.operators_may
+        if what not in self.managers_may or not (vos := self.managed_vos(request)):
+            return False
+        if row is None or row.pk is None:
+            return True
+        rule = self.seen(vos) if what == "view" else self.managed(vos)
+        return type(row)._default_manager.filter(rule, pk=row.pk).exists()  # noqa: SLF001 - Django's API
+
+    def choices_of(self, column: "Field[Any, Any]", request: HttpRequest) -> QuerySet[Model] | None:
+        """Return the rows that a relation may be set to; None: the model has no admin page."""
+        remote = column.remote_field.model if column.remote_field else None
+        try:
+            page = self.admin_site.get_model_admin(remote) if isinstance(remote, type) else None
+        except NotRegistered:
+            page = None
+        if page is None:
+            return None
+        rows = page.get_queryset(request)
+        return (
+            page.changeable(request, rows)
+            if isinstance(page, RowRights) and column.name in self.choose_managed
+            else rows
+        )
+
+
+class FieldsByRights(RowRights):
+    """Form fields of both kinds of admin class, with choices limited by the rights."""
+
+    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Return the form field of a column."""
+        if isinstance(db_field, ArrayField):
+            return array_form_field(db_field)
+        if (
+            isinstance(db_field, models.CharField | models.TextField)
+            and not db_field.choices
+            and db_field.name != "url"
+        ):
+            kwargs.setdefault("form_class", ComposedCharField)
+        if isinstance(db_field, models.JSONField):
+            kwargs["form_class"] = StrictJSONField
+        kwargs.setdefault("label", label_of(db_field))
+        return super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]  # of the class beside
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Limit the choices to the user's rights; any other posted value is refused."""
+        self._limit(db_field, request, kwargs)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Limit the choices to the user's rights; any other posted value is refused."""
+        self._limit(db_field, request, kwargs)
+        return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+
+    def _limit(self, db_field: Any, request: HttpRequest, kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+        rows = self.choices_of(db_field, request)
+        if rows is not None:
+            kwargs.setdefault("queryset", rows)
+
+
+class SeenRelatedFilter(admin.RelatedFieldListFilter):
+    """A filter by a relation that lists only the rows that the user sees."""
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Return [(key, name)] of the rows."""
+        rows = model_admin.choices_of(field, request)
+        limit = {} if rows is None else {"pk__in": rows.values("pk")}
+        return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
