@@ -9,6 +9,8 @@ from matching.api.shares import GroupSharesView
 from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
+#: Ordinary requests to these are answered before the frameworks (docs/architecture.md, Answering machines fast).
+fast_views = (HeartbeatView,)
 urlpatterns: list[URLPattern] = [
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),

@@ -9,7 +9,8 @@ from django.http.response import HttpResponseBase
 from django.test import Client
 from django.test.client import ClientHandler
 
-from matching.api.fast_heartbeats import FastHeartbeats
+from matching.urls import fast_views
+from wms.kernel.fast.front import FastFront
 
 
 class FrontDoor(Client):
@@ -33,7 +34,7 @@ class _InFront(ClientHandler):
         def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
             answers.append(HttpResponse(status=int(status[:3]), headers=dict(headers)))
 
-        content = b"".join(FastHeartbeats(django)(environ, start_response))
+        content = b"".join(FastFront(django, fast_views)(environ, start_response))
         (answer,) = answers
         if content:
             assert isinstance(answer, HttpResponse)

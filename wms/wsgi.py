@@ -12,12 +12,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 _django = get_wsgi_application()
 refuse_unsafe_start()
 
-from matching.api.fast_heartbeats import FastHeartbeats  # noqa: E402 - imports models, which are loaded by now
+from matching.urls import fast_views  # noqa: E402 - imports models, which are loaded by now
 from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - likewise
+from wms.kernel.fast.front import FastFront  # noqa: E402 - likewise
 
 close_store()
 
-application = FastHeartbeats(_django)
+application = FastFront(_django, fast_views)
 
 # Exclude all loaded modules from garbage collection: a full run over them would stop a request for 60 ms.
 gc.collect()

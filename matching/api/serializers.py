@@ -14,8 +14,9 @@ from matching.services.leases import LeaseRenewal
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS, Amount
+from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Usage
-from wms.kernel.rest import FastSerializer, Flag, Name, Number, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Flag, Name, Number, StrictSerializer, Text, WholeNumber
 
 MAX_NAMES = 1000
 MAX_OUTPUT_TAIL = 16 * 1024

@@ -12,7 +12,7 @@ from django.conf import settings
 from psycopg.types.json import Jsonb
 
 from matching.domain.slot_bound import SlotBound
-from wms.kernel.db import ask_prepared
+from wms.kernel.fast.statements import ask_prepared
 
 
 class ClaimOutcome(StrEnum):

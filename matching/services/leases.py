@@ -27,8 +27,9 @@ from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
-from wms.kernel.db import ask_directly, database_now, transaction_required
+from wms.kernel.db import database_now, transaction_required
 from wms.kernel.errors import ConflictError
+from wms.kernel.fast.statements import ask_directly
 from wms.kernel.memo import Memo
 from wms.kernel.protocol import (
     KILL,

@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Final
 
 from taskqueues.models import Limit, LimitEvent, LimitHour
-from wms.kernel.db import DatabaseNow, ask_prepared
+from wms.kernel.db import DatabaseNow
+from wms.kernel.fast.statements import ask_prepared
 
 #: Age at which the counter of an hour is of no use any more, from the beginning of the hour; as in ``sql/limits.sql``.
 HOUR_COUNTS: Final = timedelta(hours=25)

@@ -14,7 +14,7 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
 from tests.api.matching.conftest import World, offer
-from wms.kernel.rest.fast_views import FastRequest, MachineView
+from wms.kernel.fast.views import FastRequest, MachineView
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer

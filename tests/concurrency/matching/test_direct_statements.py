@@ -3,7 +3,7 @@
 import pytest
 from django.db import DataError, connection, transaction
 
-from wms.kernel.db import ask_directly
+from wms.kernel.fast.statements import ask_directly
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -22,7 +22,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
-from wms.kernel import db
+from wms.kernel.fast import statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,7 +97,7 @@ def test_a_claim_whose_answer_is_lost_with_the_connection_gets_its_lease(monkeyp
     pilot = make_pilot(vo=group.vo)
     for _ in range(2):
         make_job(group=group, owner=owner)
-    ask = db._ask_prepared
+    ask = statements._ask_prepared
     asked: list[str] = []
 
     def lose_the_first_answer(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
@@ -109,7 +109,7 @@ def test_a_claim_whose_answer_is_lost_with_the_connection_gets_its_lease(monkeyp
                 raise OperationalError
         return rows
 
-    monkeypatch.setattr(db, "_ask_prepared", lose_the_first_answer)
+    monkeypatch.setattr(statements, "_ask_prepared", lose_the_first_answer)
     job_id = next_job(pilot)
     assert len(asked) == 2
     assert list(Match.objects.values_list("job_id", flat=True)) == [job_id]

@@ -14,7 +14,8 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
 from matching.api.serializers import HeartbeatIn, OfferIn, PreviewIn, UsageIn
-from wms.kernel.rest import FastSerializer, Flag, Number, StrictSerializer, Text, WholeNumber, load_json
+from wms.kernel.fast.serializers import FastSerializer
+from wms.kernel.rest import Flag, Number, StrictSerializer, Text, WholeNumber, load_json
 
 UUID_TEXT = "123e4567-e89b-42d3-a456-426614174000"
 

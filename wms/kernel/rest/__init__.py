@@ -7,7 +7,6 @@ so nothing below may import ``rest_framework.views`` or ``rest_framework.generic
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
-from wms.kernel.rest.fast_serializers import FastSerializer
 from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
 from wms.kernel.rest.filters import FilterBody, checked_filters
 from wms.kernel.rest.grouping import GroupBy
@@ -23,7 +22,6 @@ __all__ = [
     "BearerAuthentication",
     "CursorPages",
     "ErrorAnswer",
-    "FastSerializer",
     "FilterBody",
     "Flag",
     "GroupBy",

@@ -14,8 +14,6 @@ from wms.kernel.rest.serializers import StrictSerializer
 
 #: Exact classes: subclasses may accept less.
 _PLAIN: Final = frozenset({Name, Text, WholeNumber, Number, Flag, serializers.UUIDField, serializers.ListField})
-
-
 _ASCII: Final = r"^[\x00-\x7f]*\Z"
 
 

@@ -1,0 +1,93 @@
+"""The front answers what a fast view's function answers; all else goes on to the application, with its body."""
+
+import re
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pytest
+from rest_framework.exceptions import AuthenticationFailed
+
+from wms.kernel.fast.front import FastFront
+from wms.kernel.fast.serializers import FastSerializer
+from wms.kernel.fast.views import FastAnswer, FastView
+from wms.kernel.rest import BearerAuthentication, WholeNumber
+
+APPLICATION = (b"the application got ", "418 I'm a Teapot")
+
+
+class Toys(BearerAuthentication):
+    prefix = "toy_"
+
+    def principal_of(self, token: str) -> tuple[str, str]:
+        if token != "toy_bear":
+            raise AuthenticationFailed
+        return "principal", token
+
+
+class ToyIn(FastSerializer):
+    number = WholeNumber()
+
+
+class ToyView(FastView):
+    callers = (Toys(),)
+    fast_path = re.compile(r"/toys/(\w+)/")
+    fast_body = ToyIn
+
+    @staticmethod
+    def fast_answer(credential: str, values: dict[str, Any], name: str) -> FastAnswer | None:
+        if values["number"] == 0:
+            return None
+        body = {"half": 10 // (values["number"] - 1), "name": name, "credential": credential}
+        return FastAnswer(body, "201 Created", [("X-Toy", "yes")])
+
+
+@pytest.fixture
+def ask() -> Callable[..., tuple[bytes, str, dict[str, str]]]:
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response(APPLICATION[1], [])
+        return [APPLICATION[0], environ["wsgi.input"].read()]
+
+    def ask(body: bytes, **changed: str) -> tuple[bytes, str, dict[str, str]]:
+        seen: list[Any] = []
+        environ = {
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/toys/ball/",
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_AUTHORIZATION": "Bearer toy_bear",
+            "HTTP_HOST": "testserver",
+            "wsgi.input": BytesIO(body),
+            **changed,
+        }
+        content = b"".join(FastFront(application, (ToyView,))(environ, lambda *answer: seen.extend(answer)))  # type: ignore[arg-type]
+        return content, seen[0], dict(seen[1])
+
+    return ask
+
+
+def test_a_valid_request_is_answered_with_status_headers_and_groups_of_the_path(ask: Callable[..., Any]) -> None:
+    content, status, headers = ask(b'{"number": 3}')
+    assert (content, status) == (b'{"half":5,"name":"ball","credential":"toy_bear"}', "201 Created")
+    assert (headers["X-Toy"], headers["Content-Length"]) == ("yes", str(len(content)))
+
+
+@pytest.mark.parametrize(
+    ("body", "changed"),
+    [
+        (b'{"number": 0}', {}),  # the function leaves it to the view
+        (b'{"number": 1}', {}),  # it raises
+        (b'{"number": "3"}', {}),
+        (b'{"numbr": 3}', {}),
+        (b"{", {}),
+        (b'{"number": 3}', {"PATH_INFO": "/toys/ball"}),
+        (b'{"number": 3}', {"REQUEST_METHOD": "PUT"}),
+        (b'{"number": 3}', {"QUERY_STRING": "a=1"}),
+        (b'{"number": 3}', {"HTTP_AUTHORIZATION": "Bearer toy_doll"}),
+        (b'{"number": 3}', {"HTTP_AUTHORIZATION": "Bearer wmsu_bear"}),
+        (b'{"number": 3}', {"HTTP_HOST": "elsewhere.example"}),
+        (b'{"number": 3}', {"HTTP_ACCEPT": "text/html"}),
+    ],
+)
+def test_all_else_goes_on_with_its_body(ask: Callable[..., Any], body: bytes, changed: dict[str, str]) -> None:
+    assert ask(body, **changed) == (APPLICATION[0] + body, APPLICATION[1], {})

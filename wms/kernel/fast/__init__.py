@@ -1,0 +1,1 @@
+"""Fast answers to machines (docs/architecture.md, Answering machines fast)."""

@@ -1,0 +1,74 @@
+"""The front: answers ordinary requests to fast views before they reach the frameworks (ADR 25)."""
+
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from wms.kernel.addresses import is_https
+from wms.kernel.fast.views import FastAnswer, FastView, encode
+from wms.kernel.middleware import NOT_KEPT
+from wms.kernel.rest import load_json
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+#: As set by the frameworks.
+_HEADERS: Final = (
+    ("Content-Type", "application/json"),
+    ("Cache-Control", NOT_KEPT),
+    ("Allow", "POST, OPTIONS"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("X-Frame-Options", "DENY"),
+)
+
+
+class FastFront:
+    """The WSGI application in front of Django's, to which all other requests go on, also invalid ones."""
+
+    def __init__(self, application: "WSGIApplication", views: Sequence[type[FastView]]) -> None:
+        self._application = application
+        self._views = views
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer the request."""
+        try:
+            answer = self._answer(environ)
+            content = b"" if answer is None else encode(answer.body)
+        except Exception:  # noqa: BLE001 - the view meets the same error, and reports it
+            answer = None
+        if answer is None:
+            return self._application(environ, start_response)
+        start_response(answer.status, [*_HEADERS, *answer.headers, ("Content-Length", str(len(content)))])
+        return [content]
+
+    def _answer(self, environ: "WSGIEnvironment") -> FastAnswer | None:
+        for view in self._views:
+            if address := view.fast_path.fullmatch(environ["PATH_INFO"]):
+                caller = view.plain_caller(environ)
+                if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
+                    return None
+                _, credential = caller.principal_of(environ["HTTP_AUTHORIZATION"].removeprefix("Bearer "))
+                values = view.fast_body.plainly(load_json(_body(environ)))
+                return None if values is None else view.fast_answer(credential, values, *address.groups())
+        return None
+
+
+def _is_ours(environ: "WSGIEnvironment") -> bool:
+    """Return whether the request has a host name of this server, and uses HTTPS where that is required."""
+    domain, _ = split_domain_port(environ.get("HTTP_HOST", ""))
+    return validate_host(domain, settings.ALLOWED_HOSTS) and (not settings.WMS_HTTPS or is_https(environ))
+
+
+def _body(environ: "WSGIEnvironment") -> bytes:
+    """Return the body, which remains readable for the view; empty if it is too long."""
+    length = int(environ["CONTENT_LENGTH"])
+    if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        return b""
+    body: bytes = environ["wsgi.input"].read(length)
+    environ["wsgi.input"] = BytesIO(body)
+    return body
