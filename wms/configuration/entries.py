@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 from wms.configuration.document import Node, Word, parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.configuration.reading import Location, Reader, Reading, items, pairs, shown
-from wms.configuration.value_types import flag, one_of
+from wms.configuration.value_types import flag, one_of, whole_number
+from wms.kernel.amounts import AMOUNT
 from wms.kernel.names import did_you_mean
 
 EntryT = TypeVar("EntryT", bound="SectionEntry")
@@ -86,9 +87,23 @@ def keys_of(record: type[SectionEntry]) -> Mapping[str, Key]:
     """Return the keys that *record* declares, in order."""
     if record not in _KEYS:
         hints = get_type_hints(record, include_extras=True)
-        declared = [part for part in fields(record) if part.name != "source"]
-        _KEYS[record] = {part.name: Key(_reader_of(hints[part.name]), _default(part)) for part in declared}
+        _KEYS[record] = {
+            part.name: Key(whole_number(AMOUNT[part.name].least), part.default)
+            if hints[part.name] is int
+            else Key(_reader_of(hints[part.name]), _default(part))
+            for part in sorted(fields(record), key=partial(_position, record))
+            if part.name != "source"
+        }
     return _KEYS[record]
+
+
+def _position(record: type[SectionEntry], part: "Field[Any]") -> tuple[int, int]:
+    """Return the position of a key: amounts, most of them inherited, stand where the record declares the first."""
+    own = list(record.__annotations__)
+    if part.name in AMOUNT:
+        first = next((place for place, name in enumerate(own) if name in AMOUNT), len(own))
+        return first, list(AMOUNT).index(part.name)
+    return own.index(part.name) if part.name in own else -1, 0
 
 
 def _default(declared: "Field[Any]") -> object:

@@ -48,6 +48,7 @@ from wms.configuration.value_types import (
     text,
     whole_number,
 )
+from wms.kernel.amounts import DividedAmounts
 
 _Username = Annotated[str, text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")]
 _Token = Annotated[
@@ -221,7 +222,7 @@ class TokensEntry(SectionEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntry(SectionEntry):
+class QueueEntry(DividedAmounts, SectionEntry):
     """One of ``queues`` of a computing element."""
 
     noun: ClassVar[str] = "queue"
@@ -230,12 +231,8 @@ class QueueEntry(SectionEntry):
     name: Name
     cpu_time_s: Positive
     platforms: tuple[Name, ...] = ()
-    # What one of its slots offers.
-    processors: Positive = 1
-    memory_mb: Count = 0
+    # What one of its slots offers beside the amounts.
     wall_time_s: Positive | None = None
-    gpus: Count = 0
-    disk_mb: Count = 0
     container: bool = False
     # Which jobs and how many pilots it takes.
     job_types: tuple[Label, ...] = ()

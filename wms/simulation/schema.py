@@ -8,7 +8,6 @@ from wms.configuration.entries import SectionEntry, named_lists
 from wms.configuration.schema import GroupEntry, PlatformEntry, SiteEntry, UserEntry, VOEntry
 from wms.configuration.value_types import (
     CEName,
-    Count,
     GroupName,
     Label,
     Name,
@@ -18,6 +17,7 @@ from wms.configuration.value_types import (
     text,
     whole_number,
 )
+from wms.kernel.amounts import RequiredAmounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class RunTimeEntry(SectionEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadEntry(SectionEntry):
+class LoadEntry(RequiredAmounts, SectionEntry):
     """One of ``load``: jobs of one kind; keys and defaults as in a job description where it has the key."""
 
     noun: ClassVar[str] = "load"
@@ -48,11 +48,6 @@ class LoadEntry(SectionEntry):
     grid_ces: tuple[CEName, ...] = ()
     platforms: tuple[Name, ...] = ()
     tags: tuple[Label, ...] = ()
-    processors: Positive = 1
-    memory_mb: Count = 0
-    wall_time_s: Count = 0
-    gpus: Count = 0
-    disk_mb: Count = 0
     container: Annotated[str, text(1024, empty=True)] = ""
     software: tuple[Label, ...] = ()
 
