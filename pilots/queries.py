@@ -10,7 +10,7 @@ from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
-from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, in_vain_at, throttle_of
+from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, empty_match_at, throttle_of
 from pilots.domain.logs import LogPart, joined, newest_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
@@ -26,7 +26,7 @@ ASKS_WITHIN = timedelta(minutes=2)
 #: Time after which a pilot that its CE has not accepted is no longer counted; others are sent in its place.
 ACCEPTED_WITHIN = timedelta(minutes=1)
 #: Time during which pilots that ended without a job keep others from being sent for the same jobs.
-IN_VAIN_FOR = timedelta(minutes=10)
+EMPTY_MATCH_COUNTS_FOR = timedelta(minutes=10)
 #: Time during which the pilots of a queue count for its throttle.
 PRESSURE_FOR = timedelta(minutes=15)
 #: Time for which a CE's last number of free slots is used.
@@ -124,7 +124,7 @@ class JoblessPilots:
     #: In the form of ``Pilot.slot``.
     slot: Mapping[str, object]
     #: Of ended pilots: when they found no job, to the minute; pilots like them could not run jobs that waited then.
-    in_vain_at: datetime | None = None
+    empty_match_at: datetime | None = None
     pilots: int
 
 
@@ -172,21 +172,27 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     # If the CE does not answer, it is not known whether it has the pilot.
     lost = Q(status=PilotStatus.SUBMITTED, submitted_at__lte=now - ACCEPTED_WITHIN)
     eligible = Q(revoked_at=None, drained_at=None, black_hole=None)
-    jobless = sent.filter(asking, eligible, ended_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
-    fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - IN_VAIN_FOR)
-    kinds = ("queue", "vo", "group", "owner", "slot", "in_vain_at")
+    jobless = sent.filter(asking, eligible, ended_at=None).exclude(lost).annotate(empty_match_at=_NEVER)
+    fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - EMPTY_MATCH_COUNTS_FOR)
+    kinds = ("queue", "vo", "group", "owner", "slot", "empty_match_at")
     return [
         JoblessPilots(
-            queue_id=queue, vo_id=vo, group_id=group, owner_id=owner, slot=slot, in_vain_at=in_vain_at, pilots=pilots
+            queue_id=queue,
+            vo_id=vo,
+            group_id=group,
+            owner_id=owner,
+            slot=slot,
+            empty_match_at=empty_match_at,
+            pilots=pilots,
         )
-        for rows in (jobless, fruitless.annotate(in_vain_at=TruncMinute("nothing_at")))
-        for queue, vo, group, owner, slot, in_vain_at, pilots in rows.values_list(*kinds)
+        for rows in (jobless, fruitless.annotate(empty_match_at=TruncMinute("nothing_at")))
+        for queue, vo, group, owner, slot, empty_match_at, pilots in rows.values_list(*kinds)
         .annotate(pilots=Count("pk"))
         .order_by(*kinds)
     ]
 
 
-def heard_since(*, now: datetime) -> datetime:
+def directors_running_since(*, now: datetime) -> datetime:
     """Return since when director cycles have run, and so probably the server, without a break."""
     run = DirectorRun.objects.filter(pk=1).first()
     return now if run is None or stand_still(run, now=now) else run.running_since
@@ -197,7 +203,7 @@ def stand_still(last: DirectorRun, *, now: datetime) -> bool:
     return now - last.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
 
 
-def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, EmptyPilotThrottle]:
+def empty_pilot_throttles(queues: Collection[Queue], *, now: datetime) -> Mapping[int, EmptyPilotThrottle]:
     """Return the empty-pilot throttle of each of the queues, from its pilots of the last PRESSURE_FOR."""
     since = now - PRESSURE_FOR
     # Uses index: pilot_submitted_at
@@ -206,7 +212,7 @@ def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, E
     counting = sent.filter(Q(matched_at__gt=since) | Q(matched_at=None, nothing_at__gt=since))
     empty_at: defaultdict[int, list[float | None]] = defaultdict(list)
     for queue_id, matched_at, nothing_at in counting.values_list("queue", "matched_at", "nothing_at"):
-        empty_at[queue_id].append(in_vain_at(matched_at=matched_at, nothing_at=nothing_at))
+        empty_at[queue_id].append(empty_match_at(matched_at=matched_at, nothing_at=nothing_at))
     return {queue.pk: throttle_of(empty_at[queue.pk]) for queue in queues}
 
 
@@ -300,7 +306,7 @@ class KeptLog:
     batch_output: str = ""
 
 
-def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
+def stored_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
     """Return the stored log of *pilot*, with lines in brackets where something was left out.
 
     Args:

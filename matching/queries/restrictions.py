@@ -18,10 +18,10 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import LEASED_STATUSES, Job
 
 #: Policies whose numbers fall as jobs move on. The others count matches only, from 0 in each cycle.
-OF_WHAT_GOES_ON: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
+COUNTING_LEASED_JOBS: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
 
 
-def what_goes_on_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
+def leased_jobs_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
     """Return the numbers of jobs at each site, by the statuses in the database."""
     # Uses index: job_held_at_site
     rows = Job.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES).values_list("site", "status")
@@ -46,7 +46,7 @@ def is_to_be_counted(site: Site, state: ThrottleState | None, *, now: datetime) 
     if state is None or state.expires_at <= now:
         return site.throttle_when_expired == WhenExpired.COUNT
     is_full = state.room is not None and state.matched >= state.room
-    return is_full and state.advertised_at is None and site.throttle_policy in OF_WHAT_GOES_ON
+    return is_full and state.advertised_at is None and site.throttle_policy in COUNTING_LEASED_JOBS
 
 
 def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> ThrottleState:
@@ -68,6 +68,6 @@ def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[
     to_count = [site for site, state in closings.sites.values() if is_to_be_counted(site, state, now=now)]
     if not to_count:
         return closings
-    numbers = what_goes_on_at([site.pk for site in to_count])
+    numbers = leased_jobs_at([site.pk for site in to_count])
     counted = {site.pk: (site, as_counted(site, numbers[site.pk], now=now)) for site in to_count}
     return replace(closings, sites={**closings.sites, **counted})

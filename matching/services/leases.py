@@ -252,7 +252,7 @@ def end_unfinished(
         minor: the same for the job's owner.
         source: who ends it, for the job's history.
         now: by the database's clock.
-        memo: memo of the index for answers about the configuration.
+        memo: cache of the index for lookups of the configuration.
         died: whether the pilot died, as far as is known, and was not ended by its batch system or by the server.
     """
     _end(match, reason=reason, now=now, died=died and _payload_ran(match))

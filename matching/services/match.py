@@ -35,7 +35,7 @@ from matching.services.site_throttle import (
     throttle_lock,
 )
 from pilots.models import Pilot
-from pilots.services.exclusions import why_no_more_jobs
+from pilots.services.exclusions import no_more_jobs_error
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.conditions import within
 from taskqueues.domain.limits import LimitScope
@@ -48,7 +48,7 @@ from taskqueues.services.offers import published_at
 from wms.kernel.amounts import DIVIDED
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.fast.statements import ask_prepared
-from wms.kernel.memo import Remembered
+from wms.kernel.memo import CachedLookups
 from wms.kernel.names import composed
 from wms.kernel.protocol import PILOT_DRAINED, PILOT_ENDED, PILOT_REVOKED
 
@@ -134,23 +134,23 @@ def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
     """
     binding = binding_of(pilot_id)
     snapshot = index.current()
-    now, answers = snapshot.now(), Remembered(snapshot.memo)
+    now, lookups = snapshot.now(), CachedLookups(snapshot.memo)
     if binding.queue_id is not None:
-        return offers.why_beyond_slot(request, binding.queue_id, answers=answers)
-    offer, where = of_pilot(request, binding, now=now, answers=answers)
+        return offers.why_beyond_slot(request, binding.queue_id, lookups=lookups)
+    offer, where = of_pilot(request, binding, now=now, lookups=lookups)
     return offers.why_narrowed(where, offer, now=now)
 
 
 def _search(
     snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, *, pilot_id: int, request_id: UUID, chance: Random
 ) -> "_Search":
-    answers = Remembered(snapshot.memo)
+    lookups = CachedLookups(snapshot.memo)
     try:
         offer, where = of_pilot(
             request,
             binding,
             now=snapshot.now(),
-            answers=answers,
+            lookups=lookups,
             some_name_software=snapshot.columns.software.some_listed,
         )
     except Queue.DoesNotExist as error:
@@ -168,17 +168,17 @@ def _search(
         queue_name=where.queue_name,
         slot=where.slot,
     )
-    limits_at = answers.ask(limits_by_place)
+    limits_at = lookups.get(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
-    vo = answers.ask(vo_of, binding.vo_id)
+    vo = lookups.get(vo_of, binding.vo_id)
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=ThrottleCheck(where.place.its_site, answers),
+        throttle=ThrottleCheck(where.place.its_site, lookups),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
-        published=partial(published_at, where.place, where.possible, vo=vo, answers=answers),
+        published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),
         chance=chance,
     )
 
@@ -241,7 +241,7 @@ class _Search:
         for lease in leases:
             if lease.answer == ClaimOutcome.CLOSED:
                 if lease.reason in _NO_MORE:
-                    raise why_no_more_jobs(self.claimant.pilot_id)
+                    raise no_more_jobs_error(self.claimant.pilot_id)
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
         return leases
 

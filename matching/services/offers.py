@@ -20,7 +20,7 @@ from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.amounts import divided_amounts_of
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.fast.statements import ask_prepared
-from wms.kernel.memo import FORGETFUL, Remembered
+from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean, listed
 
 #: No user has this primary key.
@@ -114,7 +114,12 @@ class PilotPlace:
 
 
 def of_pilot(
-    request: OfferRequest, binding: PilotBinding, *, now: datetime, answers: Remembered, some_name_software: bool = True
+    request: OfferRequest,
+    binding: PilotBinding,
+    *,
+    now: datetime,
+    lookups: CachedLookups,
+    some_name_software: bool = True,
 ) -> tuple[ResourceOffer, PilotPlace]:
     """Return the offer of a pilot and its place.
 
@@ -124,7 +129,7 @@ def of_pilot(
         request: the offer as received.
         binding: of the pilot.
         now: time for which bans are evaluated.
-        answers: memoised answers about the configuration.
+        lookups: memoised lookups of the configuration.
         some_name_software: as for ``taskqueues.services.offers.resolve``.
 
     Raises:
@@ -132,10 +137,10 @@ def of_pilot(
         PilotTypeRefusedError: it names a computing element that does not accept such pilots.
         BadOfferError, UnknownPlaceError: it names something that does not exist, or contradicts itself.
     """
-    vo = answers.ask(vo_of, binding.vo_id)
+    vo = lookups.get(vo_of, binding.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
-    where = place_of(request, binding, vo=vo, answers=answers)
+    where = place_of(request, binding, vo=vo, lookups=lookups)
     # A node that reports no platform has only those configured for its queue.
     request = replace(request, platforms=request.platforms or ())
     offer = _offer(
@@ -143,16 +148,16 @@ def of_pilot(
         vo=vo,
         place=where.place,
         now=now,
-        answers=answers,
+        lookups=lookups,
         possible=where.possible,
         some_name_software=some_name_software,
     )
     offer = within_slot(offer, where.slot)
-    offer = _with_elsewhere_closed(offer, where, answers=answers)
+    offer = _with_elsewhere_closed(offer, where, lookups=lookups)
     if binding.queue_id is None:
         offer = _with_type_refused(offer, where, pilot_type=_type_of(binding))
     if binding.group_id is not None:
-        offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, answers=answers))
+        offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, lookups=lookups))
     return offer, where
 
 
@@ -172,16 +177,16 @@ def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequ
     return replace(request, platforms=tuple(reported)) if reported else request
 
 
-def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, answers: Remembered) -> PilotPlace:
+def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, lookups: CachedLookups) -> PilotPlace:
     """Return the place of a pilot: that of its binding, narrowed by the names in the offer.
 
     Raises:
         NotYourQueueError, UnknownPlaceError: see ``of_pilot``.
     """
     if binding.queue_id is not None:
-        place = answers.ask(_place, binding.queue_id)
+        place = lookups.get(_place, binding.queue_id)
     elif binding.site_id is not None:
-        place = answers.ask(_place_of_site, binding.site_id, binding.ce_id)
+        place = lookups.get(_place_of_site, binding.site_id, binding.ce_id)
     else:
         place = ResourcePlace()
     for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
@@ -194,15 +199,15 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, answers: R
     site = _name(request.site) if place.site is None else place.site.name
     ce = _name(request.ce) if place.ce is None else place.ce.name
     queue = _name(request.queue)
-    place = answers.ask(_rows_of_names, vo, site, ce, queue)
+    place = lookups.get(_rows_of_names, vo, site, ce, queue)
     if place.queue is not None:
         queue_place = place.queue
         place = ResourcePlace(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
         return PilotPlace(place=place, slot=_slot_of(queue_place))
     if place.ce is not None:
         place = replace(place, site=place.ce.site)
-    possible = answers.ask(possible_places, vo, site, ce, queue)
-    slot = answers.ask(_smallest_slot, possible)
+    possible = lookups.get(possible_places, vo, site, ce, queue)
+    slot = lookups.get(_smallest_slot, possible)
     return PilotPlace(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
 
 
@@ -217,7 +222,7 @@ def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
     return smallest(map(_slot_of, possible.queues))
 
 
-def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, answers: Remembered) -> ResourceOffer:
+def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, lookups: CachedLookups) -> ResourceOffer:
     """Return the offer without jobs that a throttle or limit of a place where the pilot may be could refuse."""
     possible = where.possible
     if possible is None:
@@ -225,7 +230,7 @@ def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, answers: 
     site_id, ce_id, _ = where.place.ids
     limits = tuple(
         scope
-        for (at_site, at_ce), scopes in answers.ask(limits_by_place).items()
+        for (at_site, at_ce), scopes in lookups.get(limits_by_place).items()
         if not (at_site in {None, site_id} and at_ce in {None, ce_id})
         and possible.include(site_id=at_site, ce_id=at_ce)
         for scope in scopes
@@ -266,9 +271,9 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
     return f"The queue of this pilot is not known, and {why}. Name site, ce and queue in the offer."
 
 
-def why_beyond_slot(request: OfferRequest, queue_id: int, *, answers: Remembered) -> str:
+def why_beyond_slot(request: OfferRequest, queue_id: int, *, lookups: CachedLookups) -> str:
     """Return in one sentence which amounts of the offer exceed a slot of the queue; empty: none."""
-    queue = answers.ask(_queue, queue_id)
+    queue = lookups.get(_queue, queue_id)
     beyond = [f"{name} {most}" for name, most in exceeded_by(request, _slot_of(queue)).items()]
     if not beyond:
         return ""
@@ -278,13 +283,13 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, answers: Remembered
     )
 
 
-def _owner_of(binding: PilotBinding, *, answers: Remembered) -> int | None:
-    shares_jobs = answers.ask(_group, binding.group_id).shares_jobs
+def _owner_of(binding: PilotBinding, *, lookups: CachedLookups) -> int | None:
+    shares_jobs = lookups.get(_group, binding.group_id).shares_jobs
     if binding.owner_id is None:
         # A pilot of a whole group that has stopped sharing jobs serves nobody.
         return None if shares_jobs else NOBODY
     # Only members share: a user who left the group, or is suspended, gets no jobs of other members.
-    return None if shares_jobs and answers.ask(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
+    return None if shares_jobs and lookups.get(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
 
 
 def vo_of(pk: int) -> VO:
@@ -327,8 +332,8 @@ def of_preview(
         BadOfferError, UnknownPlaceError: it names something that does not exist (for the actor), or contradicts itself.
     """
     vo = _managed_vo(actor, request.vo)
-    place = _named_place(vo, request, answers=FORGETFUL)
-    offer = _offer(request, vo=vo, place=place, now=now, answers=FORGETFUL)
+    place = _named_place(vo, request, lookups=UNCACHED)
+    offer = _offer(request, vo=vo, place=place, now=now, lookups=UNCACHED)
     if group is None:
         if owner is not None:
             raise BadOfferError.of_field(
@@ -349,7 +354,7 @@ def _offer(
     vo: VO,
     place: ResourcePlace,
     now: datetime,
-    answers: Remembered,
+    lookups: CachedLookups,
     possible: PossiblePlaces | None = None,
     some_name_software: bool = True,
 ) -> ResourceOffer:
@@ -360,7 +365,7 @@ def _offer(
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
     slot = replace(request, setup=setup, site=_name(request.site), ce=_name(request.ce))
     return resolve(
-        slot, vo=vo, place=place, now=now, answers=answers, possible=possible, some_name_software=some_name_software
+        slot, vo=vo, place=place, now=now, lookups=lookups, possible=possible, some_name_software=some_name_software
     )
 
 
@@ -368,8 +373,8 @@ def _name(named: str | None) -> str | None:
     return None if named == ANY else named
 
 
-def _named_place(vo: VO, request: OfferRequest, *, answers: Remembered) -> ResourcePlace:
-    return answers.ask(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
+def _named_place(vo: VO, request: OfferRequest, *, lookups: CachedLookups) -> ResourcePlace:
+    return lookups.get(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
 
 
 def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> ResourcePlace:

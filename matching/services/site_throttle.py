@@ -26,7 +26,7 @@ from resources.queries.throttles import throttle_in
 from taskqueues.services.classads import targets_of
 from wms.kernel.db import DatabaseNow
 from wms.kernel.errors import UnavailableError
-from wms.kernel.memo import Remembered
+from wms.kernel.memo import CachedLookups
 from wms.kernel.protocol import THROTTLE_BUSY
 
 #: The site has no room according to its own advertisement.
@@ -187,9 +187,9 @@ class _TimeBudget:
 class ThrottleCheck:
     """The throttle of the pilot's site during one request; without a site nothing is throttled."""
 
-    def __init__(self, site: Site | None, answers: Remembered) -> None:
+    def __init__(self, site: Site | None, lookups: CachedLookups) -> None:
         self._site = site
-        self._answers = answers
+        self._lookups = lookups
         self._is_read = False
         #: None: no expression applies.
         self._evaluation: _Evaluation | None = None
@@ -233,11 +233,11 @@ class ThrottleCheck:
         """Return whether an expression is expected; a claim reports an unexpected one as a changed state."""
         if site.throttle_policy in {ThrottlePolicy.NONE, ThrottlePolicy.CUSTOM}:
             return site.throttle_policy == ThrottlePolicy.CUSTOM
-        return self._answers.ask(_Memory, site.pk).has_expression
+        return self._lookups.get(_Memory, site.pk).has_expression
 
     def _read(self, site: Site) -> None:
         self._is_read = True
-        memory = self._answers.ask(_Memory, site.pk)
+        memory = self._lookups.get(_Memory, site.pk)
         # Not an expired state: the claim reports it, and has it counted anew. The site is read with it, because the
         # memoised one may have had another policy, or another expression, a second ago.
         open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())

@@ -17,7 +17,7 @@ from wms.accounts.models import User
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import submission
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
-from wms.kernel.memo import MAX_ANSWERS, Memo, Remembered
+from wms.kernel.memo import MAX_ENTRIES, CachedLookups, Memo
 
 #: Task queues of one request that are examined; each is compared with every queue of the VO.
 MOST_EXAMINED: Final = 100
@@ -91,7 +91,7 @@ class _Look:
             now=now,
         )
         if doubt:
-            self.compared += len(Remembered(memo).ask(queues_at_hand, task_queue.group.vo))
-        elif len(memo) < MAX_ANSWERS:
+            self.compared += len(CachedLookups(memo).get(queues_at_hand, task_queue.group.vo))
+        elif len(memo) < MAX_ENTRIES:
             memo[key] = True
         return doubt

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from matching.models import Match
-from matching.queries.restrictions import is_to_be_counted, what_goes_on_at
+from matching.queries.restrictions import is_to_be_counted, leased_jobs_at
 from resources.domain.advertisements import Advertisement
 from resources.domain.enums import ThrottlePolicy
 from resources.domain.gateways import MOST_GATEWAYS, GatewayState
@@ -141,7 +141,7 @@ def _count_anew(site_id: int) -> bool:
     now = database_now()
     # Somebody may have counted, or the site advertised, while this waited for the lock.
     if site.throttle_policy != ThrottlePolicy.NONE and is_to_be_counted(site, None if is_new else state, now=now):
-        numbers = what_goes_on_at([site_id])[site_id]
+        numbers = leased_jobs_at([site_id])[site_id]
         state.advertised, state.classad, state.gateways = numbers, "", []
         state.advertised_at, state.matched = None, 0
         _begin(site, state, measured_at=now)

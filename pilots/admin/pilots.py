@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from pilots.domain.node_report import asked, checks, missed, properties
 from pilots.models import Director, Pilot
-from pilots.queries import kept_log
+from pilots.queries import stored_log
 from pilots.services import exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving
@@ -153,12 +153,12 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     @admin.display(description="newest lines")
     def newest_lines(self, pilot: Pilot) -> SafeString | str:
         """Return the end of the log."""
-        return _lines(kept_log(pilot, newest=_NEWEST_LENGTH).text)
+        return _lines(stored_log(pilot, newest=_NEWEST_LENGTH).text)
 
     @admin.display(description="output in the batch system")
     def batch_output(self, pilot: Pilot) -> SafeString | str:
         """Return the output that the batch system kept of a pilot that could not send its log."""
-        return _lines(kept_log(pilot, newest=0).batch_output)
+        return _lines(stored_log(pilot, newest=0).batch_output)
 
 
 def _lines(text: str) -> SafeString | str:

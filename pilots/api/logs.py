@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from pilots.api.permissions import IsPilot, pilot_of
 from pilots.domain.logs import LogPart
 from pilots.models import Pilot
-from pilots.queries import KeptLog, kept_log
+from pilots.queries import KeptLog, stored_log
 from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.protocol import MAX_LOG_CHUNK
@@ -92,4 +92,4 @@ class PilotLogView(APIView):
     def get(self, request: Request, pk: int) -> Response:
         """Return the log; pilots that the caller may not see give 404."""
         pilot = get_object_or_404(Pilot.objects.visible_to(user_of(request)), pk=pk)
-        return Response(LogOut(kept_log(pilot)).data)
+        return Response(LogOut(stored_log(pilot)).data)

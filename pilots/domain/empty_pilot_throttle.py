@@ -30,7 +30,7 @@ class EmptyPilotThrottle:
 NONE = EmptyPilotThrottle(kept=1.0, seen_at=-inf)
 
 
-def in_vain_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
+def empty_match_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
     """Return when a pilot found no job, in seconds since the epoch; None: it did not ask, or has had a job."""
     return nothing_at.timestamp() if nothing_at is not None and matched_at is None else None
 

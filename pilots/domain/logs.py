@@ -29,7 +29,7 @@ class LogPart:
         return self.offset + len(self.text)
 
 
-def what_is_new(chunk: LogPart, *, received: int) -> LogPart | None:
+def new_part_of(chunk: LogPart, *, received: int) -> LogPart | None:
     """Return the part of *chunk* beyond the first *received* characters of the log; None: there is none.
 
     A chunk that begins later leaves a gap: the pilot had dropped lines.

@@ -18,7 +18,7 @@ from taskqueues.queries import free_jobs, pools_by_queue, pools_of_queue
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO, Group
-from wms.kernel.memo import ReadBeforehand
+from wms.kernel.memo import PreloadedLookups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,10 @@ def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime)
     kept_rows = slice(None) if len(rows) == len(ids) else rows
     served = np.zeros((len(queues), len(rows)), dtype=np.bool_)
     for vo in VO.objects.filter(pk__in=set(columns.vo_id.tolist())).order_by("pk"):
-        read_beforehand = _read_beforehand(vo)
+        preloaded = _preloaded_lookups(vo)
         for place, queue in enumerate(queues):
             offer = offer_of_queue(
-                queue, vo=vo, now=now, answers=read_beforehand, some_name_software=snapshot.columns.software.some_listed
+                queue, vo=vo, now=now, lookups=preloaded, some_name_software=snapshot.columns.software.some_listed
             )
             # Each task queue is of one VO, so the masks of several VOs can be joined.
             served[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[kept_rows]
@@ -135,12 +135,12 @@ def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int], wanted: Map
     return of_kind
 
 
-def _read_beforehand(vo: VO) -> ReadBeforehand:
+def _preloaded_lookups(vo: VO) -> PreloadedLookups:
     """Return what would otherwise be read for each batch queue: its submit pools and whether its site serves the VO."""
     pools: Mapping[int, tuple[str, ...]] = pools_by_queue(vo)
     serving = frozenset(Site.objects.serving(vo).values_list("pk", flat=True))
-    answers: Mapping[Callable[..., object], Callable[..., object]] = {
+    preloaded: Mapping[Callable[..., object], Callable[..., object]] = {
         pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ()),
         serves: lambda site, _vo: site.pk in serving,
     }
-    return ReadBeforehand(answers, {})
+    return PreloadedLookups(preloaded, {})

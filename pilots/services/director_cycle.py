@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
-from pilots.queries import free_slots, heard_since, left_alone, open_queues
+from pilots.queries import directors_running_since, free_slots, left_alone, open_queues
 from pilots.services import ce_changes, provisioning
 from pilots.services.provisioning import PlannedPilot
 from pilots.services.secrets import issue_secrets
@@ -77,7 +77,9 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
 
     Also stores the time of this cycle: the silence of pilots counts only while cycles run.
     """
-    DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
+    DirectorRun.objects.update_or_create(
+        pk=1, defaults={"ran_at": now, "running_since": directors_running_since(now=now)}
+    )
     ce_changes.note_changes(ce_changes.held_back(), now=now)
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     health = CEHealth.objects.filter(ce=OuterRef("pk"))

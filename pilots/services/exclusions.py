@@ -51,7 +51,7 @@ def refuse_black_hole(*, site_id: int, host_name: str, now: datetime) -> None:
         raise _black_hole_error(black_hole)
 
 
-def why_no_more_jobs(pilot_id: int) -> ForbiddenError:
+def no_more_jobs_error(pilot_id: int) -> ForbiddenError:
     """Return the error for a pilot that asks for a job and is drained, or whose host is a black hole."""
     pilot = Pilot.objects.select_related("black_hole").get(pk=pilot_id)
     if pilot.black_hole is not None:

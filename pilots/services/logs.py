@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Length
 
-from pilots.domain.logs import PART_LENGTH, LogPart, left_out_of, shortened, what_is_new
+from pilots.domain.logs import PART_LENGTH, LogPart, left_out_of, new_part_of, shortened
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services.reports import PilotRevokedError
 from wms.kernel.db import transaction_required
@@ -28,7 +28,7 @@ def append(chunk: LogPart, *, pilot_id: int, now: datetime) -> int:
         PilotRevokedError: nothing is stored.
     """
     log = _locked(pilot_id, now=now)
-    new = what_is_new(chunk, received=log.received)
+    new = new_part_of(chunk, received=log.received)
     if new is None:
         return log.received
     _write(new, pilot_id=pilot_id)

@@ -13,7 +13,7 @@ from pilots.backends.interface import BatchRequest
 from pilots.domain.allocation import Cap, IdlePilots, OpenQueues, Placement, allocate, covered
 from pilots.domain.pilot_demand import DirectorRate, QueueDemand, wanted_pilots
 from pilots.models import Director
-from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots, stall_pauses
+from pilots.queries import JoblessPilots, crowding, empty_pilot_throttles, jobless_pilots, stall_pauses
 from pilots.services.batch_requests import request_for, request_for_queue
 from pilots.services.demand_snapshot import DemandSnapshot, take_snapshot
 from resources.domain.enums import PilotType
@@ -112,8 +112,8 @@ def _serving(jobless: Sequence[JoblessPilots], demand_snapshot: DemandSnapshot) 
             serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
         if kind.slot:  # empty in rows of an earlier version
             serves &= _within(BatchRequest.of(kind.slot), demand_snapshot.queues[place], columns)
-        if kind.in_vain_at is not None:
-            serves &= demand_snapshot.waiting_since < kind.in_vain_at.timestamp()
+        if kind.empty_match_at is not None:
+            serves &= demand_snapshot.waiting_since < kind.empty_match_at.timestamp()
         yield kind, serves
 
 
@@ -149,7 +149,7 @@ def _coming(cap: Cap, demand_snapshot: DemandSnapshot, idle_pilots: Sequence[tup
     return sum(
         idle.pilots
         for kind, idle in idle_pilots
-        if kind.in_vain_at is None and kind.queue_id in there and (idle.serves & cap.task_queues).any()
+        if kind.empty_match_at is None and kind.queue_id in there and (idle.serves & cap.task_queues).any()
     )
 
 
@@ -167,7 +167,7 @@ def _places(demand_snapshot: DemandSnapshot, *, slots: Mapping[int, int], now: d
         else min(queue.max_waiting_pilots - there[queue.pk].waiting, queue.max_pilots - there[queue.pk].living)
         for queue in demand_snapshot.queues
     ]
-    throttle = found_nothing(demand_snapshot.queues, now=now)
+    throttle = empty_pilot_throttles(demand_snapshot.queues, now=now)
     return OpenQueues(
         ce=np.array([position[queue.ce_id] for queue in demand_snapshot.queues], dtype=np.intp),
         room=np.array(room, dtype=np.int64),

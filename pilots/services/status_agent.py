@@ -13,7 +13,7 @@ from pilots.backends.interface import Backend, BackendError, BatchState, Handle,
 from pilots.domain.pilot import PilotStatus
 from pilots.domain.pilot_checks import PilotObservation, PilotTimeouts, PilotVerdict, verdict_on
 from pilots.models import Pilot
-from pilots.queries import heard_since
+from pilots.queries import directors_running_since
 from pilots.services import logs
 from pilots.services.reports import as_reason, end_pilot
 from resources.domain.enums import ResourceState
@@ -73,7 +73,7 @@ def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: da
     timeouts = PilotTimeouts(
         start=timedelta(seconds=settings.WMS_PILOT_START_S), silence=timedelta(seconds=settings.WMS_PILOT_LOST_S)
     )
-    watched_since = heard_since(now=now)
+    watched_since = directors_running_since(now=now)
     verdicts = {}
     for pilot in pilots:
         state = states.get(pilot.stamp, _UNKNOWN) if _was_sent(pilot) else _UNKNOWN

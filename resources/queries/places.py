@@ -16,7 +16,7 @@ from resources.models import (
 )
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
-from wms.kernel.memo import FORGETFUL, Remembered
+from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean
 from wms.kernel.protocol import UNKNOWN_PLACE
 
@@ -137,7 +137,7 @@ def serves(site: Site, vo: VO) -> bool:
 
 
 def why_closed(
-    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL
+    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, lookups: CachedLookups = UNCACHED
 ) -> str:
     """Return why *level* gives no jobs to pilots of *vo* at *now*; empty: it gives jobs.
 
@@ -151,16 +151,16 @@ def why_closed(
             reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
     site = chain["site"]
-    if not answers.ask(serves, site, vo):
+    if not lookups.get(serves, site, vo):
         return f"site {site} does not serve {vo}"
     return ""
 
 
 def accepting(
-    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL
+    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, lookups: CachedLookups = UNCACHED
 ) -> bool:
     """Return whether *level* gives jobs to pilots of *vo* at *now*."""
-    return not why_closed(level, vo=vo, now=now, answers=answers)
+    return not why_closed(level, vo=vo, now=now, lookups=lookups)
 
 
 def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:

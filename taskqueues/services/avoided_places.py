@@ -25,7 +25,7 @@ class GivenBack:
         host: the host of the latest; empty: unknown.
         other_hosts: whether living pilots are on other hosts of the latest queue.
         delayed: whether it waits before its next match; a lease that ended in silence was a sufficient delay.
-        memo: memo of the index for answers about the configuration.
+        memo: cache of the index for lookups of the configuration.
     """
 
     queue_ids: Sequence[int] = ()
@@ -74,7 +74,7 @@ def avoided_queues(
         tried: the queues that gave it back, the latest last; at least one.
         vo: of the job.
         now: by the database's clock.
-        memo: memo of the index for answers about the configuration.
+        memo: cache of the index for lookups of the configuration.
     """
     last = tried[-1]
     some_tried = False
@@ -102,8 +102,8 @@ def _fitting(definition: QueueDefinition, *, vo: VO, memo: Memo, now: datetime) 
 
     Throttles and limits are left out: they open by themselves, and a place is not avoided for long.
     """
-    answers = read_for(definition.submit_pools, vo=vo, memo=memo)
+    lookups = read_for(definition.submit_pools, vo=vo, memo=memo)
     judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
-    for queue in answers.ask(queues_at_hand, vo):
-        if not judge.failed(offer_to(definition, queue, vo=vo, now=now, answers=answers)):
+    for queue in lookups.get(queues_at_hand, vo):
+        if not judge.failed(offer_to(definition, queue, vo=vo, now=now, lookups=lookups)):
             yield queue.pk

@@ -19,7 +19,7 @@ from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer, SlotOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO
 from wms.kernel.amounts import divided_amounts_of
-from wms.kernel.memo import FORGETFUL, Memo, ReadBeforehand, Remembered
+from wms.kernel.memo import UNCACHED, CachedLookups, Memo, PreloadedLookups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def resolve(
     vo: VO,
     place: ResourcePlace,
     now: datetime,
-    answers: Remembered = FORGETFUL,
+    lookups: CachedLookups = UNCACHED,
     possible: PossiblePlaces | None = None,
     some_name_software: bool = True,
 ) -> ResourceOffer:
@@ -67,27 +67,27 @@ def resolve(
         vo: whose jobs the pilot runs.
         place: the rows of the place, as far as they are known.
         now: time for which bans are evaluated.
-        answers: memoised answers about the configuration.
+        lookups: memoised lookups of the configuration.
         possible: places of a pilot whose queue is unknown; None: nothing else of the place is compared.
         some_name_software: whether any task queue compared with the offer names software; if not, published software is
             not read.
     """
     if place.queue is not None or possible is None:
         # An unnamed place is never closed.
-        closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, answers=answers)
+        closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
         terms = _terms_of(() if place.queue is None else (place.queue,))
-        pools = None if place.queue is None else answers.ask(pools_of_queue, place.queue, vo)
+        pools = None if place.queue is None else lookups.get(pools_of_queue, place.queue, vo)
         possible = None
     else:
         closed = bool(possible.why_closed(now=now))
-        terms, pools = answers.ask(_terms_of_all, possible), answers.ask(pools_of_all, possible, vo)
+        terms, pools = lookups.get(_terms_of_all, possible), lookups.get(pools_of_all, possible, vo)
     lacking_software: frozenset[str] = frozenset()
     if some_name_software and (place.queue is not None or possible is not None):
-        published = answers.ask(published_software, vo)
-        lacking_software = published.lacking(_published_at(published, place, possible, answers=answers))
+        published = lookups.get(published_software, vo)
+        lacking_software = published.lacking(_published_at(published, place, possible, lookups=lookups))
     # By kind of queue; not compared if neither queue nor node state platforms.
     runs = {
-        answers.ask(_runs, configured, () if configured and contained and slot.container else slot.platforms)
+        lookups.get(_runs, configured, () if configured and contained and slot.container else slot.platforms)
         for configured, contained in terms.platforms
     }
     platforms = sorted(each for each in runs if each is not None)
@@ -116,18 +116,18 @@ def resolve(
 
 
 def published_at(
-    place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, answers: Remembered = FORGETFUL
+    place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, lookups: CachedLookups = UNCACHED
 ) -> frozenset[str]:
     """Return the software published at a place; if the queue is unknown, by all *possible* queues (ADR 27)."""
-    return _published_at(answers.ask(published_software, vo), place, possible, answers=answers)
+    return _published_at(lookups.get(published_software, vo), place, possible, lookups=lookups)
 
 
 def _published_at(
-    published: PublishedSoftware, place: ResourcePlace, possible: PossiblePlaces | None, *, answers: Remembered
+    published: PublishedSoftware, place: ResourcePlace, possible: PossiblePlaces | None, *, lookups: CachedLookups
 ) -> frozenset[str]:
     if place.queue is not None:
         return published.common_to((place.queue.pk,))
-    return frozenset() if possible is None else answers.ask(_common_to_all, published, possible)
+    return frozenset() if possible is None else lookups.get(_common_to_all, published, possible)
 
 
 def _common_to_all(published: PublishedSoftware, possible: PossiblePlaces) -> frozenset[str]:
@@ -135,11 +135,11 @@ def _common_to_all(published: PublishedSoftware, possible: PossiblePlaces) -> fr
 
 
 def offer_of_queue(
-    queue: Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL, some_name_software: bool = True
+    queue: Queue, *, vo: VO, now: datetime, lookups: CachedLookups = UNCACHED, some_name_software: bool = True
 ) -> ResourceOffer:
     """Return the offer of a generic pilot of *vo* that has just started in a slot of *queue* (with its CE and site).
 
-    Platforms known only to the node are not compared. *answers* and *some_name_software*: as for ``resolve``.
+    Platforms known only to the node are not compared. *lookups* and *some_name_software*: as for ``resolve``.
     """
     slot = OfferedSlot(
         cpu_time_s=queue.cpu_time_s,
@@ -149,7 +149,7 @@ def offer_of_queue(
         container=queue.container,
     )
     place = ResourcePlace(site=queue.ce.site, ce=queue.ce, queue=queue)
-    return resolve(slot, vo=vo, place=place, now=now, answers=answers, some_name_software=some_name_software)
+    return resolve(slot, vo=vo, place=place, now=now, lookups=lookups, some_name_software=some_name_software)
 
 
 def _terms_of(queues: Collection[Queue], *, all_are_queues: bool = True) -> _Terms:
@@ -185,26 +185,28 @@ class Asking(Protocol):
         """The software that its jobs need."""
 
 
-def read_for(submit_pools: Collection[str], *, vo: VO, memo: Memo) -> ReadBeforehand:
-    """Return the answers that ``offer_to`` needs at each queue of ``queues_at_hand``, read for all of them at once.
+def read_for(submit_pools: Collection[str], *, vo: VO, memo: Memo) -> PreloadedLookups:
+    """Return the lookups that ``offer_to`` needs at each queue of ``queues_at_hand``, read for all at once.
 
     Args:
         submit_pools: of the task queue.
         vo: that the queues serve.
-        memo: memo of the index for answers about the configuration.
+        memo: cache of the index for lookups of the configuration.
     """
     pools = queues_of_pools(list(submit_pools), vo) if submit_pools else {}
-    return ReadBeforehand(
+    return PreloadedLookups(
         {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
     )
 
 
-def offer_to(asking: Asking, queue: Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL) -> ResourceOffer:
+def offer_to(
+    asking: Asking, queue: Queue, *, vo: VO, now: datetime, lookups: CachedLookups = UNCACHED
+) -> ResourceOffer:
     """Return the offer of a pilot at *queue* for the jobs of one task queue, generic if allowed (PIL §3.1).
 
-    *vo*, *now* and *answers* are those of ``offer_of_queue``.
+    *vo*, *now* and *lookups* are those of ``offer_of_queue``.
     """
-    offer = offer_of_queue(queue, vo=vo, now=now, answers=answers, some_name_software=bool(asking.software))
+    offer = offer_of_queue(queue, vo=vo, now=now, lookups=lookups, some_name_software=bool(asking.software))
     taken = queue.ce.pilot_types or list(PilotType)
     allowed = [kind for kind in taken if kind in (asking.pilot_types or taken)]
     if PilotType.GENERIC in (allowed or taken):
@@ -216,12 +218,12 @@ def _terms_of_all(places: PossiblePlaces) -> _Terms:
     return _terms_of(places.queues, all_are_queues=places.all_are_queues)
 
 
-def platforms_on_nodes(queue: Queue, nodes: Collection[str], *, answers: Remembered = FORGETFUL) -> tuple[str, ...]:
+def platforms_on_nodes(queue: Queue, nodes: Collection[str], *, lookups: CachedLookups = UNCACHED) -> tuple[str, ...]:
     """Return, sorted, the platforms of jobs that run on some of the nodes of *queue*, as reported by the nodes."""
     configured = tuple(queue.platforms)
     if queue.container and queue.ce.site.containers_provide_platforms and configured:
-        return answers.ask(compatible_platforms, configured)
-    of_each = [answers.ask(_runs, configured, (node,)) for node in nodes]
+        return lookups.get(compatible_platforms, configured)
+    of_each = [lookups.get(_runs, configured, (node,)) for node in nodes]
     return tuple(sorted({platform for platforms in of_each for platform in platforms or ()}))
 
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from pilots.models import Pilot
-from pilots.queries import kept_log
+from pilots.queries import stored_log
 from resources.domain.enums import SiteTokenPurpose
 from resources.services.site_tokens import issue_site_token
 from tests import factories
@@ -25,7 +25,7 @@ def test_every_line_of_a_pilot_is_on_the_server_when_it_has_left(live_server: Li
     with RunningAgent(live_server.url, tmp_path, *place, token=token) as agent:
         assert agent.wait() == 0, agent.log
 
-    log = kept_log(Pilot.objects.get(host_name=socket.gethostname()))
+    log = stored_log(Pilot.objects.get(host_name=socket.gethostname()))
     assert log.text == agent.log
     assert log.received == len(agent.log)
     assert "pilot.registered" in log.text

@@ -3,52 +3,52 @@
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
 
-AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
 
-#: Answers by question and arguments.
+#: Results by function and arguments.
 Memo: TypeAlias = MutableMapping[Hashable, Any]
 
 #: Entries: the cache is emptied when it is full, to bound its memory.
-MAX_ANSWERS = 10_000
+MAX_ENTRIES = 10_000
 
 
-class Remembered:
+class CachedLookups:
     """Calls each function once for the same hashable arguments; without a memo, each time."""
 
     def __init__(self, memo: Memo | None = None) -> None:
         self._memo = memo
 
-    def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
-        """Return ``question(*arguments)``."""
+    def get(self, function: Callable[..., ResultT], *arguments: Hashable) -> ResultT:
+        """Return ``function(*arguments)``."""
         if self._memo is None:
-            return question(*arguments)
-        key = (question, *arguments)
+            return function(*arguments)
+        key = (function, *arguments)
         try:
-            answer: AnswerT = self._memo[key]
+            result: ResultT = self._memo[key]
         except KeyError:
-            if len(self._memo) >= MAX_ANSWERS:
+            if len(self._memo) >= MAX_ENTRIES:
                 self._memo.clear()
-            answer = self._memo[key] = question(*arguments)
-        return answer
+            result = self._memo[key] = function(*arguments)
+        return result
 
 
-class ReadBeforehand(Remembered):
-    """Answers some functions from data read in advance; calls each of the others once.
+class PreloadedLookups(CachedLookups):
+    """Replaces some functions by others, over data read in advance; calls each of the rest once.
 
     Args:
-        answers: {function: its replacement}.
-        memo: the cache of the others.
+        preloaded: {function: its replacement}.
+        memo: the cache of the rest.
     """
 
-    def __init__(self, answers: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
+    def __init__(self, preloaded: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
         super().__init__(memo)
-        self._answers = answers
+        self._preloaded = preloaded
 
-    def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
-        """Return the value of ``question(*arguments)``."""
-        answer: Callable[..., AnswerT] | None = self._answers.get(question)
-        return super().ask(question, *arguments) if answer is None else answer(*arguments)
+    def get(self, function: Callable[..., ResultT], *arguments: Hashable) -> ResultT:
+        """Return the result of ``function(*arguments)``."""
+        replacement: Callable[..., ResultT] | None = self._preloaded.get(function)
+        return super().get(function, *arguments) if replacement is None else replacement(*arguments)
 
 
 #: Has no cache.
-FORGETFUL = Remembered()
+UNCACHED = CachedLookups()

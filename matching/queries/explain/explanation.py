@@ -41,7 +41,7 @@ from wms.accounts.queries import is_member
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import description_doubts
-from wms.kernel.memo import Memo, Remembered
+from wms.kernel.memo import CachedLookups, Memo
 from wms.kernel.names import listed
 
 #: Queues in the answer; those that fit, then those with the fewest failed conditions, come first.
@@ -178,7 +178,7 @@ def doubts_about_queue(
         columns: of this task queue alone; the index reads it only after its transaction is committed.
         description: of one of the jobs.
         nodes: as ``reported_platforms``; empty for a task queue that requires no platform.
-        memo: memo of the index for answers about the configuration.
+        memo: cache of the index for lookups of the configuration.
         now: time for which bans are evaluated.
     """
     judge = Judge(columns)
@@ -252,12 +252,12 @@ def _places(
     task_queue = needs.task_queue
     vo = task_queue.group.vo
     # Up to twenty thousand queues: they are memoised, and the data for all are read at once.
-    answers = read_for(task_queue.submit_pools, vo=vo, memo=memo)
-    queues = answers.ask(queues_at_hand, vo)
+    lookups = read_for(task_queue.submit_pools, vo=vo, memo=memo)
+    queues = lookups.get(queues_at_hand, vo)
     closed = _Closed(task_queue, queues, now=now) if closings else None
     for queue in queues:
         of_queue = nodes.get(queue.pk, ())
-        place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, answers=answers, now=now)
+        place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, lookups=lookups, now=now)
         yield replace(place, causes=(*place.causes, *waits.causes_at(queue.pk)))
 
 
@@ -294,19 +294,19 @@ def _place(
     *,
     nodes: tuple[str, ...],
     closed: _Closed | None,
-    answers: Remembered,
+    lookups: CachedLookups,
     now: datetime,
 ) -> _Place:
-    offer = offer_to(task_queue, queue, vo=task_queue.group.vo, now=now, answers=answers)
+    offer = offer_to(task_queue, queue, vo=task_queue.group.vo, now=now, lookups=lookups)
     if closed is not None:
         offer = closed.applied(offer, queue)
     if nodes:
         # The offer of a pilot there, as far as the nodes are known (ADR 28).
-        offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, answers=answers))
+        offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, lookups=lookups))
     failed = judge.failed(offer)
     if not failed:
         return _Place(queue=queue, offer=offer, failed=(), nodes=nodes, causes=())
-    why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, answers=answers)
+    why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, lookups=lookups)
     causes = [Cause(Ground.BAN, why)] if why else []
     # A queue that takes no jobs fails the condition on sites, even if its site is the required one.
     closings = CLOSINGS if "site" in failed and judge.would_be_welcome(offer) else CLOSINGS - {"site"}

@@ -13,7 +13,7 @@ from django.db.models import Count, Q
 
 from matching.domain.headline import Cause, Ground
 from matching.queries.explain.condition_texts import counted
-from pilots.domain.empty_pilot_throttle import in_vain_at, throttle_of
+from pilots.domain.empty_pilot_throttle import empty_match_at, throttle_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
 from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
@@ -239,7 +239,7 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
     """Return that the last pilots of a queue found no jobs, which stops submission for the jobs waiting then."""
     since = now - PRESSURE_FOR
     recent = [
-        in_vain_at(matched_at=pilot.matched_at, nothing_at=pilot.nothing_at)
+        empty_match_at(matched_at=pilot.matched_at, nothing_at=pilot.nothing_at)
         for pilot in newest
         if (pilot.matched_at or pilot.nothing_at or since) > since
     ]

@@ -56,7 +56,7 @@ class DatabaseView:
 class IndexDelta:
     """Changes since a snapshot."""
 
-    #: Whether sites, queues, VOs or groups changed: memoised answers about them are invalid.
+    #: Whether sites, queues, VOs or groups changed: memoised lookups of them are invalid.
     configuration_changed: bool = False
     view: DatabaseView
     #: Task queues that were removed.
@@ -84,7 +84,7 @@ class Snapshot:
     view: DatabaseView
     #: Recorded by claims.
     held_back: HeldBackLevels = field(default_factory=HeldBackLevels)
-    #: Memoised answers about the configuration of that moment.
+    #: Memoised lookups of the configuration of that moment.
     memo: Memo = field(default_factory=dict)
 
     def __post_init__(self) -> None:

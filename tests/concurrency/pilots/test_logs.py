@@ -7,7 +7,7 @@ import pytest
 
 from pilots.domain.logs import LogPart
 from pilots.models import PilotLog, PilotLogPart
-from pilots.queries import kept_log
+from pilots.queries import stored_log
 from pilots.services import logs
 from tests.factories import NOW, make_pilot
 from tests.threads import at_once
@@ -20,7 +20,7 @@ def test_the_same_chunks_at_once_are_kept_once() -> None:
     chunks = [LogPart(offset=0, text="one\n"), LogPart(offset=0, text="one\ntwo\n"), LogPart(offset=4, text="two\n")]
     at_once([partial(logs.append, chunk, pilot_id=pilot.pk, now=NOW) for chunk in chunks * 4])
     received = logs.append(LogPart(offset=0, text="one\ntwo\n"), pilot_id=pilot.pk, now=NOW)
-    log = kept_log(pilot)
+    log = stored_log(pilot)
     assert (received, log.received) == (8, 8)
     # Only if "two" came first, was "one" lost, and then the log says so.
     assert log.text in {"one\ntwo\n", "[… 4 characters left out …]\ntwo\n"}
@@ -43,5 +43,5 @@ def test_a_log_that_is_added_to_while_old_ones_are_removed_loses_nothing_of_it()
     logs.remove_old(now=late)
     assert PilotLog.objects.count() == 6
     assert PilotLogPart.objects.count() == 6
-    texts = {kept_log(pilot).text for pilot in pilots[:6]}
+    texts = {stored_log(pilot).text for pilot in pilots[:6]}
     assert texts <= {"old\nnew\n", "[… 4 characters left out …]\nnew\n"}

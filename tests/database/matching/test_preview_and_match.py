@@ -16,7 +16,7 @@ from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.memo import FORGETFUL
+from wms.kernel.memo import UNCACHED
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +67,7 @@ def _held() -> list[int]:
 def _ask(world: Random, queue: Queue, *, vo: VO) -> None:
     pilot = make_pilot(vo=vo, queue=queue)
     request = OfferRequest(cpu_time_s=world.choice([500, 5000]))
-    offer, where = of_pilot(request, binding_of(pilot.pk), now=database_now(), answers=FORGETFUL)
+    offer, where = of_pilot(request, binding_of(pilot.pk), now=database_now(), lookups=UNCACHED)
     promised = {each.task_queue.pk for each in preview(offer, place=where.place).task_queues if each.chance > 0}
     stood_in = dict(QueuedJob.objects.values_list("job_id", "task_queue"))
     leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=world)

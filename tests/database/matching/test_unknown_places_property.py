@@ -17,7 +17,7 @@ from taskqueues.services.index.snapshot import Snapshot
 from tests.factories import NOW, make_ce, make_group, make_platform, make_queue, make_site, make_task_queue, make_user
 from wms.accounts.models import VO
 from wms.kernel.db import database_now
-from wms.kernel.memo import Remembered
+from wms.kernel.memo import CachedLookups
 
 pytestmark = pytest.mark.django_db
 
@@ -87,13 +87,13 @@ class Fits:
 
     def __init__(self, vo: VO, snapshot: Snapshot) -> None:
         self._vo, self._snapshot = vo, snapshot
-        self._known, self._now = Remembered({}), database_now()
+        self._known, self._now = CachedLookups({}), database_now()
 
     def __call__(self, request: OfferRequest, *, queue: Queue | None = None) -> frozenset[int]:
         binding = PilotBinding(
             vo_id=self._vo.pk, group_id=None, owner_id=None, queue_id=None if queue is None else queue.pk
         )
-        offer, _ = of_pilot(request, binding, now=self._now, answers=self._known)
+        offer, _ = of_pilot(request, binding, now=self._now, lookups=self._known)
         fits = self._snapshot.masks.fitting(offer, among=slice(0, None))
         return frozenset(self._snapshot.columns.task_queue_id[fits].tolist())
 

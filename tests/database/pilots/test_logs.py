@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from pilots.domain.logs import HEAD_LENGTH, MAX_OUTPUT_LENGTH, PART_LENGTH, TAIL_LENGTH, LogPart
 from pilots.models import Pilot, PilotLog, PilotLogPart
-from pilots.queries import kept_log
+from pilots.queries import stored_log
 from pilots.services import logs
 from pilots.services.reports import PilotRevokedError
 from pilots.tasks import remove_old_logs
@@ -26,12 +26,12 @@ def test_chunks_become_one_text() -> None:
     pilot = make_pilot()
     assert send(pilot, "one\n", offset=0) == 4
     assert send(pilot, "two\n", offset=4) == 8
-    log = kept_log(pilot)
+    log = stored_log(pilot)
     assert (log.text, log.received, log.changed_at, log.batch_output) == ("one\ntwo\n", 8, NOW, "")
 
 
 def test_a_pilot_that_never_sent_anything_has_an_empty_log() -> None:
-    log = kept_log(make_pilot())
+    log = stored_log(make_pilot())
     assert (log.text, log.received, log.changed_at) == ("", 0, None)
 
 
@@ -50,22 +50,22 @@ def test_of_a_chunk_whose_answer_was_lost_and_that_has_grown_the_rest_is_kept() 
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     assert send(pilot, "one\ntwo\n", offset=0) == 8
-    assert kept_log(pilot).text == "one\ntwo\n"
+    assert stored_log(pilot).text == "one\ntwo\n"
 
 
 def test_an_empty_chunk_only_asks() -> None:
     pilot = make_pilot()
     assert send(pilot, "", offset=0) == 0
-    assert kept_log(pilot).text == ""
+    assert stored_log(pilot).text == ""
 
 
 def test_what_the_pilot_had_to_forget_is_a_line_that_says_so() -> None:
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     assert send(pilot, "later\n", offset=1004) == 1010
-    assert kept_log(pilot).text == "one\n[… 1,000 characters left out …]\nlater\n"
+    assert stored_log(pilot).text == "one\n[… 1,000 characters left out …]\nlater\n"
     send(pilot, "forgotten\n", offset=4)
-    assert "forgotten" not in kept_log(pilot).text
+    assert "forgotten" not in stored_log(pilot).text
 
 
 def test_few_lines_at_a_time_make_few_rows() -> None:
@@ -74,7 +74,7 @@ def test_few_lines_at_a_time_make_few_rows() -> None:
     for number in range(60):
         send(pilot, line, offset=100 * number)
     assert PilotLogPart.objects.count() == 60 * 100 // PART_LENGTH
-    assert kept_log(pilot).text == line * 60
+    assert stored_log(pilot).text == line * 60
 
 
 def test_of_a_long_log_the_beginning_and_the_end_are_kept() -> None:
@@ -83,13 +83,13 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept() -> None:
     chunks = (HEAD_LENGTH + TAIL_LENGTH) // chunk + 10
     for number in range(chunks):
         send(pilot, f"{number:08}\n".ljust(chunk - 1) + "\n", offset=number * chunk)
-    text = kept_log(pilot).text
+    text = stored_log(pilot).text
     assert text.startswith("00000000")
     assert f"\n{chunks - 1:08}\n" in text
     missing = chunks * chunk - (HEAD_LENGTH + TAIL_LENGTH)
     assert f"[… {missing:,} characters left out …]\n" in text
     assert len(text) < HEAD_LENGTH + TAIL_LENGTH + chunk
-    newest = kept_log(pilot, newest=1000).text
+    newest = stored_log(pilot, newest=1000).text
     assert newest.startswith("[… ")
     assert len(newest) < 1100
     assert text.endswith(newest.partition("\n")[2])
@@ -112,7 +112,7 @@ def test_a_pilot_that_is_revoked_after_its_first_chunk_says_nothing_more() -> No
     Pilot.objects.update(revoked_at=NOW)
     with pytest.raises(PilotRevokedError):
         send(pilot, "y", offset=1)
-    assert kept_log(pilot).text == "x"
+    assert stored_log(pilot).text == "x"
 
 
 def test_a_part_is_kept_once() -> None:
@@ -130,14 +130,14 @@ def test_the_batch_systems_output_stands_beside_the_log_and_replaces_what_was_th
     logs.keep_output("python3: not found\n", pilot_id=pilot.pk, now=NOW)
     logs.keep_output("curl: (6) Could not resolve host\n", pilot_id=pilot.pk, now=NOW)
     send(pilot, "one\n", offset=0)
-    log = kept_log(pilot)
+    log = stored_log(pilot)
     assert (log.text, log.batch_output) == ("one\n", "curl: (6) Could not resolve host\n")
 
 
 def test_output_that_cannot_be_stored_as_it_is_is_stored_as_far_as_it_can() -> None:
     pilot = make_pilot()
     logs.keep_output("a\0b\ud800c\n" + "x" * MAX_OUTPUT_LENGTH + "end", pilot_id=pilot.pk, now=NOW)
-    output = kept_log(pilot).batch_output
+    output = stored_log(pilot).batch_output
     assert output.startswith("a\N{REPLACEMENT CHARACTER}b?c\n")
     assert output.endswith("xend")
     assert "[… 9 characters left out …]" in output
@@ -172,4 +172,4 @@ def test_a_log_that_was_removed_goes_on_with_a_gap() -> None:
     send(pilot, "one\n", offset=0)
     logs.remove_old(now=NOW + timedelta(days=365))
     assert send(pilot, "two\n", offset=4) == 8
-    assert kept_log(pilot).text == "[… 4 characters left out …]\ntwo\n"
+    assert stored_log(pilot).text == "[… 4 characters left out …]\ntwo\n"

@@ -291,7 +291,7 @@ def test_pilots_of_small_slots_do_not_stand_for_large_jobs(
 # ---- where nothing was found -----------------------------------------------------------------------------------------
 
 
-def found_nothing(queue: Queue, *, vo: VO, number: int, at: timedelta, ended: bool = True) -> None:
+def pilots_without_a_job(queue: Queue, *, vo: VO, number: int, at: timedelta, ended: bool = True) -> None:
     columns = {"status": PilotStatus.DONE, "ended_at": NOW + at} if ended else {"last_seen_at": NOW + at}
     sent_pilots(queue, vo=vo, number=number, started_at=NOW, nothing_at=NOW + at, **columns)
 
@@ -305,14 +305,14 @@ def test_pilots_that_left_without_a_job_stand_for_jobs_that_waited_then(
 ) -> None:
     waiting(5, group=group)
     TaskQueue.objects.update(created_at=NOW)
-    found_nothing(queue, vo=group.vo, number=3, at=asked_at)
+    pilots_without_a_job(queue, vo=group.vo, number=3, at=asked_at)
     assert cycle(fleet, after=timedelta(minutes=6)) == sent
 
 
 def test_they_do_so_for_ten_minutes(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(5, group=group)
     TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
-    found_nothing(queue, vo=group.vo, number=3, at=timedelta())
+    pilots_without_a_job(queue, vo=group.vo, number=3, at=timedelta())
     assert cycle(fleet, after=timedelta(minutes=9)) == 2
     assert cycle(fleet, after=timedelta(minutes=11)) == 3
 
@@ -322,7 +322,7 @@ def test_a_queue_where_pilots_find_nothing_gets_none_until_a_while_has_passed(
 ) -> None:
     waiting(40, group=group)
     TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
-    found_nothing(queue, vo=group.vo, number=12, at=timedelta())
+    pilots_without_a_job(queue, vo=group.vo, number=12, at=timedelta())
     assert cycle(fleet, after=timedelta(minutes=12)) == 0
     waiting(2, group=group, job_type="Other")
     TaskQueue.objects.filter(job_type="Other").update(created_at=NOW + timedelta(minutes=12))

@@ -1,20 +1,20 @@
 """Memoised lookups."""
 
-from wms.kernel.memo import Memo, ReadBeforehand
+from wms.kernel.memo import Memo, PreloadedLookups
 
 
 def test_what_was_read_beforehand_is_not_asked_and_the_rest_is_asked_once() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
-    def known(name: str) -> str:
+    def preloaded(name: str) -> str:
         raise AssertionError(name)
 
-    def unknown(name: str) -> str:
-        asked.append(name)
+    def other(name: str) -> str:
+        calls.append(name)
         return name.upper()
 
     memo: Memo = {}
-    answers = ReadBeforehand({known: lambda name: f"{name}!"}, memo)
-    assert [answers.ask(known, "a"), answers.ask(unknown, "b"), answers.ask(unknown, "b")] == ["a!", "B", "B"]
-    assert asked == ["b"]
-    assert list(memo) == [(unknown, "b")]
+    lookups = PreloadedLookups({preloaded: lambda name: f"{name}!"}, memo)
+    assert [lookups.get(preloaded, "a"), lookups.get(other, "b"), lookups.get(other, "b")] == ["a!", "B", "B"]
+    assert calls == ["b"]
+    assert list(memo) == [(other, "b")]

@@ -9,9 +9,9 @@ from pilots.domain.logs import (
     LogPart,
     joined,
     left_out_of,
+    new_part_of,
     newest_of,
     shortened,
-    what_is_new,
 )
 
 
@@ -22,7 +22,7 @@ def test_any_repeated_and_overlapping_chunks_give_the_text_as_far_as_it_was_sent
     received, parts = 0, []
     for wanted, length in spans:
         start = min(wanted, received)  # a pilot goes on where the server is, or before
-        new = what_is_new(LogPart(offset=start, text=text[start : start + length]), received=received)
+        new = new_part_of(LogPart(offset=start, text=text[start : start + length]), received=received)
         if new is not None:
             parts.append(new)
             received = new.end
@@ -30,8 +30,8 @@ def test_any_repeated_and_overlapping_chunks_give_the_text_as_far_as_it_was_sent
 
 
 def test_an_empty_chunk_is_never_new_wherever_it_is() -> None:
-    assert what_is_new(LogPart(offset=0, text=""), received=0) is None
-    assert what_is_new(LogPart(offset=10, text=""), received=5) is None
+    assert new_part_of(LogPart(offset=0, text=""), received=0) is None
+    assert new_part_of(LogPart(offset=10, text=""), received=5) is None
 
 
 def test_a_gap_is_a_line_of_its_own() -> None:

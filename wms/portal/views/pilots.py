@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from matching.queries.pilot_leases import leases_of
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
-from pilots.queries import in_list, kept_log
+from pilots.queries import in_list, stored_log
 from wms.portal import pilot_presentation
 from wms.portal.pages import filters_in, page_of, show, signed_in
 
@@ -42,7 +42,7 @@ def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
     view = pilot_presentation.pilot_view(
         pilot,
         leases=leases_of(pilot, actor=user, most=JOBS_SHOWN),
-        log=kept_log(pilot, newest=NEWEST_LENGTH),
+        log=stored_log(pilot, newest=NEWEST_LENGTH),
     )
     return show(request, "portal/pilot.html", {"pilot": view})
 
@@ -52,7 +52,7 @@ def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
 def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the newest lines, for an open page; once the pilot has ended, the page is to be reloaded."""
     pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
-    response = render(request, "portal/_pilot_log.html", {"lines": kept_log(pilot, newest=NEWEST_LENGTH).text})
+    response = render(request, "portal/_pilot_log.html", {"lines": stored_log(pilot, newest=NEWEST_LENGTH).text})
     if pilot.ended_at is not None:
         response["HX-Refresh"] = "true"
     return response
@@ -63,4 +63,4 @@ def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
 def whole_log(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the whole stored log, as plain text."""
     pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
-    return HttpResponse(kept_log(pilot).text, content_type="text/plain; charset=utf-8")
+    return HttpResponse(stored_log(pilot).text, content_type="text/plain; charset=utf-8")
