@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from matching.urls import fast_views
-from wms.kernel.fast.front import FastFront
+from wms.kernel.fast.application import FastApplication
 
 
 class FrontDoor(Client):
@@ -34,7 +34,7 @@ class _InFront(ClientHandler):
         def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
             answers.append(HttpResponse(status=int(status[:3]), headers=dict(headers)))
 
-        content = b"".join(FastFront(django, fast_views)(environ, start_response))
+        content = b"".join(FastApplication(django, fast_views)(environ, start_response))
         (answer,) = answers
         if content:
             assert isinstance(answer, HttpResponse)

@@ -14,11 +14,11 @@ refuse_unsafe_start()
 
 from matching.urls import fast_views  # noqa: E402 - imports models, which are loaded by now
 from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - likewise
-from wms.kernel.fast.front import FastFront  # noqa: E402 - likewise
+from wms.kernel.fast.application import FastApplication  # noqa: E402 - likewise
 
 close_store()
 
-application = FastFront(_django, fast_views)
+application = FastApplication(_django, fast_views)
 
 # Exclude all loaded modules from garbage collection: a full run over them would stop a request for 60 ms.
 gc.collect()

@@ -93,7 +93,7 @@ class FastAnswer(NamedTuple):
 
 
 class FastView(MachineView):
-    """A view whose ordinary requests are answered before the frameworks (``FastFront``), with the same answers."""
+    """A view whose ordinary requests FastApplication answers before the frameworks, with the same answers."""
 
     #: Matches the whole path.
     fast_path: ClassVar[re.Pattern[str]]

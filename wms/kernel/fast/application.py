@@ -1,4 +1,4 @@
-"""The front: answers ordinary requests to fast views before they reach the frameworks (ADR 25)."""
+"""Answers to ordinary requests for fast views, before these reach the frameworks (ADR 25)."""
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
@@ -27,7 +27,7 @@ _HEADERS: Final = (
 )
 
 
-class FastFront:
+class FastApplication:
     """The WSGI application in front of Django's, to which all other requests go on, also invalid ones."""
 
     def __init__(self, application: "WSGIApplication", views: Sequence[type[FastView]]) -> None:

@@ -1,4 +1,4 @@
-"""The front answers what a fast view's function answers; all else goes on to the application, with its body."""
+"""What a fast view answers itself, and what goes on to the application, with its body."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rest_framework.exceptions import AuthenticationFailed
 
-from wms.kernel.fast.front import FastFront
+from wms.kernel.fast.application import FastApplication
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.fast.views import FastAnswer, FastView
 from wms.kernel.rest import BearerAuthentication, WholeNumber
@@ -60,7 +60,7 @@ def ask() -> Callable[..., tuple[bytes, str, dict[str, str]]]:
             "wsgi.input": BytesIO(body),
             **changed,
         }
-        content = b"".join(FastFront(application, (ToyView,))(environ, lambda *answer: seen.extend(answer)))  # type: ignore[arg-type]
+        content = b"".join(FastApplication(application, (ToyView,))(environ, lambda *answer: seen.extend(answer)))  # type: ignore[arg-type]
         return content, seen[0], dict(seen[1])
 
     return ask
