@@ -13,12 +13,14 @@ class PilotFilterSet(FilterSet):
     status = ChoiceFilter(
         label="Status", choices=[(status, status) for status in PilotStatus], empty_label="any", method="of_status"
     )
-    site = NameFilter("queue__ce__site__name", max_length=128, label="Site", help_text="Names are whole ones.")
+    site = NameFilter("queue__ce__site__name", max_length=128, label="Site", help_text="Exact name of the site.")
     ce = NameFilter("queue__ce__name", max_length=128, label="CE")
     queue = NameFilter("queue__name", max_length=128, label="Queue")
     # Uses index: pilot_latest_on_host
     host = NameFilter("host_name", max_length=255, label="Host")
-    stamp = NameFilter(max_length=128, label="Stamp", help_text="In the batch system: wms-<stamp>.")
+    stamp = NameFilter(
+        max_length=128, label="Stamp", help_text="Stamp: the name in the batch system without its prefix wms-."
+    )
 
     def of_status(self, pilots: PilotQuerySet, _: str, status: str) -> PilotQuerySet:
         """Return the pilots in this status."""

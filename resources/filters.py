@@ -15,7 +15,8 @@ class SiteFilterSet(FilterSet):
     vo = NameFilter(
         max_length=64,
         method="serving",
-        help_text="Only the sites that serve this VO, with its parameters; left out: all sites of the caller's VOs.",
+        help_text="Name of a VO: only sites that serve it, with its parameters; left out: all sites of the "
+        "caller's VOs.",
     )
 
     def serving(self, sites: SiteQuerySet, _: str, vo_name: str) -> SiteQuerySet:
@@ -27,12 +28,16 @@ class SiteFilterSet(FilterSet):
 class ReplicaFilterSet(FilterSet):
     """Filters of replicas."""
 
-    vo = NameFilter("vo__name", max_length=64, help_text="Only files of this VO.")
-    lfn = NameFilter(max_length=MAX_LFN, method="of_file", help_text="Only this file.")
+    vo = NameFilter("vo__name", max_length=64, help_text="Exact name of the VO.")
+    lfn = NameFilter(max_length=MAX_LFN, method="of_file", help_text="Exact logical file name.")
     directory = NameFilter(
-        max_length=MAX_LFN, method="below", help_text="Only files in this directory, or deeper: /lhcb/user."
+        max_length=MAX_LFN,
+        method="below",
+        help_text="Directory of the files, with its subdirectories, such as /lhcb/user.",
     )
-    storage_element = NameFilter("storage_element__name", max_length=128, help_text="Only copies on this one.")
+    storage_element = NameFilter(
+        "storage_element__name", max_length=128, help_text="Exact name of the storage element."
+    )
 
     def of_file(self, replicas: ReplicaQuerySet, _: str, lfn: str) -> ReplicaQuerySet:
         """Return the copies of the file."""

@@ -8,6 +8,6 @@ from wms.kernel.filters import NameFilter
 class TaskQueueFilterSet(FilterSet):
     """Filters of the list of task queues."""
 
-    vo = NameFilter("vo__name", max_length=64, help_text="Only the queues of this VO.")
-    group = NameFilter("group__name", max_length=64, help_text="Only the queues of this group.")
-    owner = NameFilter("owner__username", max_length=150, help_text="Only the queues of this user.")
+    vo = NameFilter("vo__name", max_length=64, help_text="Exact name of the VO.")
+    group = NameFilter("group__name", max_length=64, help_text="Exact name of the group.")
+    owner = NameFilter("owner__username", max_length=150, help_text="Exact user name.")

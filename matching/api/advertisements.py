@@ -50,38 +50,42 @@ def _jobs(help_text: str) -> WholeNumber:
 class AdvertisementIn(StrictSerializer):
     """Body of POST /api/v1/sites/{name}/advertisements/: numbers, or a ClassAd."""
 
-    current_submitting_jobs = _jobs("Jobs that are being submitted to the batch system; required but for a ClassAd.")
-    current_gathering_output_jobs = _jobs("Jobs whose output is being fetched; required but for a ClassAd.")
-    current_jobs = _jobs("All jobs at the site; required but for a ClassAd.")
+    current_submitting_jobs = _jobs("Jobs in submission to the batch system; required without a ClassAd.")
+    current_gathering_output_jobs = _jobs("Jobs whose output is being fetched; required without a ClassAd.")
+    current_jobs = _jobs("All jobs at the site; required without a ClassAd.")
     cur_matches = _jobs("Initial value of a custom expression's CurMatches; left out: 0.")
-    max_matches = _jobs("The smaller of this and the configured maximum applies.")
-    max_submitting_jobs = _jobs("See max_matches.")
-    max_submitting_and_output_gathering_jobs = _jobs("See max_matches.")
-    max_jobs = _jobs("See max_matches.")
+    max_matches = _jobs("Maximum of CurMatches; the smaller of this and the configured maximum applies.")
+    max_submitting_jobs = _jobs("As max_matches, for jobs in submission.")
+    max_submitting_and_output_gathering_jobs = _jobs(
+        "As max_matches, for jobs in submission and jobs whose output is being fetched, together."
+    )
+    max_jobs = _jobs("As max_matches, for all jobs at the site.")
     gateway = Text(
         max_length=MOST_CHARACTERS,
         required=False,
-        help_text="The gateway of the site that was measured, by a name that only it has, such as its host's. What "
-        "several gateways advertise adds up, and expires for each by itself. Left out: the gateway that has no name.",
+        help_text="Name of the gateway that measured, unique at the site, such as its host name. "
+        "Advertisements of several gateways are added up; each expires by itself. Left out: the "
+        "gateway without a name.",
     )
     sequence = WholeNumber(
         min_value=0,
         required=False,
-        help_text="Higher with each advertisement of the gateway; one not above the last is ignored and changes "
-        "nothing. The last is forgotten when its advertisement expires.",
+        help_text="Sequence number of the advertisement. One that is not above the last of its gateway is "
+        "ignored. The last one is forgotten when its advertisement expires.",
     )
     measured_s_ago = Number(
         min_value=0,
         max_value=_LONGEST_AGO_S,
         required=False,
-        help_text="Seconds between the measurement and this request; left out: 0. Matches since then count.",
+        help_text="Seconds between the measurement and this request; default 0. Matches since then are counted.",
     )
     classad = Text(
         max_length=MAX_BYTES,
         required=False,
-        help_text="In place of the numbers: the same under SAM's names, with all attributes that a custom expression "
-        "uses, as a record or with one attribute on each line. Its Requirements, if any, must be TRUE under every "
-        "policy. CurMatches, left out, is undefined: a custom expression is closed then.",
+        help_text="The numbers as a ClassAd with SAM's names, in place of the fields, with all attributes that "
+        "a custom expression uses; a record, or one attribute per line. Its Requirements, if any, "
+        "must be TRUE under every policy. Without CurMatches it is undefined, and a custom "
+        "expression is closed.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -116,25 +120,31 @@ class AdvertisementIn(StrictSerializer):
 class ThrottleOut(serializers.Serializer[ThrottleStanding]):
     """State of the site's throttle after the advertisement."""
 
-    policy = serializers.SerializerMethodField(help_text="none: the site has no throttle, and nothing is stored.")
+    policy = serializers.SerializerMethodField(
+        help_text="Policy of the site's throttle; none: the site has no throttle, and nothing is stored."
+    )
     cur_matches = serializers.IntegerField(
-        allow_null=True, help_text="SAM's CurMatches; null: undefined, and the throttle is closed, or there is none."
+        allow_null=True, help_text="SAM's CurMatches; null: undefined (the throttle is closed), or no throttle."
     )
     accepting = serializers.BooleanField(
-        help_text="Whether one more match is accepted; true for an expression that depends on the job."
+        help_text="Whether one more match is accepted; true if the expression depends on the job."
     )
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="Advertise again before; null: no throttle.")
+    expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="Time before which the gateway must advertise again; null: no throttle."
+    )
     ignored = serializers.BooleanField(
         required=False,
-        help_text="Only if true: this was not later than the last of its gateway, and changed nothing. The next three "
-        "fields exist only then, too.",
+        help_text="Present, and true, only if the sequence is not above the last of the gateway: the "
+        "advertisement was ignored. The next three fields are present only then.",
     )
-    why_ignored = serializers.CharField(required=False, help_text="What is wrong and what to do, in one sentence.")
+    why_ignored = serializers.CharField(
+        required=False, help_text="Reason why it was ignored, and what to do, in one sentence."
+    )
     last_sequence = serializers.SerializerMethodField(
-        help_text="The last accepted sequence of the gateway, which the next one must exceed; null: any will do."
+        help_text="Last accepted sequence of the gateway; the next one must exceed it; null: any is accepted."
     )
     sequence_forgotten_at = serializers.SerializerMethodField(
-        help_text="When the last accepted sequence is forgotten; null: there is none."
+        help_text="Time at which the last accepted sequence is forgotten; null: there is none."
     )
 
     @extend_schema_field(serializers.ChoiceField(choices=[policy or _NO_THROTTLE for policy in ThrottlePolicy]))
@@ -183,7 +193,7 @@ class AdvertisementsView(APIView):
 
     @extend_schema(
         operation_id="sites_advertise",
-        summary="Advertise the numbers of jobs at a site, which begins a new state of its throttle",
+        summary="Advertise the numbers of jobs at a site, as a new state of its throttle",
         tags=["resources"],
         request=AdvertisementIn,
         responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 409, 415)},

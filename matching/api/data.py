@@ -23,27 +23,31 @@ from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 class CopyOut(serializers.Serializer[Any]):
     """One copy of a file."""
 
-    url = serializers.CharField(help_text="file:// or https://.")
+    url = serializers.CharField(help_text="Address of this copy: file:// or https://.")
     storage_element = serializers.CharField(help_text="Storage element of this copy.")
-    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
-    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: unknown.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="Size in bytes; null: unknown.")
+    checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
 
 
 class InputFileOut(serializers.Serializer[Any]):
     """Copies of one input file: the nearest, and others to be tried if that cannot be read."""
 
     lfn = serializers.CharField(help_text="Logical file name.")
-    url = serializers.CharField(allow_null=True, help_text="file:// or https://; null: no copy is left.")
+    url = serializers.CharField(
+        allow_null=True, help_text="Address of the nearest copy: file:// or https://; null: no copy exists."
+    )
     storage_element = serializers.CharField(help_text="Storage element of this copy; empty: none.")
-    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
-    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: unknown.")
-    other_copies = CopyOut(many=True, help_text=f"The next nearest; at most {MAX_COPIES - 1}.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="Size in bytes; null: unknown.")
+    checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
+    other_copies = CopyOut(many=True, help_text=f"Other copies, nearest first; at most {MAX_COPIES - 1}.")
 
 
 class OutputPlaceOut(serializers.Serializer[Any]):
     """Destination of the output data."""
 
-    storage_element = serializers.CharField(help_text="Its name, by which replicas are registered.")
+    storage_element = serializers.CharField(
+        help_text="Name of the storage element, with which replicas are registered."
+    )
     url = serializers.CharField(help_text="Address of the storage element; logical file names are appended.")
     path = serializers.CharField(help_text="Logical directory of the files.")
 
@@ -51,21 +55,24 @@ class OutputPlaceOut(serializers.Serializer[Any]):
 class LeaseDataOut(serializers.Serializer[Any]):
     """The data of a job that reads or writes data."""
 
-    input_files = InputFileOut(many=True, help_text="In the order of input_data, each once.")
-    output = OutputPlaceOut(allow_null=True, help_text="null: no output, or no storage element for it.")
+    input_files = InputFileOut(many=True, help_text="Input files in the order of input_data, each once.")
+    output = OutputPlaceOut(
+        allow_null=True, help_text="Directory for output data; null: no output data, or no storage element for it."
+    )
     credentials = serializers.DictField(
         child=serializers.CharField(),
-        help_text="Bearer tokens by storage element, of those above whose credential is for pilots.",
+        help_text="Bearer tokens by storage element; only of the storage elements above that issue credentials "
+        "to pilots.",
     )
 
 
 class OutputReplicaIn(StrictSerializer):
     """One stored output file."""
 
-    lfn = Text(max_length=MAX_LFN, help_text="Below the output path of the lease.")
-    storage_element = Text(max_length=128, help_text="Of the lease.")
+    lfn = Text(max_length=MAX_LFN, help_text="Logical file name, below the output path of the lease.")
+    storage_element = Text(max_length=128, help_text="Storage element of the lease.")
     size_bytes = WholeNumber(min_value=0, max_value=MAX_SIZE_BYTES, required=False, allow_null=True)
-    checksum = Text(max_length=71, required=False, allow_blank=True, help_text="adler32:… or sha256:….")
+    checksum = Text(max_length=71, required=False, allow_blank=True, help_text="Checksum, as adler32:… or sha256:….")
 
     def validate_checksum(self, checksum: str) -> str:
         """Refuse a checksum that cannot be compared."""

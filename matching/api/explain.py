@@ -22,7 +22,7 @@ class ExplainQuery(StrictSerializer):
     site = serializers.CharField(
         max_length=255,
         required=False,
-        help_text="Only the queues of this site; conditions and summary stay as they are.",
+        help_text="Return only the queues of this site; conditions and summary do not change.",
     )
 
 
@@ -30,9 +30,13 @@ class ExplainedConditionOut(serializers.Serializer[Any]):
     """One condition of the match, by itself."""
 
     name = serializers.CharField()
-    passed_queues = serializers.IntegerField(help_text="Queues that serve the job's VO and satisfy it.")
-    failed_queues = serializers.IntegerField(help_text="The others.")
-    detail = serializers.CharField(help_text="The requirement of the job, and the offers of the queues.")
+    passed_queues = serializers.IntegerField(
+        help_text="Number of queues that serve the job's VO and satisfy the condition."
+    )
+    failed_queues = serializers.IntegerField(
+        help_text="Number of queues that serve the job's VO and do not satisfy the condition."
+    )
+    detail = serializers.CharField(help_text="Requirement of the job, and offers of the queues.")
 
 
 class ExplainedQueueOut(serializers.Serializer[Any]):
@@ -41,7 +45,9 @@ class ExplainedQueueOut(serializers.Serializer[Any]):
     site = serializers.CharField()
     ce = serializers.CharField()
     queue = serializers.CharField()
-    fits = serializers.BooleanField(help_text="Whether a pilot there may get the job, as far as is configured.")
+    fits = serializers.BooleanField(
+        help_text="Whether a pilot in this queue may get the job, according to the configuration."
+    )
     reasons = serializers.ListField(child=serializers.CharField(), help_text="All reasons why it does not fit.")
 
 
@@ -50,24 +56,27 @@ class ExplanationOut(serializers.Serializer[Any]):
 
     job_id = serializers.IntegerField()
     status = StatusField()
-    summary = serializers.CharField(help_text="One sentence.")
-    task_queue = serializers.IntegerField(allow_null=True, help_text="Id of its task queue; null: none.")
+    summary = serializers.CharField(help_text="Explanation in one sentence.")
+    task_queue = serializers.IntegerField(allow_null=True, help_text="Id of its task queue; null: it is in none.")
     priority_rank = serializers.IntegerField(
         allow_null=True,
-        help_text="1 + task queues of the VO with a higher priority; null: it does not wait, or no queue can take it.",
+        help_text="1 + number of task queues of the VO with a higher priority; null: the job does not wait, or "
+        "no queue can run it.",
     )
     expected_share = serializers.FloatField(
         allow_null=True,
-        help_text="Priority of its task queue over the sum in its CPU segment, 0 to 1; 0: no queue can take it; "
-        "null: it does not wait.",
+        help_text="Priority of its task queue, divided by the sum of its CPU segment, 0 to 1; 0: no queue can "
+        "run it; null: the job does not wait.",
     )
-    conditions = ExplainedConditionOut(many=True, help_text="In the order of the match; each by itself.")
+    conditions = ExplainedConditionOut(
+        many=True, help_text="Conditions of the match, in their order, each evaluated by itself."
+    )
     queues = ExplainedQueueOut(
-        many=True, help_text=f"At most {MOST_QUEUES}: those that fit, then those that fail the fewest conditions."
+        many=True, help_text=f"Queues that fit, then those that fail the fewest conditions; at most {MOST_QUEUES}."
     )
-    limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold it back.")
+    limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold the job back.")
     warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="Warnings that a submission of the job would get now."
+        child=serializers.CharField(), help_text="Warnings that a submission of this job would get now."
     )
 
 

@@ -26,7 +26,7 @@ class PilotSummaryIn(StrictSerializer):
         required=False,
         min_value=1,
         max_value=MAX_HOURS,
-        help_text=f"Pilots submitted within so many hours; default: {DEFAULT_HOURS}.",
+        help_text=f"Count pilots submitted in the last so many hours; default {DEFAULT_HOURS}.",
     )
 
 
@@ -35,22 +35,25 @@ class PilotTallyOut(serializers.Serializer[Efficiency]):
 
     values = serializers.DictField(
         child=serializers.CharField(allow_null=True),
-        help_text="By name of group_by; null: made by hand, or the queue was removed.",
+        help_text="Values of group_by by name; null: the pilot was made by hand, or the queue was removed.",
     )
-    submitted = serializers.IntegerField(help_text="All of them; also those that registered themselves.")
+    submitted = serializers.IntegerField(help_text="All pilots, including those that registered themselves.")
     waiting = serializers.IntegerField(help_text="Not started yet, and not stalled.")
-    stalled = serializers.IntegerField(help_text="Not started in time, and so killed.")
-    running = serializers.IntegerField(help_text="Started, and not ended.")
-    matched = serializers.IntegerField(help_text="Have had a job.")
-    empty = serializers.IntegerField(help_text="Ran and ended normally without ever having a job.")
+    stalled = serializers.IntegerField(help_text="Not started in time, and therefore killed.")
+    running = serializers.IntegerField(help_text="Started, and not yet ended.")
+    matched = serializers.IntegerField(help_text="Pilots that got at least one job.")
+    empty = serializers.IntegerField(help_text="Ended normally without a job.")
     done = serializers.IntegerField(help_text="Ended normally.")
-    aborted = serializers.IntegerField(help_text="Never started to run, or were killed.")
+    aborted = serializers.IntegerField(help_text="Not started before their end, or killed.")
     failed = serializers.IntegerField(help_text="Ended with an error.")
-    lost = serializers.IntegerField(help_text="Fell silent.")
-    jobs = serializers.IntegerField(help_text="Number of their leases.")
-    jobs_per_pilot = serializers.FloatField(allow_null=True, help_text="Mean of those that had a job; null: none had.")
+    lost = serializers.IntegerField(help_text="Lost: their heartbeats stopped.")
+    jobs = serializers.IntegerField(help_text="Number of leases of these pilots.")
+    jobs_per_pilot = serializers.FloatField(
+        allow_null=True, help_text="Mean number of jobs of pilots that got at least one; null: none did."
+    )
     efficiency = serializers.FloatField(
-        allow_null=True, help_text="matched over those that have ended or had a job, 0 to 1; null: there is none."
+        allow_null=True,
+        help_text="matched, divided by the pilots that have ended or got a job, 0 to 1; null: there are none.",
     )
 
 
@@ -58,8 +61,10 @@ class PilotSummaryOut(serializers.Serializer[Any]):
     """The efficiency of pilots."""
 
     since = serializers.DateTimeField(help_text="Beginning of the period.")
-    group_by = serializers.ListField(child=serializers.ChoiceField(choices=list(GROUP_BY)), help_text="In this order.")
-    results = PilotTallyOut(many=True, help_text="One for each combination that occurs.")
+    group_by = serializers.ListField(
+        child=serializers.ChoiceField(choices=list(GROUP_BY)), help_text="Properties counted by, in this order."
+    )
+    results = PilotTallyOut(many=True, help_text="One row for each combination that occurs.")
 
 
 class PilotSummaryView(APIView):

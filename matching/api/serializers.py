@@ -39,42 +39,54 @@ def _offered(amount: Amount) -> WholeNumber:
 class OfferIn(FastSerializer):
     """The offer of a slot; the fields define the meaning of leaving one out."""
 
-    vo = Name(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
-    setup = Name(max_length=MAX_NAME, required=False, help_text="Left out: the VO's default.")
+    vo = Name(max_length=MAX_NAME, required=False, help_text="VO of the pilot.")
+    setup = Name(max_length=MAX_NAME, required=False, help_text="Setup of the pilot; default: that of the VO.")
     site = Name(
         max_length=MAX_NAME,
         required=False,
-        help_text="Left out: the pilot's own; naming another is refused. In a preview, left out or ANY: not compared. "
-        "A pilot made by hand that leaves it out may be at any site of its VO, and what is unknown can only narrow: a "
-        "requirement, ban or platform counts as met only if every queue where the pilot may be meets it, a possible "
-        "place that is banned or throttled closes, and jobs within a limit of such a place are not leased.",
+        help_text="Site of the pilot; default: its registered site, another one is refused. In a preview, left "
+        "out or ANY: not compared. A pilot made by hand that leaves it out may be at any site of its "
+        "VO; the offer is then narrowed: a requirement, ban or platform counts as met only if every "
+        "queue where the pilot may be meets it, a ban or closed throttle of one possible place "
+        "closes the offer, and jobs within a limit of such a place are not leased.",
     )
-    ce = Name(max_length=MAX_NAME, required=False, help_text="As site, of the computing elements there.")
-    queue = Name(max_length=MAX_NAME, required=False, help_text="As site, of the queues there.")
+    ce = Name(max_length=MAX_NAME, required=False, help_text="Computing element; same rules as site.")
+    queue = Name(max_length=MAX_NAME, required=False, help_text="Batch queue; same rules as site.")
     platforms = names(
-        "Of the node. Jobs fit that run on platforms configured at the queue and on those of the node (a site may "
-        "configure that containers make the latter irrelevant); if the queue configures none, on those of the node. "
-        "Left out: the platform reported by the node, else those of the queue. In a preview, left out: not compared."
+        "Platforms of the node. A job fits if it runs on a platform configured for the queue and on "
+        "one of the node (the configuration of a site may drop the latter for containers); without "
+        "platforms of the queue, on one of the node. Default: the platform in the report of the "
+        "node, else those of the queue. In a preview, left out: not compared."
     )
     cpu_time_s = WholeNumber(
-        min_value=0, max_value=LARGEST_INTEGER, help_text="Reference-core CPU seconds left, per core."
+        min_value=0, max_value=LARGEST_INTEGER, help_text="CPU time left, in reference-core seconds per core."
     )
-    tags = names("Offered to jobs that require them.")
+    tags = names("Tags that jobs may require.")
     required_tags = names(
-        "Only jobs that require all of these are leased; each must be among the tags. Those of the queue apply too."
+        "Tags that a job must require to be leased; each must be among the tags. Those of the queue apply too."
     )
     container = Flag(default=False, help_text="Whether the slot can run containers.")
-    job_types = names("Accepted; left out: those of the queue, or of all queues where the pilot may be, else all.")
-    submit_pools = names(
-        "Left out: those of the queue, or of all queues where the pilot may be; if present, it only narrows these."
+    job_types = names(
+        "Accepted job types; default: those of the queue, or of all queues where the pilot may be, else all."
     )
-    grid_middleware = Name(max_length=MAX_NAME, required=False, help_text="Recorded, not compared.")
-    request_id = serializers.UUIDField(help_text="A repeated request with the same id returns the same leases.")
+    submit_pools = names(
+        "Submit pools of the offer; they only narrow those of the queue, which are the default (of "
+        "all queues where the pilot may be)."
+    )
+    grid_middleware = Name(
+        max_length=MAX_NAME,
+        required=False,
+        help_text="Grid middleware of the computing element; recorded, not compared.",
+    )
+    request_id = serializers.UUIDField(
+        help_text="Id of the request; a repeated request with the same id returns the same leases."
+    )
     max_jobs = WholeNumber(
         min_value=1,
         max_value=MAX_JOBS,
         required=False,
-        help_text="Maximum of leases, each taking its processors, memory, GPUs and disk from the rest; a list.",
+        help_text="Maximum number of leases; each reduces the processors, memory, GPUs and disk of the offer. "
+        "The response is then a list.",
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -107,18 +119,22 @@ class PreviewIn(OfferIn):
     """An offer for a preview; nothing is claimed."""
 
     request_id = serializers.UUIDField(required=False, help_text="Ignored.")
-    owner = Name(max_length=MAX_NAME, required=False, help_text="Of a private pilot whose group does not share jobs.")
-    group = Name(max_length=MAX_NAME, required=False, help_text="Makes it a private pilot of this group.")
+    owner = Name(
+        max_length=MAX_NAME, required=False, help_text="Owner of a private pilot whose group does not share jobs."
+    )
+    group = Name(max_length=MAX_NAME, required=False, help_text="Group of a private pilot; left out: a generic pilot.")
 
 
 class LeaseOut(serializers.Serializer[Any]):
     """A lease on one job."""
 
     match_id = serializers.UUIDField()
-    expires_at = serializers.DateTimeField(help_text="Unless renewed by a report before.")
-    token = serializers.CharField(help_text="For this lease only.")
-    job = serializers.DictField(help_text="id, owner, group, input_sandboxes, and the whole description.")
-    job_data = LeaseDataOut(required=False, help_text="Only for a job with input_data or output_data.")
+    expires_at = serializers.DateTimeField(help_text="End of the lease; reports renew it.")
+    token = serializers.CharField(help_text="Token for this lease only.")
+    job = serializers.DictField(help_text="Job with id, owner, group, input_sandboxes and its complete description.")
+    job_data = LeaseDataOut(
+        required=False, help_text="Storage of input and output data; only for a job that has such data."
+    )
 
 
 class LeasesOut(serializers.Serializer[Any]):
@@ -142,10 +158,10 @@ def _measure(help_text: str) -> Number:
 class UsageIn(FastSerializer):
     """Resources used by the payload; left out: not measured."""
 
-    cpu_s = _measure("CPU time of all its processes.")
-    wall_s = _measure("Since its start.")
-    memory_mb = _measure("Resident, of all its processes.")
-    disk_mb = _measure("Of its directory.")
+    cpu_s = _measure("CPU time of all processes of the payload, in seconds.")
+    wall_s = _measure("Wall-clock time since the start of the payload, in seconds.")
+    memory_mb = _measure("Resident memory of all processes of the payload, in MB.")
+    disk_mb = _measure("Size of the payload's directory, in MB.")
 
     @classmethod
     def usage_of(cls, values: dict[str, Any]) -> Usage:
@@ -160,7 +176,7 @@ class HeartbeatIn(UsageIn):
         max_length=MAX_OUTPUT_TAIL, required=False, allow_blank=True, help_text="Last lines of standard output."
     )
     acknowledged = serializers.ListField(
-        child=WholeNumber(), max_length=1000, required=False, help_text="Ids of commands that were executed."
+        child=WholeNumber(), max_length=1000, required=False, help_text="Ids of executed commands."
     )
 
 
@@ -171,20 +187,27 @@ class FinishIn(StrictSerializer):
         min_value=-LARGEST_INTEGER,
         max_value=LARGEST_INTEGER,
         allow_null=True,
-        help_text="0: Done. 222: back to its task queue. Any other, or null if it had none: Failed.",
+        help_text="Exit code of the payload. 0: Done. 222: back to its task queue. Any other, or null (no exit "
+        "code): Failed.",
     )
     minor_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
     usage = UsageIn()
-    output_sandbox = Text(max_length=MAX_NAME, required=False, allow_null=True, help_text="As uploaded on this lease.")
+    output_sandbox = Text(
+        max_length=MAX_NAME,
+        required=False,
+        allow_null=True,
+        help_text="Name of the output sandbox that was uploaded on this lease.",
+    )
     fault = serializers.ChoiceField(
         choices=[FAULT_OF_JOB, FAULT_OF_SUPERVISOR],
         required=False,
         allow_null=True,
         help_text=(
-            "job: it ended because the node lacks what the job itself requires (software, input data, image,"
-            " executable); that does not count against the node. Only with exit code null, 126, 127 or 222; ignored"
-            " with others, because such a payload has run. supervisor: the pilot's process for the job died; with exit"
-            " code 222. A job during which that happens too often fails. Left out or null: neither."
+            "Cause of a failure outside the payload. job: the node lacks something that the job itself "
+            "requires (software, input data, image, executable); this does not count against the node. "
+            "Only with exit code null, 126, 127 or 222; ignored with others, because the payload has "
+            "run. supervisor: the pilot's process for the job died; with exit code 222; a job fails if "
+            "this happens too often. Left out or null: neither."
         ),
     )
 
@@ -193,7 +216,9 @@ class CommandOut(serializers.Serializer[Any]):
     """A command for the pilot, repeated until acknowledged."""
 
     id = serializers.IntegerField()
-    name = serializers.CharField(help_text="kill: stop the payload; drain: request no further job. Acknowledge both.")
+    name = serializers.CharField(
+        help_text="kill: stop the payload; drain: request no more jobs. Both must be acknowledged."
+    )
     arguments = serializers.DictField()
 
 
@@ -201,14 +226,14 @@ class AnswerOut(serializers.Serializer[Any]):
     """The answer to a report."""
 
     commands = CommandOut(many=True)
-    expires_at = serializers.DateTimeField(help_text="The end of the lease, unless renewed.")
-    token = serializers.CharField(required=False, help_text="To be used from now on.")
+    expires_at = serializers.DateTimeField(help_text="End of the lease; reports renew it.")
+    token = serializers.CharField(required=False, help_text="New token of the lease; replaces the previous one.")
 
 
 class FinishedOut(serializers.Serializer[Any]):
     """The answer to the end of a payload."""
 
-    status = serializers.CharField(help_text="Of the job now.")
+    status = serializers.CharField(help_text="Status of the job.")
 
 
 class PreviewQueueOut(serializers.Serializer[Any]):
@@ -217,10 +242,12 @@ class PreviewQueueOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     owner = serializers.CharField()
     group = serializers.CharField()
-    cpu_time_s = serializers.IntegerField(help_text="CPU segment.")
+    cpu_time_s = serializers.IntegerField(help_text="CPU segment, in reference-core seconds per core.")
     priority = serializers.FloatField()
     jobs = serializers.IntegerField()
-    chance = serializers.FloatField(help_text="Probability that this offer, made now and alone, gets a job of it.")
+    chance = serializers.FloatField(
+        help_text="Probability that this offer gets a job of this task queue, if no other offer is made."
+    )
 
 
 class ConditionOut(serializers.Serializer[Any]):

@@ -20,46 +20,53 @@ from wms.kernel.rest import error_responses
 class ConfiguredOut(serializers.Serializer[Any]):
     """The share configured for the group."""
 
-    share = serializers.FloatField(help_text="The group's priority.")
-    fraction = serializers.FloatField(help_text="Of the shares of all groups of the VO, 0 to 1.")
+    share = serializers.FloatField(help_text="Share of the group.")
+    fraction = serializers.FloatField(help_text="Fraction of the shares of all groups of the VO, 0 to 1.")
 
 
 class CorrectedOut(serializers.Serializer[Any]):
     """The share corrected by history: configured × clip(expected / used, 1/3, 3) × normalization."""
 
     applied = serializers.BooleanField(help_text="Whether the VO corrects its shares; false: hypothetical values.")
-    half_life_s = serializers.FloatField(help_text="Age at which usage counts half.")
-    expected = serializers.FloatField(help_text="The group's fraction of the configured shares of the VO, 0 to 1.")
+    half_life_s = serializers.FloatField(help_text="Half-life of the weight of usage, in seconds.")
+    expected = serializers.FloatField(
+        help_text="Fraction of the configured shares of the VO that the group has, 0 to 1."
+    )
     used = serializers.FloatField(
         allow_null=True,
-        help_text="The group's fraction of the VO's time under lease × processors, 0 to 1; null: nobody used any.",
+        help_text="Fraction of the VO's usage (time under lease × processors) that the group has, 0 to 1; "
+        "null: no group used anything.",
     )
     ratio = serializers.FloatField(allow_null=True, help_text="expected / used; null: the group used nothing.")
-    factor = serializers.FloatField(help_text="The ratio, at least 1/3 and at most 3; 1 if nobody used anything.")
-    normalization = serializers.FloatField(help_text="Makes the shares of the VO add up to the configured ones.")
+    factor = serializers.FloatField(help_text="The ratio, limited to 1/3 … 3; 1 if no group used anything.")
+    normalization = serializers.FloatField(
+        help_text="Factor that keeps the sum of the VO's shares at that of the configured ones."
+    )
     share = serializers.FloatField(help_text="configured × factor × normalization.")
 
 
 class CountOut(serializers.Serializer[Any]):
     """Jobs that pilots got."""
 
-    count = serializers.IntegerField(help_text="Of the group.")
-    of_vo = serializers.IntegerField(help_text="Of all groups of the VO.")
-    fraction = serializers.FloatField(allow_null=True, help_text="0 to 1; null: the VO got none.")
+    count = serializers.IntegerField(help_text="Matches of the group.")
+    of_vo = serializers.IntegerField(help_text="Matches of all groups of the VO.")
+    fraction = serializers.FloatField(allow_null=True, help_text="count / of_vo, 0 to 1; null: the VO has no matches.")
 
 
 class TimeOut(serializers.Serializer[Any]):
     """Time under lease × required processors, in seconds; of open leases, so far."""
 
-    seconds = serializers.FloatField(help_text="Of the group.")
-    of_vo_s = serializers.FloatField(help_text="Of all groups of the VO.")
-    fraction = serializers.FloatField(allow_null=True, help_text="0 to 1; null: the VO got none.")
+    seconds = serializers.FloatField(help_text="Lease time of the group.")
+    of_vo_s = serializers.FloatField(help_text="Lease time of all groups of the VO.")
+    fraction = serializers.FloatField(
+        allow_null=True, help_text="seconds / of_vo_s, 0 to 1; null: the VO used nothing."
+    )
 
 
 class SegmentOut(serializers.Serializer[Any]):
     """Usage of one CPU segment. Configured shares apply within a segment only."""
 
-    cpu_segment_s = serializers.IntegerField(help_text="In reference-core seconds per core.")
+    cpu_segment_s = serializers.IntegerField(help_text="CPU segment, in reference-core seconds per core.")
     matches = CountOut()
     lease_time = TimeOut()
 
@@ -67,11 +74,11 @@ class SegmentOut(serializers.Serializer[Any]):
 class DeliveredOut(serializers.Serializer[Any]):
     """Usage since a time."""
 
-    since = serializers.DateTimeField(help_text="The beginning, rounded down to five minutes.")
+    since = serializers.DateTimeField(help_text="Beginning of the period, rounded down to five minutes.")
     until = serializers.DateTimeField()
     matches = CountOut()
     lease_time = TimeOut()
-    segments = SegmentOut(many=True, help_text="Those that the VO used, shortest first.")
+    segments = SegmentOut(many=True, help_text="CPU segments that the VO used, shortest first.")
 
 
 class DeliveredInWindowsOut(serializers.Serializer[Any]):
@@ -89,7 +96,7 @@ class SharesOut(serializers.Serializer[Any]):
     vo = serializers.CharField()
     configured = ConfiguredOut()
     corrected = CorrectedOut()
-    in_effect = serializers.FloatField(help_text="The share that is divided over the group's task queues.")
+    in_effect = serializers.FloatField(help_text="Share in force, divided among the group's task queues.")
     delivered = DeliveredInWindowsOut()
 
 

@@ -68,8 +68,8 @@ class MatchesView(MachineView):
                 component_name="Leased", serializers=[LeaseOut, LeasesOut], resource_type_field_name=None
             ),
             HTTPStatus.NO_CONTENT: OpenApiResponse(
-                description="Nothing fits; Retry-After is the time to wait. If the pilot's queue is unknown, or has "
-                f"smaller slots than it offers, {WHY_HEADER} explains how that narrows the offer."
+                description="No job fits; Retry-After: seconds to wait. If the pilot's queue is unknown, or its slots "
+                f"are smaller than the offer, {WHY_HEADER} explains how this narrows the offer."
             ),
             **error_responses(400, 401, 403, 415, 503),
         },

@@ -30,11 +30,13 @@ class AgentView(APIView):
 
     @extend_schema(
         operation_id="pilots_agent",
-        summary="The program that pilots run",
+        summary="Download the program that pilots run",
         tags=["pilots"],
         responses={
             (HTTPStatus.OK, "application/zip"): OpenApiTypes.BINARY,
-            HTTPStatus.NOT_MODIFIED: OpenApiResponse(description="As the If-None-Match of the request."),
+            HTTPStatus.NOT_MODIFIED: OpenApiResponse(
+                description="ETag of the program; as If-None-Match of the request."
+            ),
         },
         parameters=[
             OpenApiParameter(
@@ -42,7 +44,7 @@ class AgentView(APIView):
                 str,
                 OpenApiParameter.HEADER,
                 response=[200, 304],
-                description="SHA-256 of the file, in hexadecimal; also in the configuration.",
+                description="SHA-256 of the program, in hexadecimal; also in the configuration.",
             )
         ],
     )
@@ -71,7 +73,7 @@ class ScriptView(APIView):
 
     @extend_schema(
         operation_id="pilots_script",
-        summary="The shell script by which a site starts a pilot of its own",
+        summary="Download the shell script with which a site starts a pilot",
         tags=["pilots"],
         responses={(HTTPStatus.OK, "text/x-shellscript"): OpenApiTypes.STR},
     )

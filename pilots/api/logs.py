@@ -32,7 +32,8 @@ class ChunkIn(StrictSerializer):
     text = Text(
         max_length=MAX_LOG_CHUNK,
         allow_blank=True,
-        help_text=f"The next lines, at most {MAX_LOG_CHUNK} characters; empty: only asks how much was received.",
+        help_text=f"The next lines, at most {MAX_LOG_CHUNK} characters; empty: the request only reads how much "
+        "was received.",
     )
 
     @classmethod
@@ -51,10 +52,10 @@ class LogOut(serializers.Serializer[KeptLog]):
     """The stored log of a pilot."""
 
     pilot = serializers.IntegerField(source="pilot_id", help_text="Id of the pilot.")
-    received = serializers.IntegerField(help_text="Characters that the pilot has sent.")
-    changed_at = serializers.DateTimeField(allow_null=True, help_text="When something was added; null: never.")
-    text = serializers.CharField(help_text="Its lines; a line in brackets stands for what was left out.")
-    batch_output = serializers.CharField(help_text="What its batch system kept of its output, when that was fetched.")
+    received = serializers.IntegerField(help_text="Characters received from the pilot.")
+    changed_at = serializers.DateTimeField(allow_null=True, help_text="Time of the last addition; null: never.")
+    text = serializers.CharField(help_text="Stored lines; a line in brackets replaces omitted lines.")
+    batch_output = serializers.CharField(help_text="Output of the pilot kept by its batch system, if it was fetched.")
 
 
 class LogView(APIView):

@@ -29,12 +29,14 @@ NODE_WORDS = frozenset({"ok", "batch_id", "checks", "flaws"})
 class RegistrationIn(StrictSerializer):
     """Body of POST /api/v1/pilots/register/."""
 
-    vo = Text(max_length=64, help_text="For whose jobs the pilot is.")
-    site = Text(max_length=128, help_text="Where it runs; the site of the token.")
+    vo = Text(max_length=64, help_text="VO whose jobs the pilot runs.")
+    site = Text(max_length=128, help_text="Site of the pilot; must be that of the token.")
     ce = Text(max_length=128, help_text="Name of the computing element at the site.")
     queue = Text(max_length=128, help_text="Name of the queue of the computing element.")
-    stamp = Text(max_length=128, required=False, allow_blank=True, help_text="Name in the batch system.")
-    host_name = Text(max_length=MAX_NAME, required=False, allow_blank=True, help_text="Of the node.")
+    stamp = Text(
+        max_length=128, required=False, allow_blank=True, help_text="Stamp of the pilot: its name in the batch system."
+    )
+    host_name = Text(max_length=MAX_NAME, required=False, allow_blank=True, help_text="Host name of the node.")
 
     @classmethod
     def parse(cls, data: object) -> Registration:
@@ -46,8 +48,8 @@ class RegisteredPilotOut(serializers.Serializer[RegisteredPilot]):
     """A new pilot with its first token."""
 
     pilot = serializers.IntegerField(source="pilot.pk", help_text="Id of the pilot.")
-    token = serializers.CharField(help_text="Shown this once; reports renew it.")
-    expires_at = serializers.DateTimeField(help_text="End of the token.")
+    token = serializers.CharField(help_text="Token of the pilot, shown only once; reports renew it.")
+    expires_at = serializers.DateTimeField(help_text="End of the token's validity.")
 
 
 class LastWords(NamedTuple):
@@ -60,37 +62,49 @@ class LastWords(NamedTuple):
 class CheckIn(StrictSerializer):
     """One check of the node."""
 
-    name = Text(max_length=64, help_text="What was looked at, such as disk.")
-    ok = Flag(help_text="Whether jobs can run for all that.")
-    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="For people.")
+    name = Text(max_length=64, help_text="Name of the check, such as disk.")
+    ok = Flag(help_text="Whether the node passed the check.")
+    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="Result in words.")
 
 
 class FlawIn(StrictSerializer):
     """Something that a job did not find on the node."""
 
-    name = Text(max_length=64, help_text="What it is about: software, container, identity.")
-    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="For people.")
+    name = Text(max_length=64, help_text="Subject: software, container or identity.")
+    detail = Text(max_length=MAX_DETAIL, required=False, allow_blank=True, help_text="Description in words.")
 
 
 class ReportIn(StrictSerializer):
     """Body of POST /api/v1/pilots/report/: the result of the node check, a flaw found by a job, or the last report."""
 
-    host_name = Text(max_length=MAX_NAME, required=False, help_text="Of the node; required with ok.")
+    host_name = Text(max_length=MAX_NAME, required=False, help_text="Host name of the node; required with ok.")
     batch_id = Text(
-        max_length=MAX_NAME, required=False, allow_blank=True, help_text="Of the pilot in its batch system."
+        max_length=MAX_NAME,
+        required=False,
+        allow_blank=True,
+        help_text="Pilot reference: id of the pilot in its batch system.",
     )
-    ok = Flag(required=False, help_text="Whether the node is fit for jobs; false ends the pilot.")
+    ok = Flag(required=False, help_text="Whether the node can run jobs; false ends the pilot.")
     checks = serializers.ListField(
-        child=CheckIn(), max_length=MAX_CHECKS, required=False, help_text="What was looked at, in order."
+        child=CheckIn(), max_length=MAX_CHECKS, required=False, help_text="Checks of the node, in order."
     )
     node = serializers.DictField(
         child=serializers.JSONField(allow_null=True),
         required=False,
-        help_text=f"What the node has and is; at most {MAX_NODE_BYTES} bytes of JSON.",
+        help_text=f"Properties of the node; at most {MAX_NODE_BYTES} bytes of JSON.",
     )
-    flaw = FlawIn(required=False, help_text="Alone: something that a job did not find on the node; the pilot goes on.")
-    leaving = Text(max_length=MAX_NAME, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
-    failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
+    flaw = FlawIn(
+        required=False, help_text="Without other fields: something that the node lacked for a job; the pilot goes on."
+    )
+    leaving = Text(
+        max_length=MAX_NAME,
+        required=False,
+        help_text="Without other fields but failed: the reason why the pilot ends; it has then ended.",
+    )
+    failed = Flag(
+        required=False,
+        help_text="With leaving: true if the pilot could not work; its status becomes Failed, else Done.",
+    )
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
         """Refuse a report that is too large, or that uses reserved keys."""
@@ -139,8 +153,8 @@ class ReportOut(serializers.Serializer[Pilot]):
     """The status of the pilot after its report."""
 
     pilot = serializers.IntegerField(source="pk", help_text="Id of the pilot.")
-    status = serializers.CharField(help_text="Running, or how the pilot ended.")
-    token = serializers.SerializerMethodField(help_text="In place of the one sent, which is near its end; else null.")
+    status = serializers.CharField(help_text="Status of the pilot: Running, or how it ended.")
+    token = serializers.SerializerMethodField(help_text="New token if the current one expires soon; else null.")
 
     def get_token(self, _: Pilot) -> str | None:
         """Return the renewed token, if the view made one."""
@@ -154,16 +168,20 @@ class PlaceOut(SlotAmountsOut):
     site = serializers.CharField(source="ce.site.name")
     ce = serializers.CharField(source="ce.name")
     queue = serializers.CharField(source="name")
-    identity = serializers.CharField(source="ce.identity", help_text="Of payloads: none, environment, sudo.")
-    payload_users = serializers.SerializerMethodField(help_text="Unix accounts of the node for identity sudo.")
-    cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds that a slot gives, per core.")
+    identity = serializers.CharField(source="ce.identity", help_text="Identity of payloads: none, environment or sudo.")
+    payload_users = serializers.SerializerMethodField(help_text="Unix accounts of the node, for identity sudo.")
+    cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
     platforms = serializers.ListField(
-        child=serializers.CharField(), help_text="Of its nodes, as configured; empty: any."
+        child=serializers.CharField(), help_text="Configured platforms of its nodes; empty: any."
     )
-    container = serializers.BooleanField(help_text="Whether jobs in containers may come, if the node can run them.")
-    job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
-    tags = serializers.ListField(child=serializers.CharField(), help_text="Offered.")
-    required_tags = serializers.ListField(child=serializers.CharField(), help_text="That jobs must ask for.")
+    container = serializers.BooleanField(help_text="Whether jobs in containers are accepted, if the node can run them.")
+    job_types = serializers.ListField(
+        child=serializers.CharField(), help_text="Job types that the queue accepts; empty: all."
+    )
+    tags = serializers.ListField(child=serializers.CharField(), help_text="Tags that jobs may require.")
+    required_tags = serializers.ListField(
+        child=serializers.CharField(), help_text="Tags that a job must require to be accepted."
+    )
 
     def get_payload_users(self, queue: Queue) -> list[str]:
         """Return the accounts in the options of the CE."""
@@ -173,52 +191,68 @@ class PlaceOut(SlotAmountsOut):
 class WatchdogOut(serializers.Serializer[object]):
     """Limits beyond which the pilot ends a payload."""
 
-    period_s = serializers.IntegerField(help_text="Between two looks at the payload.")
-    cpu_factor = serializers.FloatField(help_text="Times the CPU time that the job asked for.")
-    memory_factor = serializers.FloatField(help_text="Times the memory that the job asked for.")
-    min_free_disk_mb = serializers.IntegerField(help_text="Below it the payload is ended.")
-    stalled_s = serializers.IntegerField(help_text="So long with hardly any CPU: stalled.")
-    stalled_cpu_fraction = serializers.FloatField(help_text="CPU per wall-clock time that is hardly any.")
-    max_stalled_s = serializers.IntegerField(
-        help_text="Longest window of the stall rule that a job may ask for; 0: any, also none."
+    period_s = serializers.IntegerField(help_text="Seconds between two checks of the payload.")
+    cpu_factor = serializers.FloatField(help_text="Limit of CPU time, as a multiple of the job's requirement.")
+    memory_factor = serializers.FloatField(help_text="Limit of memory, as a multiple of the job's requirement.")
+    min_free_disk_mb = serializers.IntegerField(help_text="Free disk space, in MB, below which the payload is ended.")
+    stalled_s = serializers.IntegerField(
+        help_text="Seconds with hardly any CPU time after which the payload is stalled, and ended."
     )
-    stalled_warning_fraction = serializers.FloatField(help_text="Of that window; beyond it the job's owner is warned.")
-    warning_fraction = serializers.FloatField(help_text="Of a limit; beyond it the job's owner is warned.")
-    stream_max_mb = serializers.IntegerField(help_text="Of standard output and of standard error; 0: no limit.")
+    stalled_cpu_fraction = serializers.FloatField(
+        help_text="CPU time per wall-clock time, as a part of one core, that counts as hardly any."
+    )
+    max_stalled_s = serializers.IntegerField(help_text="Longest stalled_s that a job may require; 0: any, also none.")
+    stalled_warning_fraction = serializers.FloatField(
+        help_text="Fraction of stalled_s after which the job's owner is warned."
+    )
+    warning_fraction = serializers.FloatField(help_text="Fraction of a limit above which the job's owner is warned.")
+    stream_max_mb = serializers.IntegerField(
+        help_text="Limit of standard output and of standard error, in MB; 0: no limit."
+    )
     unasked_disk_mb = serializers.IntegerField(
-        help_text="Of what a job writes that asked for no disk, beside its input; 0: no limit."
+        help_text="Limit of what a job without a disk requirement writes, beside its input, in MB; 0: no limit."
     )
 
 
 class AgentOut(serializers.Serializer[object]):
     """Address and digest of the agent."""
 
-    sha256 = serializers.CharField(help_text="Of the file, in hexadecimal.")
-    url = serializers.CharField(help_text="Path below the server's address.")
+    sha256 = serializers.CharField(help_text="SHA-256 of the program, in hexadecimal.")
+    url = serializers.CharField(help_text="Path of the program below the address of the server.")
 
 
 class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
     """The configuration of a pilot."""
 
-    protocol = serializers.IntegerField(help_text="Version; an agent that knows only others must leave.")
-    server_time = serializers.DateTimeField(help_text="Of the clock that leases are measured by.")
+    protocol = serializers.IntegerField(
+        help_text="Version of the protocol; an agent that does not support it must end."
+    )
+    server_time = serializers.DateTimeField(help_text="Time of the server, with which leases are measured.")
     pilot = serializers.IntegerField(source="pilot.pk", help_text="Id of the pilot.")
-    type = serializers.CharField(source="pilot.pilot_type", help_text="generic or private.")
+    type = serializers.CharField(source="pilot.pilot_type", help_text="Type of the pilot: generic or private.")
     vo = serializers.CharField(source="pilot.vo.name")
-    setup = serializers.CharField(source="pilot.vo.setup", help_text="The VO's default.")
-    setups = serializers.ListField(source="pilot.vo.setups", child=serializers.CharField(), help_text="All of the VO.")
-    group = serializers.CharField(source="pilot.group.name", default=None, allow_null=True, help_text="Private: whose.")
+    setup = serializers.CharField(source="pilot.vo.setup", help_text="Default setup of the VO.")
+    setups = serializers.ListField(
+        source="pilot.vo.setups", child=serializers.CharField(), help_text="All setups of the VO."
+    )
+    group = serializers.CharField(
+        source="pilot.group.name", default=None, allow_null=True, help_text="Group of a private pilot; null: generic."
+    )
     owner = serializers.CharField(source="pilot.owner.username", default=None, allow_null=True)
-    place = PlaceOut(source="queue", allow_null=True, help_text="null: made by hand, and not for one queue.")
-    heartbeat_s = serializers.IntegerField(help_text="Between two heartbeats.")
-    match_retry_after_s = serializers.IntegerField(help_text="To wait after no job was given.")
-    lease_first_s = serializers.IntegerField(help_text="Length of a lease until the first report …")
-    lease_s = serializers.IntegerField(help_text="… and after each.")
-    lease_grace_s = serializers.IntegerField(help_text="So long before a lease's end its payload must have stopped.")
-    sandbox_max_bytes = serializers.IntegerField(help_text="Of an output sandbox.")
-    sandbox_max_unpacked_bytes = serializers.IntegerField(help_text="Of what an archive unpacks to.")
+    place = PlaceOut(
+        source="queue", allow_null=True, help_text="Queue of the pilot; null: made by hand, and not for one queue."
+    )
+    heartbeat_s = serializers.IntegerField(help_text="Seconds between two heartbeats.")
+    match_retry_after_s = serializers.IntegerField(help_text="Seconds to wait after an empty match.")
+    lease_first_s = serializers.IntegerField(help_text="Seconds of a lease until its first report.")
+    lease_s = serializers.IntegerField(help_text="Seconds of a lease after each report.")
+    lease_grace_s = serializers.IntegerField(
+        help_text="Seconds before the end of a lease by which its payload must have stopped."
+    )
+    sandbox_max_bytes = serializers.IntegerField(help_text="Limit of an output sandbox, in bytes.")
+    sandbox_max_unpacked_bytes = serializers.IntegerField(help_text="Limit of an unpacked archive, in bytes.")
     watchdog = WatchdogOut()
-    agent = serializers.SerializerMethodField(help_text="The program of this server's version.")
+    agent = serializers.SerializerMethodField(help_text="Program of the server's version.")
 
     @extend_schema_field(AgentOut)
     def get_agent(self, configuration: PilotConfiguration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots

@@ -33,11 +33,15 @@ class SubmitPoolQuery(StrictSerializer):
 
     known_elsewhere = frozenset(PAGE_PARAMETERS)
 
-    vo = serializers.CharField(required=False, max_length=64, help_text="Of a person with several VOs.")
+    vo = serializers.CharField(
+        required=False, max_length=64, help_text="Name of the VO; required from users with several VOs."
+    )
     site = serializers.CharField(required=False, max_length=128)
     ce = serializers.CharField(required=False, max_length=128)
     queue = serializers.CharField(
-        required=False, max_length=128, help_text="Without site, ce and queue: all pools, as objects."
+        required=False,
+        max_length=128,
+        help_text="Name of the queue. Without site, ce and queue: all pools, as objects.",
     )
 
 
@@ -47,8 +51,10 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
     id = serializers.CharField(help_text="SHA-256 of the VO and the canonical requirements.")
     vo = serializers.CharField(source="vo.name")
     requirements = serializers.DictField()
-    queue_count = serializers.SerializerMethodField(help_text="How many queues satisfy them.")
-    queues = serializers.SerializerMethodField(help_text=f"As site/ce/queue, sorted; the first {MOST_QUEUES}.")
+    queue_count = serializers.SerializerMethodField(help_text="Number of queues that satisfy the requirements.")
+    queues = serializers.SerializerMethodField(
+        help_text=f"Names of the queues, as site/ce/queue, sorted; the first {MOST_QUEUES}."
+    )
     refreshed_at = serializers.DateTimeField()
 
     def get_queue_count(self, pool: SubmitPool) -> int:
@@ -87,10 +93,14 @@ class SubmitPoolsOut(serializers.Serializer[Any]):
 
     submit_pools = serializers.ListField(child=PoolField())
     next = serializers.URLField(
-        required=False, allow_null=True, help_text="Of all pools: address of the next page; null on the last."
+        required=False,
+        allow_null=True,
+        help_text="Address of the next page of the list of all pools; null on the last one.",
     )
     previous = serializers.URLField(
-        required=False, allow_null=True, help_text="Of all pools: address of the page before; null on the first."
+        required=False,
+        allow_null=True,
+        help_text="Address of the previous page of the list of all pools; null on the first one.",
     )
 
 
@@ -113,7 +123,7 @@ class SubmitPoolsView(APIView):
 
     @extend_schema(
         operation_id="submit_pools_list",
-        summary="Tell the submit pools of a queue, or all of them",
+        summary="Show the submit pools of a queue, or all of them",
         tags=["pilots"],
         parameters=[SubmitPoolQuery, PageParameters],
         responses={

@@ -56,7 +56,7 @@ class ConfigurationView(APIView):
 
     @extend_schema(
         operation_id="pilots_config",
-        summary="Everything a pilot must know",
+        summary="Show the configuration of the pilot",
         tags=["pilots"],
         responses={HTTPStatus.OK: ConfigurationOut, **error_responses(401, 403)},
     )
@@ -75,7 +75,7 @@ class ReportView(APIView):
 
     @extend_schema(
         operation_id="pilots_report",
-        summary="Tell what the check of the node found, what a job met there, or that the pilot leaves",
+        summary="Report the result of the node check, a flaw found by a job, or the pilot's end",
         tags=["pilots"],
         request=ReportIn,
         responses={HTTPStatus.OK: ReportOut, **error_responses(400, 401, 403, 415)},

@@ -32,7 +32,7 @@ class AdvertiserView(APIView):
 
     @extend_schema(
         operation_id="gateway_advertiser",
-        summary="The program that counts job-managers at a gateway and advertises them",
+        summary="Download the program that counts job managers at a gateway and advertises them",
         tags=["resources"],
         responses={(HTTPStatus.OK, "text/x-python"): OpenApiTypes.STR},
     )

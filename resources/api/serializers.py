@@ -17,16 +17,16 @@ from wms.kernel.amounts import AMOUNTS
 class LevelOut(serializers.Serializer[Any]):
     """Common fields of site, computing element and queue."""
 
-    name = serializers.CharField(help_text="Unique within the level above.")
-    state = serializers.SerializerMethodField(help_text="In force now, whatever the levels above say.")
-    state_reason = serializers.SerializerMethodField(help_text="Why it is not active.")
-    state_until = serializers.SerializerMethodField(help_text="From then on it is active again; null: no end is set.")
+    name = serializers.CharField(help_text="Name, unique within the level above.")
+    state = serializers.SerializerMethodField(help_text="State now, of this level by itself.")
+    state_reason = serializers.SerializerMethodField(help_text="Reason why it is not active.")
+    state_until = serializers.SerializerMethodField(help_text="Time at which it is active again; null: no end is set.")
     parameters = serializers.SerializerMethodField(
-        help_text="In force here, inherited ones included, for each of the caller's VOs that the site serves, or for "
-        "the one of `?vo=`; names in lower case."
+        help_text="Parameters in force for each of the caller's VOs that the site serves, or for the VO of "
+        "`?vo=`, inherited ones included; names in lower case."
     )
     vo_parameters = serializers.SerializerMethodField(
-        help_text="{VO: parameters in force here for this VO of the caller's and not for each of them}."
+        help_text="{VO: parameters in force for this VO of the caller, but not for each of them}."
     )
 
     @extend_schema_field(serializers.ChoiceField(choices=[str(state) for state in ResourceState]))
@@ -124,37 +124,46 @@ class SlotAmountsOut(serializers.Serializer[Any]):
 class QueueOut(SlotAmountsOut, LevelOut):
     """One queue, with the offer of a slot."""
 
-    cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds of a slot, per core.")
-    platforms = serializers.ListField(child=serializers.CharField(), help_text="Of its nodes; empty: as detected.")
+    cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
+    platforms = serializers.ListField(
+        child=serializers.CharField(), help_text="Platforms of its nodes; empty: as detected."
+    )
     container = serializers.BooleanField(help_text="Whether its nodes can run containers.")
-    job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
-    tags = serializers.ListField(child=serializers.CharField(), help_text="Offered to jobs that ask for them.")
+    job_types = serializers.ListField(
+        child=serializers.CharField(), help_text="Job types that the queue accepts; empty: all."
+    )
+    tags = serializers.ListField(child=serializers.CharField(), help_text="Tags that jobs may require.")
     required_tags = serializers.ListField(
-        child=serializers.CharField(), help_text="Only jobs that ask for all of them."
+        child=serializers.CharField(), help_text="Tags that a job must require to be accepted."
     )
     stalled_s = serializers.IntegerField(
         allow_null=True,
-        help_text="Payloads with hardly any CPU time for so long are stopped; 0: never; null: as the VO.",
+        help_text="Seconds with hardly any CPU time after which payloads are stopped; 0: never; null: that of the VO.",
     )
     stalled_cpu_fraction = serializers.FloatField(
-        allow_null=True, help_text="Part of one core that is hardly any; null: as the VO."
+        allow_null=True,
+        help_text="CPU time per wall-clock time, as a part of one core, that counts as hardly any; null: that "
+        "of the VO.",
     )
     max_stalled_s = serializers.IntegerField(
-        allow_null=True, help_text="Longest such window that jobs may ask for; 0: any, also none; null: as the VO."
+        allow_null=True, help_text="Longest stalled_s that a job may require; 0: any, also none; null: that of the VO."
     )
-    max_waiting_pilots = serializers.IntegerField(help_text="Pilots that directors keep waiting here at most.")
-    max_pilots = serializers.IntegerField(help_text="Pilots that directors keep here at most.")
+    max_waiting_pilots = serializers.IntegerField(
+        help_text="Maximum number of waiting pilots that directors keep here."
+    )
+    max_pilots = serializers.IntegerField(help_text="Maximum number of pilots that directors keep here.")
 
 
 class CEOut(LevelOut):
     """One computing element."""
 
-    type = serializers.ChoiceField(choices=list(settings.WMS_BACKENDS), help_text="Its backend.")
+    type = serializers.ChoiceField(choices=list(settings.WMS_BACKENDS), help_text="Type of the computing element.")
     pilot_types = serializers.ListField(
-        child=serializers.ChoiceField(choices=[str(kind) for kind in PilotType]), help_text="Accepted; empty: both."
+        child=serializers.ChoiceField(choices=[str(kind) for kind in PilotType]),
+        help_text="Accepted types of pilots; empty: both.",
     )
     identity = serializers.ChoiceField(
-        choices=[str(kind) for kind in PayloadIdentity], help_text="How payloads are kept apart from the pilot."
+        choices=[str(kind) for kind in PayloadIdentity], help_text="Separation of payloads from the pilot."
     )
     queues = QueueOut(many=True, help_text="By name.")
 
@@ -162,7 +171,9 @@ class CEOut(LevelOut):
 class SiteOut(LevelOut):
     """One site with its computing elements and queues."""
 
-    vos = serializers.SerializerMethodField(help_text="Served, as far as the caller may see them; empty: all.")
+    vos = serializers.SerializerMethodField(
+        help_text="VOs that the site serves, among those that the caller may see; empty: all."
+    )
     ces = CEOut(many=True, help_text="By name.")
 
     def get_vos(self, site: Site) -> list[str]:

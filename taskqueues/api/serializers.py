@@ -11,7 +11,7 @@ class TaskQueueOut(serializers.ModelSerializer[TaskQueue]):
     owner = serializers.CharField(source="owner.username")
     group = serializers.CharField(source="group.name")
     vo = serializers.CharField(source="vo.name")
-    jobs = serializers.SerializerMethodField(help_text="Number of jobs that wait in it.")
+    jobs = serializers.SerializerMethodField(help_text="Number of waiting jobs in it.")
 
     class Meta:
         model = TaskQueue

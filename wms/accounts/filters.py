@@ -8,4 +8,4 @@ from wms.kernel.filters import NameFilter
 class GroupFilterSet(FilterSet):
     """Filters of groups."""
 
-    vo = NameFilter("vo__name", max_length=64, help_text="Only the groups of this VO.")
+    vo = NameFilter("vo__name", max_length=64, help_text="Exact name of the VO.")

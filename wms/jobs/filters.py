@@ -43,18 +43,20 @@ class JobFilterSet(FilterSet):
 
     # Uses index: job_of_status
     status = StatusFilter(
-        lookup_expr="in", max_length=255, help_text="One status or several with commas; letter case does not count."
+        lookup_expr="in", max_length=255, help_text="One status, or several with commas; letter case is ignored."
     )
-    site = NameFilter("site__name", max_length=128, help_text="Name of the site of the last match.")
-    owner = NameFilter("owner__username", max_length=150, help_text="User name of the owner.")
-    group = NameFilter("group__name", max_length=64, label="Group", help_text="Name of the group acted in.")
-    vo = NameFilter("vo__name", max_length=64, help_text="Name of the VO.")
-    job_name = NameFilter(max_length=255, label="Name", help_text="Name of the job, whole.")
-    job_group = NameFilter(max_length=255, help_text="Label given by the owner, whole.")
-    job_group_id = UUIDFilter("submission", label="Submission", help_text="Jobs of one submission.")
-    job_type = NameFilter(max_length=255, help_text="Type of the job.")
-    submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this moment (RFC 3339) or later.")
-    submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this moment (RFC 3339).")
+    site = NameFilter("site__name", max_length=128, help_text="Exact name of the site of the last match.")
+    owner = NameFilter("owner__username", max_length=150, help_text="Exact user name of the owner.")
+    group = NameFilter(
+        "group__name", max_length=64, label="Group", help_text="Exact name of the group in which the owner acted."
+    )
+    vo = NameFilter("vo__name", max_length=64, help_text="Exact name of the VO.")
+    job_name = NameFilter(max_length=255, label="Name", help_text="Exact name of the job.")
+    job_group = NameFilter(max_length=255, help_text="Exact label given by the owner.")
+    job_group_id = UUIDFilter("submission", label="Submission", help_text="Id of the submission (job group).")
+    job_type = NameFilter(max_length=255, help_text="Exact type of the job.")
+    submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this time (RFC 3339) or later.")
+    submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this time (RFC 3339).")
 
     class Meta:
         model = Job

@@ -11,14 +11,14 @@ from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 class TokenIn(StrictSerializer):
     """Body of POST /api/v1/auth/token/."""
 
-    username = Name(max_length=150, help_text="Name of the user, as configured.")
-    password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
-    code = Text(max_length=40, required=False, help_text="Code of its second factor, if any, or a recovery code.")
+    username = Name(max_length=150, help_text="User name, as configured.")
+    password = Text(max_length=1024, help_text="Password of the user.", style={"input_type": "password"})
+    code = Text(max_length=40, required=False, help_text="Code of the second factor, if any, or a recovery code.")
     scope = serializers.ChoiceField(
         choices=list(TokenScope),
         default=TokenScope.MANAGE,
-        help_text="Scope of the token. read: whatever the user may see; submit: also to submit jobs and to "
-        "act on the user's own jobs; manage: whatever the user may do.",
+        help_text="Scope of the token. read: everything that the user may see; submit: also submit jobs and "
+        "act on the user's own jobs; manage: everything that the user may do.",
     )
     name = Text(max_length=100, required=False, help_text="Name of the token, such as that of a computer.")
     days = WholeNumber(
@@ -31,43 +31,48 @@ class TokenIn(StrictSerializer):
 class TokenOut(serializers.Serializer[Any]):
     """A new token; it is shown this once."""
 
-    token = serializers.CharField(help_text="To be sent as `Authorization: Bearer <token>`.")
+    token = serializers.CharField(help_text="Token, to be sent as `Authorization: Bearer <token>`.")
     expires_at = serializers.DateTimeField(help_text="End of its validity.")
 
 
 class ListedTokenOut(serializers.Serializer[Any]):
     """One token of the caller, without the token itself, of which only a digest is stored."""
 
-    id = serializers.IntegerField(help_text="Id, by which it is revoked.")
+    id = serializers.IntegerField(help_text="Id of the token, by which it is revoked.")
     name = serializers.CharField(help_text="Name chosen by its owner; may be empty.")
     scope = serializers.ChoiceField(choices=list(TokenScope), help_text="Scope of the token.")
-    created_at = serializers.DateTimeField(help_text="When it was issued.")
+    created_at = serializers.DateTimeField(help_text="Time of issue.")
     expires_at = serializers.DateTimeField(help_text="End of its validity.")
     last_used_at = serializers.DateTimeField(
-        allow_null=True, help_text="Its last use, up to ten minutes earlier than the true one; null: never used."
+        allow_null=True, help_text="Last use, with a delay of up to ten minutes; null: never used."
     )
 
 
 class GroupOut(serializers.Serializer[Any]):
     """One group."""
 
-    name = serializers.CharField(help_text="Its name, unique over all VOs.")
+    name = serializers.CharField(help_text="Name of the group, unique over all VOs.")
     vo = serializers.CharField(source="vo.name", help_text="Its VO.")
-    priority = serializers.FloatField(help_text="Share relative to other groups; 0: its jobs are never matched.")
+    priority = serializers.FloatField(
+        help_text="Share of the group, relative to other groups; 0: its jobs are never matched."
+    )
     properties = serializers.ListField(
         child=serializers.CharField(),
-        help_text="JOB_SHARING: members see and manage each other's jobs; PRODUCTION: any number of jobs may wait.",
+        help_text="Properties of the group. JOB_SHARING: members see and manage each other's jobs; PRODUCTION: "
+        "any number of jobs may wait.",
     )
 
 
 class ProfileOut(serializers.Serializer[Any]):
     """The caller's own account."""
 
-    username = serializers.CharField(help_text="The identity that jobs belong to.")
-    dns = serializers.ListField(child=serializers.CharField(), help_text="Distinguished names of its certificates.")
-    groups = GroupOut(many=True, help_text="The groups that the user may act in.")
-    default_group = serializers.CharField(allow_null=True, help_text="Group of requests that name none.")
+    username = serializers.CharField(help_text="User name, to which jobs belong.")
+    dns = serializers.ListField(
+        child=serializers.CharField(), help_text="Distinguished names of the user's certificates."
+    )
+    groups = GroupOut(many=True, help_text="Groups in which the user may act.")
+    default_group = serializers.CharField(allow_null=True, help_text="Group of requests without a group.")
     managed_vos = serializers.ListField(child=serializers.CharField(), help_text="VOs that the user manages.")
     roles = serializers.ListField(
-        child=serializers.ChoiceField(choices=["operator", "manager"]), help_text="Beyond those of every user."
+        child=serializers.ChoiceField(choices=["operator", "manager"]), help_text="Roles beyond those of every user."
     )

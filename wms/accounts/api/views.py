@@ -132,7 +132,7 @@ class TokenRevocationView(APIView):
 
     @extend_schema(
         operation_id="auth_tokens_revoke",
-        summary="Revoke a token of the caller; an operator anybody's",
+        summary="Revoke a token of the caller; operators: of any user",
         tags=["auth"],
         responses={204: None, **error_responses(401, 403, 404)},
     )
@@ -166,7 +166,7 @@ class RevokeView(APIView):
 
     @extend_schema(
         operation_id="auth_revoke",
-        summary="Revoke the token that this request carries",
+        summary="Revoke the token of this request",
         tags=["auth"],
         request=None,
         responses={204: None, **error_responses(400, 401, 403)},
@@ -199,7 +199,7 @@ class GroupListView(ListAPIView[Group]):
 
     @extend_schema(
         operation_id="groups_list",
-        summary="List the groups of the caller's VOs; an operator sees all",
+        summary="List the groups of the caller's VOs; operators: of all VOs",
         tags=["accounts"],
         responses={200: GroupOut(many=True), **error_responses(400, 401, 403)},
     )

@@ -56,8 +56,8 @@ def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = 
     return extend_schema_view(post=document)(view)
 
 
-JobKillView = action_view(Action.KILL, summary="Kill a job; a pilot that holds it stops it")
-JobRescheduleView = action_view(Action.RESCHEDULE, summary="Put a job that ran, or runs, back into its queue")
-JobDeleteView = action_view(Action.DELETE, summary="Delete a job that no pilot holds; lists leave it out")
-JobHoldView = action_view(Action.HOLD, summary="Take a job out of its queue until it is released", body=HoldIn)
-JobReleaseView = action_view(Action.RELEASE, summary="Let a held job wait again")
+JobKillView = action_view(Action.KILL, summary="Kill a job; a pilot that runs it stops it")
+JobRescheduleView = action_view(Action.RESCHEDULE, summary="Return a job that ran, or runs, to its task queue")
+JobDeleteView = action_view(Action.DELETE, summary="Delete a job without a lease; lists omit it")
+JobHoldView = action_view(Action.HOLD, summary="Take a job out of its task queue until it is released", body=HoldIn)
+JobReleaseView = action_view(Action.RELEASE, summary="Return a held job to its task queue")

@@ -21,72 +21,82 @@ class EditBody(serializers.Serializer[Any]):
     """Fields that can be changed while a job is Waiting or Held."""
 
     priority = serializers.IntegerField(
-        required=False, min_value=0, max_value=10, help_text="Chance relative to other jobs of the same owner."
+        required=False,
+        min_value=0,
+        max_value=10,
+        help_text="User priority, 0 to 10: chance relative to other jobs of the same owner.",
     )
-    sites = _names("Where it may run; empty: anywhere.")
-    banned_sites = _names("Where it must not run.")
+    sites = _names("Sites where it may run; empty: any.")
+    banned_sites = _names("Sites where it must not run.")
     job_name = _text("Name of the job.")
 
 
 class DescriptionBody(EditBody):
     """One job, or many with `parameters`."""
 
-    executable = serializers.CharField(required=False, max_length=1024, help_text="The program that the job runs.")
-    arguments = _text("Arguments as the shell reads them; or a list of words.")
-    job_group = _text("Free label.")
+    executable = serializers.CharField(required=False, max_length=1024, help_text="Program that the job runs.")
+    arguments = _text("Arguments as the shell reads them, or as a list of words.")
+    job_group = _text("Free label of the owner.")
     job_type = _text("Type of the job; default User.")
     cpu_time_s = serializers.IntegerField(
-        required=False, min_value=1, help_text="Reference-core CPU seconds per core; default 86400."
+        required=False, min_value=1, help_text="CPU time, in reference-core seconds per core; default 86400."
     )
     grid_ces = _names("Computing elements where it may run; empty: any.")
-    platforms = _names("Platforms that it runs on; empty: any.")
-    pilot_types = _names("private, generic; empty: both.")
+    platforms = _names("Platforms on which it runs; empty: any.")
+    pilot_types = _names("Types of pilots that may run it: private, generic; empty: both.")
     submit_pools = _names("Submit pools whose queues may run it; not together with requirements.")
-    grid_middlewares = _names("Pilots for it are sent only to computing elements of these; a match does not compare.")
-    setup = serializers.CharField(
-        required=False, allow_null=True, help_text="One of the VO's setups; default: the VO's own."
+    grid_middlewares = _names(
+        "Grid middleware of the computing elements to which pilots for it are sent; not compared in a match."
     )
-    tags = _names("Tags that the resource must offer.")
+    setup = serializers.CharField(
+        required=False, allow_null=True, help_text="Setup, one of the VO's; default: the VO's own."
+    )
+    tags = _names("Tags that the queue must offer.")
     stalled_s = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=0,
-        help_text="Seconds with hardly any CPU time after which it is stopped; 0: never, where the VO allows it; "
-        "null: as the queue or the VO says.",
+        help_text="Seconds with hardly any CPU time after which it is stopped; 0: never, if the VO allows it; "
+        "null: that of the queue or VO.",
     )
     stalled_cpu_fraction = serializers.FloatField(
         required=False,
         allow_null=True,
         min_value=MIN_STALLED_CPU_FRACTION,
         max_value=1.0,
-        help_text="CPU time per wall-clock time, as a part of one core, that is hardly any; null: as above.",
+        help_text="CPU time per wall-clock time, as a part of one core, that counts as hardly any; null: that "
+        "of the queue or VO.",
     )
     container = _text(
-        "Image in which it runs: docker://…, oras://…, library://…, https://…, /cvmfs/…/image.sif, or a file of its "
-        "directory; empty: none."
+        "Container image in which it runs: docker://…, oras://…, library://…, https://…, "
+        "/cvmfs/…/image.sif, or a file of its directory; empty: none."
     )
     requirements = serializers.DictField(
-        required=False, help_text='Parameters of resources that it needs: {"Memory": 4000} (RFC7).'
+        required=False, help_text='Required parameters of resources, such as {"Memory": 4000} (RFC7).'
     )
     software = _names(
-        "Paths or commands that must exist on the node. Names that some queue publishes, by its tags or the parameter "
-        "SoftwareTag, are compared before a match instead: such a job goes only to queues that publish all of them."
+        "Paths or commands that must exist on the node. Names that a queue publishes, by its tags or "
+        "the parameter SoftwareTag, are compared before a match: such a job runs only in queues that "
+        "publish all of them."
     )
-    input_sandbox = _names("Sandboxes: sha256:….")
-    input_data = _names("Logical file names; it runs only at sites that hold all of them.")
-    output_sandbox = _names("Names or patterns of files to bring back.")
+    input_sandbox = _names("Input sandboxes, as sha256:….")
+    input_data = _names("Logical names of its input files; it runs only at sites that hold all of them.")
+    output_sandbox = _names("Names or patterns of the files of its output sandbox.")
     output_data = _names(
-        "Names or patterns of files to store, or LFN:/vo/… of a file called as its last part; the job fails if one of "
-        "them matches nothing."
+        "Output files to store: names or patterns, or LFN:/vo/… of a file with the same last part; "
+        "the job fails if one of them matches no file."
     )
     input_data_policy = serializers.ChoiceField(
-        choices=DATA_POLICIES, required=False, help_text="download: into the job's directory; in_place: read there."
+        choices=DATA_POLICIES,
+        required=False,
+        help_text="Access to input data. download: into the job's directory; in_place: read where it is stored.",
     )
     output_se = serializers.CharField(
         required=False,
         allow_null=True,
         max_length=255,
-        help_text="Storage element for output_data (default: the site's), and for an output sandbox over the limit.",
+        help_text="Storage element for output_data (default: that of the site), and for an output sandbox "
+        "above the limit.",
     )
     output_path = serializers.CharField(
         required=False,
@@ -97,21 +107,24 @@ class DescriptionBody(EditBody):
     std_output = _text("File for standard output; default std.out.")
     std_error = _text("File for standard error; default std.err.")
     environment = serializers.DictField(
-        child=serializers.CharField(allow_blank=True), required=False, help_text="Variables of the payload."
+        child=serializers.CharField(allow_blank=True), required=False, help_text="Environment variables of the payload."
     )
     parameters = serializers.DictField(
         required=False,
-        help_text='{"values": […]}, or {"count", "start", "step", "factor"}, or several of them by name.',
+        help_text='Values of a parametric job: {"values": […]}, or {"count", "start", "step", "factor"}, or '
+        "several of these by name.",
     )
     jdl = serializers.CharField(
         required=False,
-        help_text="The same as JDL text, instead of the fields. As in DIRAC, one string may hold several names of "
-        'sites, CEs, platforms or tags, separated by commas and not by spaces: Site = "A, B" or { "A", "B" }.',
+        help_text="Description as JDL text, in place of the fields. As in DIRAC, one string may hold several "
+        'names of sites, CEs, platforms or tags, separated by commas without spaces: Site = "A, B" '
+        'or { "A", "B" }.',
     )
     cfg = serializers.CharField(
         required=False,
-        help_text="The same in the syntax of DIRAC's CFG files, with the names of the JDL: lines `Name = value`, lists "
-        'by commas, `Requirements { Memory = 4000 }`, comments after `#`; in double quotes any text, `""` for a `"`.',
+        help_text="Description in the syntax of DIRAC's CFG files, with the names of JDL: lines `Name = "
+        "value`, lists with commas, `Requirements { Memory = 4000 }`, comments after `#`; in double "
+        'quotes any text, `""` for a `"`.',
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -126,9 +139,13 @@ class DescriptionBody(EditBody):
 class SubmissionBody(DescriptionBody):
     """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside these `group` and `request_id`."""
 
-    jobs = DescriptionBody(many=True, required=False, help_text=f"1 to {MAX_JOBS} descriptions, instead of one.")
+    jobs = DescriptionBody(
+        many=True, required=False, help_text=f"List of 1 to {MAX_JOBS} descriptions, in place of one."
+    )
     group = serializers.CharField(
-        required=False, allow_null=True, help_text="To act in; default: the user's default or only one."
+        required=False,
+        allow_null=True,
+        help_text="Group in which the user acts; default: the user's default or only group.",
     )
     request_id = serializers.UUIDField(
         required=False, allow_null=True, help_text="Idempotency key: a repeated request returns the first response."

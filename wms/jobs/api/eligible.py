@@ -39,24 +39,26 @@ class EligibleQuery(StrictSerializer):
         max_length=16_384,
         help_text='The requirements section as a JSON object, such as {"Memory": 4000, "SoftwareTag": ["v1", "v2"]}.',
     )
-    vo = serializers.CharField(required=False, max_length=64, help_text="Needed by callers of several VOs.")
+    vo = serializers.CharField(
+        required=False, max_length=64, help_text="Name of the VO; required from users with several VOs."
+    )
 
 
 class UnmetOut(serializers.Serializer[Any]):
     """One requirement that a queue does not meet."""
 
-    name = serializers.CharField(help_text="As it was asked for.")
+    name = serializers.CharField(help_text="Name of the parameter, as in the request.")
     problem = serializers.ChoiceField(
         choices=[str(misses) for misses in Misses],
-        help_text="not_described: the queue has no such parameter; too_small, not_a_number: of a capacity; not_among: "
-        "of a set; other_value: of exact values.",
+        help_text="Reason. not_described: the queue has no such parameter; too_small, not_a_number: the value "
+        "of a capacity; not_among: of a set; other_value: of an exact value.",
     )
     asked = serializers.JSONField()
-    offered = serializers.JSONField(allow_null=True, help_text="In force at the queue; null: nothing is.")
+    offered = serializers.JSONField(allow_null=True, help_text="Value in force at the queue; null: none.")
     level = serializers.ChoiceField(
-        choices=LEVELS, allow_null=True, help_text="Where the value in force is configured; null: nowhere."
+        choices=LEVELS, allow_null=True, help_text="Level at which the value in force is configured; null: none."
     )
-    detail = serializers.CharField(help_text="The same in words.")
+    detail = serializers.CharField(help_text="Reason in words.")
 
 
 class IneligibleQueueOut(serializers.Serializer[Any]):
@@ -65,7 +67,7 @@ class IneligibleQueueOut(serializers.Serializer[Any]):
     site = serializers.CharField()
     ce = serializers.CharField()
     queue = serializers.CharField()
-    unmet = UnmetOut(many=True, help_text="Every requirement that it does not meet.")
+    unmet = UnmetOut(many=True, help_text="Requirements that it does not meet, all of them.")
 
 
 class EligibleOut(serializers.Serializer[Any]):
@@ -73,15 +75,16 @@ class EligibleOut(serializers.Serializer[Any]):
 
     vo = serializers.CharField()
     submit_pool = serializers.CharField(help_text="Id of the submit pool of jobs with these requirements.")
-    requirements = serializers.DictField(help_text="In canonical form.")
-    eligible_queues = serializers.IntegerField(help_text="How many queues are in the tree.")
+    requirements = serializers.DictField(help_text="Requirements in canonical form.")
+    eligible_queues = serializers.IntegerField(help_text="Number of queues in the tree.")
     eligible = serializers.DictField(
         child=serializers.DictField(child=serializers.ListField(child=serializers.CharField())),
-        help_text="The tree: site → computing element → queues. Bans, throttles and limits are not looked at.",
+        help_text="Eligible queues as a tree: site → computing element → queues. Bans, throttles and limits "
+        "are ignored.",
     )
     ineligible = IneligibleQueueOut(
         many=True,
-        help_text=f"The other queues, those that miss the fewest requirements first; at most {MOST_INELIGIBLE}.",
+        help_text=f"Other queues, those that miss the fewest requirements first; at most {MOST_INELIGIBLE}.",
     )
 
 
@@ -92,7 +95,7 @@ class EligibleView(APIView):
 
     @extend_schema(
         operation_id="submit_pools_eligible",
-        summary="Dry run of a requirements section: the tree of eligible queues, and why the others are not",
+        summary="Dry run of requirements: the tree of eligible queues, and why the others are not eligible",
         tags=["jobs"],
         parameters=[EligibleQuery],
         responses={200: EligibleOut, **error_responses(400, 401, 403)},

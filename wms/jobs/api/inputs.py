@@ -36,18 +36,18 @@ class NothingIn(StrictSerializer):
 class HoldIn(StrictSerializer):
     """Body of POST /api/v1/jobs/{id}/hold/."""
 
-    reason = Text(required=False, max_length=255, help_text="Why; becomes the minor status.")
+    reason = Text(required=False, max_length=255, help_text="Reason, stored as the minor status.")
 
 
 class BulkIn(StrictSerializer):
     """Body of POST /api/v1/jobs/bulk/: an action, and the jobs by ids or by a filter."""
 
-    action = Text(max_length=16, help_text=f"One of {_ACTIONS}.")
+    action = Text(max_length=16, help_text=f"Action: one of {_ACTIONS}.")
     ids = serializers.ListField(
         child=WholeNumber(), required=False, allow_empty=False, max_length=MAX_JOBS, help_text="Ids of the jobs."
     )
-    filter = JobFilterIn(required=False, help_text=f"Criteria as of GET {API_V1}jobs/; at least one.")
-    reason = Text(required=False, max_length=255, help_text="Why, for hold; becomes the minor status.")
+    filter = JobFilterIn(required=False, help_text=f"Filters as of GET {API_V1}jobs/; at least one.")
+    reason = Text(required=False, max_length=255, help_text="Reason of a hold, stored as the minor status.")
 
     def validate_action(self, value: str) -> Action:
         """Return the action."""

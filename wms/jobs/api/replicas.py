@@ -31,7 +31,7 @@ from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import CursorPages, error_responses
 
 _FIELDS = ("vo", "replicas")
-_VO = "Whose files; left out: the VO that the first part of their paths names."
+_VO = "VO of the files; default: the VO that is the first part of their names."
 
 
 class ReplicaPages(CursorPages):
@@ -43,23 +43,31 @@ class ReplicaPages(CursorPages):
 class ReplicaOut(serializers.Serializer[Replica]):
     """One copy of a file."""
 
-    vo = serializers.CharField(source="vo.name", help_text="Whose file it is.")
+    vo = serializers.CharField(source="vo.name", help_text="VO of the file.")
     lfn = serializers.CharField(help_text="Logical file name.")
-    storage_element = serializers.CharField(source="storage_element.name", help_text="Where this copy is.")
-    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not told.")
-    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not told.")
+    storage_element = serializers.CharField(source="storage_element.name", help_text="Storage element of this copy.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="Size in bytes; null: unknown.")
+    checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
 
 
 class ReplicaBody(serializers.Serializer[Any]):
     """One copy of a file, as it is registered."""
 
-    lfn = serializers.CharField(max_length=MAX_LFN, help_text="An absolute path, with or without LFN: before it.")
-    storage_element = serializers.CharField(max_length=128, help_text="Name of one that is configured.")
+    lfn = serializers.CharField(
+        max_length=MAX_LFN, help_text="Logical file name: an absolute path, with or without the prefix LFN:."
+    )
+    storage_element = serializers.CharField(max_length=128, help_text="Name of a configured storage element.")
     size_bytes = serializers.IntegerField(
-        required=False, allow_null=True, min_value=0, help_text="Pilots check it before they start a job."
+        required=False,
+        allow_null=True,
+        min_value=0,
+        help_text="Size in bytes; pilots check it before they start a job.",
     )
     checksum = serializers.CharField(
-        required=False, allow_blank=True, max_length=71, help_text="adler32:… or sha256:…; checked too."
+        required=False,
+        allow_blank=True,
+        max_length=71,
+        help_text="Checksum, as adler32:… or sha256:…; pilots check it too.",
     )
 
 
@@ -67,7 +75,7 @@ class RegistrationBody(serializers.Serializer[Any]):
     """Body of POST /api/v1/replicas/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
-    replicas = ReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")
+    replicas = ReplicaBody(many=True, help_text=f"Replicas, 1 to {MAX_REPLICAS}, each once.")
 
 
 class RemovedReplicaBody(serializers.Serializer[Any]):
@@ -75,7 +83,10 @@ class RemovedReplicaBody(serializers.Serializer[Any]):
 
     lfn = serializers.CharField(max_length=MAX_LFN, help_text="Logical file name.")
     storage_element = serializers.CharField(
-        required=False, allow_null=True, max_length=128, help_text="Left out: all copies of the file."
+        required=False,
+        allow_null=True,
+        max_length=128,
+        help_text="Storage element of the copy; left out: all copies of the file.",
     )
 
 
@@ -83,20 +94,20 @@ class RemovalBody(serializers.Serializer[Any]):
     """Body of POST /api/v1/replicas/remove/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
-    replicas = RemovedReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")
+    replicas = RemovedReplicaBody(many=True, help_text=f"Replicas, 1 to {MAX_REPLICAS}, each once.")
 
 
 class RegisteredOut(serializers.Serializer[Any]):
     """Result of a registration."""
 
-    new = serializers.IntegerField(help_text="Replicas that were not known.")
-    changed = serializers.IntegerField(help_text="Known ones that had another size or checksum.")
+    new = serializers.IntegerField(help_text="Number of new replicas.")
+    changed = serializers.IntegerField(help_text="Number of existing replicas whose size or checksum was changed.")
 
 
 class RemovedOut(serializers.Serializer[Any]):
     """Result of a removal."""
 
-    removed = serializers.IntegerField(help_text="Replicas that were known; the others were not, which is no error.")
+    removed = serializers.IntegerField(help_text="Number of removed replicas; replicas that did not exist are ignored.")
 
 
 class ReplicaListView(ListAPIView[Replica]):
@@ -115,7 +126,7 @@ class ReplicaListView(ListAPIView[Replica]):
 
     @extend_schema(
         operation_id="replicas_list",
-        summary="List where the files of the caller's VOs are; an operator sees all",
+        summary="List the replicas of the files of the caller's VOs; operators: of all VOs",
         tags=["resources"],
         responses={200: ReplicaOut(many=True), **error_responses(400, 401, 403)},
     )

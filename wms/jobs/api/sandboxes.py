@@ -33,15 +33,17 @@ class SandboxIn(StrictSerializer):
 
     file = serializers.FileField(
         allow_empty_file=True,
-        help_text="A file, or an archive (tar, tar.gz, tar.bz2, tar.xz) to be unpacked in the job's directory.",
+        help_text="File, or archive (tar, tar.gz, tar.bz2, tar.xz) to be unpacked in the job's directory.",
     )
 
 
 class SandboxOut(serializers.Serializer[NamedSandbox]):
     """A stored sandbox."""
 
-    sandbox = serializers.SerializerMethodField(help_text="Its name in job descriptions: sha256:….")
-    file_name = serializers.CharField(help_text="Under which a payload finds it, if it is a single file.")
+    sandbox = serializers.SerializerMethodField(help_text="Name of the sandbox in job descriptions: sha256:….")
+    file_name = serializers.CharField(
+        help_text="Name of the file in the job's directory, if the sandbox is a single file."
+    )
     size_bytes = serializers.IntegerField(source="sandbox.size_bytes", help_text="Size of the content, in bytes.")
 
     def get_sandbox(self, named: NamedSandbox) -> str:
@@ -104,7 +106,7 @@ class JobOutputView(APIView):
 
     @extend_schema(
         operation_id="jobs_output",
-        summary="Fetch the output sandbox of a job",
+        summary="Download the output sandbox of a job",
         tags=["jobs"],
         responses={(HTTPStatus.OK, "application/gzip"): OpenApiTypes.BINARY, **error_responses(401, 403, 404)},
     )

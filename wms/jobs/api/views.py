@@ -98,7 +98,7 @@ class JobView(APIView):
 
     @extend_schema(
         operation_id="jobs_get",
-        summary="Tell everything about one job",
+        summary="Show one job",
         tags=["jobs"],
         responses={200: JobOut, **error_responses(401, 403, 404)},
     )
@@ -108,7 +108,7 @@ class JobView(APIView):
 
     @extend_schema(
         operation_id="jobs_edit",
-        summary="Change priority, sites, banned sites or name of a job that waits",
+        summary="Change priority, sites, banned sites or name of a waiting job",
         tags=["jobs"],
         request=EditBody,
         responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
@@ -129,7 +129,7 @@ class JobHistoryView(APIView):
 
     @extend_schema(
         operation_id="jobs_history",
-        summary="Tell every change of a job's status, oldest first",
+        summary="List the changes of a job's status, oldest first",
         tags=["jobs"],
         responses={200: HistoryOut(many=True), **error_responses(401, 403, 404)},
     )
@@ -146,7 +146,7 @@ class JobPeekView(APIView):
 
     @extend_schema(
         operation_id="jobs_peek",
-        summary="Tell the last lines of a job's standard output",
+        summary="Show the last lines of a job's standard output",
         tags=["jobs"],
         responses={200: PeekOut, **error_responses(401, 403, 404)},
     )
@@ -165,7 +165,7 @@ class JobBulkView(APIView):
 
     @extend_schema(
         operation_id="jobs_bulk",
-        summary="Do the same to many jobs, named by ids or found by a filter",
+        summary="Apply one action to many jobs, given by ids or a filter",
         tags=["jobs"],
         request=BulkIn,
         responses={200: BulkOut, **error_responses(400, 401, 403, 415)},

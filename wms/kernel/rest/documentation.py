@@ -26,12 +26,12 @@ MEANING = {
 class ErrorAnswer(serializers.Serializer[Any]):
     """The body of every error."""
 
-    code = serializers.CharField(help_text="Stable word for programs.")
-    detail = serializers.CharField(help_text="What is wrong and what to do.")
+    code = serializers.CharField(help_text="Error code, for programs.")
+    detail = serializers.CharField(help_text="Sentence that says what is wrong and what to do.")
     errors = serializers.DictField(  # type: ignore[assignment]  # the framework's property of this name stays
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
-        help_text="Sentences per field; names of nested fields are dotted, the whole body is `body`.",
+        help_text="Sentences by field; names of nested fields are dotted; `body` is the whole body.",
     )
 
 

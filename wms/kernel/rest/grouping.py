@@ -21,7 +21,7 @@ class GroupBy(serializers.CharField):
 
     def __init__(self, names: Sequence[str], *, counted: str, default_name: str) -> None:
         self._names, self._counted = names, counted
-        help_text = f"Any of {', '.join(names)}, with commas; default: {default_name}."
+        help_text = f"Properties to count by, with commas: {', '.join(names)}; default {default_name}."
         super().__init__(required=False, max_length=_MAX_LENGTH, help_text=help_text)
 
     def to_internal_value(self, data: object) -> tuple[str, ...]:  # type: ignore[override]  # not one text

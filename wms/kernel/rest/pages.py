@@ -29,13 +29,15 @@ class PageParameters(StrictSerializer):
     """Query parameters of every list beside its filters."""
 
     cursor = serializers.CharField(
-        required=False, max_length=2000, help_text="From `next` or `previous` of another page; never built by hand."
+        required=False,
+        max_length=2000,
+        help_text="Position of a page, copied from `next` or `previous` of another page.",
     )
     page_size = serializers.IntegerField(
         required=False, min_value=1, max_value=MAX_PAGE_SIZE, help_text=f"Rows per page; default {DEFAULT_PAGE_SIZE}."
     )
     ordering = serializers.CharField(
-        required=False, max_length=64, help_text="Field to order by; with a leading - the other way round."
+        required=False, max_length=64, help_text="Field to order by; with a leading -, in descending order."
     )
 
 
