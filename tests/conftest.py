@@ -30,6 +30,18 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
+#: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
+MEASURED = ("tests/unit", "tests/database")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests out of the measurement of branches, if there is one."""
+    if config.pluginmanager.hasplugin("_cov"):
+        for item in items:
+            if not item.nodeid.startswith(MEASURED):
+                item.add_marker("no_cover")
+
+
 @pytest.fixture(autouse=True)
 def fresh_index() -> Iterator[None]:
     """Start each test without the index of another test's rows, and close the connection of its thread."""
