@@ -47,7 +47,7 @@ from wms.jobs.models import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class RowsOfVO:
     """One row of each kind that belongs to one VO."""
 
     vo: VO
@@ -72,7 +72,7 @@ class World:
     api_token: ApiToken
 
 
-def make_world(name: str) -> World:
+def make_rows_of_vo(name: str) -> RowsOfVO:
     vo = make_vo(name=name)
     group = make_group(name=f"{name}_user", vo=vo)
     member = make_user(username=f"{name}_member", groups=[group], dns=[f"/CN={name}"])
@@ -90,7 +90,7 @@ def make_world(name: str) -> World:
     )
     issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=NOW)
     make_token(member)
-    return World(
+    return RowsOfVO(
         vo=vo,
         group=group,
         member=member,
@@ -129,17 +129,17 @@ class Shared:
 
 
 @pytest.fixture
-def mine() -> World:
-    return make_world("lhcb")
+def mine() -> RowsOfVO:
+    return make_rows_of_vo("lhcb")
 
 
 @pytest.fixture
-def theirs() -> World:
-    return make_world("atlas")
+def theirs() -> RowsOfVO:
+    return make_rows_of_vo("atlas")
 
 
 @pytest.fixture
-def shared(mine: World) -> Shared:
+def shared(mine: RowsOfVO) -> Shared:
     return Shared(
         site=make_site(name="shared.org"),
         platform=make_platform(name="x86_64-el9"),
@@ -155,7 +155,7 @@ def client_of(user: User) -> Client:
 
 
 @pytest.fixture
-def manager(mine: World) -> Client:
+def manager(mine: RowsOfVO) -> Client:
     """Return the client of Bob, who manages lhcb."""
     return client_of(make_user(username="bob", staff=True, manages=[mine.vo]))
 

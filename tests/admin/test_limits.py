@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from taskqueues.models import Limit, LimitSlot
-from tests.admin.conftest import Shared, World, add, change, changelist, errors_of
+from tests.admin.conftest import RowsOfVO, Shared, add, change, changelist, errors_of
 from tests.factories import NOW, make_job, make_user
 from wms.configuration.configure import configure
 from wms.configuration.export import export
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_manager_limits_the_own_vo_and_nobody_else(
-    manager: Client, mine: World, theirs: World, shared: Shared
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared
 ) -> None:
     limits = Limit.objects.count()
     for scope in (
@@ -38,16 +38,16 @@ def test_a_manager_limits_the_own_vo_and_nobody_else(
     assert Limit.objects.count() == limits + 4
 
 
-def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: World) -> None:
+def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: RowsOfVO) -> None:
     assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
 
 
-def test_what_a_constraint_refuses_is_told_in_words(operator: Client, mine: World) -> None:
+def test_what_a_constraint_refuses_is_told_in_words(operator: Client, mine: RowsOfVO) -> None:
     errors = errors_of(operator.post(add(Limit), {"vo": mine.vo.pk}))
     assert dict(errors) == {"__all__": ["It limits nothing: give running, waiting, CPU time per day or a delay."]}
 
 
-def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: Client, mine: World) -> None:
+def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: Client, mine: RowsOfVO) -> None:
     assert LimitSlot.objects.filter(limit=mine.limit).exists()
     page = operator.get(change(mine.limit).replace("/change/", "/delete/")).content.decode()
     assert "Limits: 1" in page
@@ -55,7 +55,7 @@ def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: C
         assert book not in page
 
 
-def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, theirs: World) -> None:
+def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     assert "vo" in errors_of(manager.post(change(mine.limit), {"vo": theirs.vo.pk, "running": "1"}))
     assert manager.post(change(theirs.limit), {"vo": theirs.vo.pk, "running": "0"}).status_code == 302
     theirs.limit.refresh_from_db()
@@ -76,7 +76,7 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, their
     ],
 )
 def test_what_limits_nobody_or_nothing_is_refused(
-    operator: Client, mine: World, theirs: World, fields: dict[str, str], field: str, sentence: str
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO, fields: dict[str, str], field: str, sentence: str
 ) -> None:
     limits = Limit.objects.count()
     rows = {"vo": mine.vo.pk, "site": mine.site.pk, "ce of others": theirs.ce.pk, "group of others": theirs.group.pk}
@@ -86,7 +86,7 @@ def test_what_limits_nobody_or_nothing_is_refused(
     assert Limit.objects.count() == limits
 
 
-def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, mine: World) -> None:
+def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, mine: RowsOfVO) -> None:
     scopes = ({"group": mine.group.pk}, {"ce": mine.ce.pk}, {"site": mine.site.pk}, {"job_type": "a b"})
     for scope in scopes:
         assert operator.post(add(Limit), {"running": "0", **scope}).status_code == 302, scope
@@ -94,7 +94,7 @@ def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, 
     assert configure(written.encode(), environ={}, now=NOW, dry_run=True).differences == ()
 
 
-def test_the_page_tells_the_room_of_each_kind_of_limit(operator: Client, mine: World, theirs: World) -> None:
+def test_the_page_tells_the_room_of_each_kind_of_limit(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     Limit.objects.all().delete()
     for _ in range(2):
         make_job(owner=mine.member, group=mine.group, job_type="Merge")

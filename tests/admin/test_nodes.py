@@ -9,7 +9,7 @@ from django.utils import timezone
 from matching.models import PilotEfficiency
 from pilots.models import BlackHole, CEHealth, Pilot
 from pilots.tasks import serve_ce
-from tests.admin.conftest import World, act, changelist
+from tests.admin.conftest import RowsOfVO, act, changelist
 from tests.factories import NOW, make_job
 from wms.jobs.domain.lifecycle import JobStatus
 
@@ -24,16 +24,16 @@ def asked(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: o
     return found
 
 
-def test_a_manager_drains_pilots_of_the_own_vo(manager: Client, mine: World, theirs: World) -> None:
-    for world in (mine, theirs):
-        act(manager, world.pilot, "drain")
+def test_a_manager_drains_pilots_of_the_own_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+    for vo_rows in (mine, theirs):
+        act(manager, vo_rows.pilot, "drain")
     drained = Pilot.objects.get(drained_at__isnull=False)
     assert (drained, drained.drain_reason) == (mine.pilot, "drained by bob")
 
 
-def test_an_operator_drains_any(operator: Client, mine: World, theirs: World) -> None:
-    for world in (mine, theirs):
-        page = act(operator, world.pilot, "drain")
+def test_an_operator_drains_any(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+    for vo_rows in (mine, theirs):
+        page = act(operator, vo_rows.pilot, "drain")
     assert page.status_code == 302
     assert Pilot.objects.filter(drained_at__isnull=False).count() == 2
     for chosen in ("drained_at__isempty", "black_hole__isempty"):
@@ -41,27 +41,27 @@ def test_an_operator_drains_any(operator: Client, mine: World, theirs: World) ->
 
 
 def test_a_manager_kills_pilots_of_the_own_vo(
-    manager: Client, mine: World, theirs: World, asked: list[int], django_capture_on_commit_callbacks: object
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, asked: list[int], django_capture_on_commit_callbacks: object
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
-        for world in (mine, theirs):
-            act(manager, world.pilot, "kill")
+        for vo_rows in (mine, theirs):
+            act(manager, vo_rows.pilot, "kill")
     revoked = Pilot.objects.get(revoked_at__isnull=False)
     assert (revoked, revoked.status_reason) == (mine.pilot, "Revoked by bob")
     assert asked == [mine.ce.pk]
 
 
-def test_a_black_hole_is_lifted_by_who_has_the_site(manager: Client, mine: World, theirs: World) -> None:
+def test_a_black_hole_is_lifted_by_who_has_the_site(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     Pilot.objects.filter(pk=mine.pilot.pk).update(black_hole=mine.black_hole)
-    for world in (mine, theirs):
-        act(manager, world.black_hole, "lift")
+    for vo_rows in (mine, theirs):
+        act(manager, vo_rows.black_hole, "lift")
     lifted = BlackHole.objects.get(lifted_at__isnull=False)
     assert (lifted, lifted.lifted_by) == (mine.black_hole, "bob")
     mine.pilot.refresh_from_db()
     assert mine.pilot.black_hole is None
 
 
-def test_a_site_that_serves_others_too_is_not_the_managers(manager: Client, mine: World, theirs: World) -> None:
+def test_a_site_that_serves_others_too_is_not_the_managers(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     mine.site.vos.add(theirs.vo)
     assert mine.black_hole.host_name in manager.get(changelist(BlackHole)).content.decode()
     act(manager, mine.black_hole, "lift")
@@ -72,15 +72,15 @@ def test_a_site_that_serves_others_too_is_not_the_managers(manager: Client, mine
 def test_a_computing_element_is_asked_again_now(
     operator: Client,
     manager: Client,
-    mine: World,
-    theirs: World,
+    mine: RowsOfVO,
+    theirs: RowsOfVO,
     asked: list[int],
     django_capture_on_commit_callbacks: object,
 ) -> None:
     CEHealth.objects.update(ask_after=NOW, send_after=NOW)
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
-        for world in (mine, theirs):
-            act(manager, world.ce_health, "ask_again")
+        for vo_rows in (mine, theirs):
+            act(manager, vo_rows.ce_health, "ask_again")
     assert asked == [mine.ce.pk]
     assert list(CEHealth.objects.filter(ask_after=None, send_after=None)) == [mine.ce_health]
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
@@ -88,7 +88,7 @@ def test_a_computing_element_is_asked_again_now(
     assert asked == [mine.ce.pk, theirs.ce.pk]
 
 
-def test_the_page_of_efficiency_counts_by_what_is_chosen(manager: Client, mine: World, theirs: World) -> None:
+def test_the_page_of_efficiency_counts_by_what_is_chosen(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     now = timezone.now()
     Pilot.objects.update(submitted_at=now, started_at=now, matched_at=now)
     make_job(group=mine.group, status=JobStatus.DONE)

@@ -9,7 +9,7 @@ from tests.admin.conftest import (
     NO_DNS,
     NO_INVITATIONS,
     NO_MEMBERSHIPS,
-    World,
+    RowsOfVO,
     act,
     add,
     change,
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_manager_sets_the_share_of_a_group_and_its_priorities_are_computed_again(
-    manager: Client, mine: World
+    manager: Client, mine: RowsOfVO
 ) -> None:
     response = manager.post(change(mine.group), {"priority": "2500", "properties": ["JOB_SHARING"], **NO_MEMBERSHIPS})
     assert response.status_code == 302
@@ -35,20 +35,22 @@ def test_a_manager_sets_the_share_of_a_group_and_its_priorities_are_computed_aga
     assert ChangedGroup.objects.filter(group=mine.group).exists()
 
 
-def test_a_manager_adds_a_group_to_the_own_vo(manager: Client, mine: World) -> None:
+def test_a_manager_adds_a_group_to_the_own_vo(manager: Client, mine: RowsOfVO) -> None:
     response = manager.post(add(Group), {"name": "lhcb_prod", "vo": mine.vo.pk, "priority": "1", **NO_MEMBERSHIPS})
     assert response.status_code == 302
     assert Group.objects.get(name="lhcb_prod").vo == mine.vo
 
 
-def test_a_manager_adds_no_group_to_another_vo(manager: Client, theirs: World) -> None:
+def test_a_manager_adds_no_group_to_another_vo(manager: Client, theirs: RowsOfVO) -> None:
     groups = Group.objects.count()
     response = manager.post(add(Group), {"name": "mole", "vo": theirs.vo.pk, "priority": "1", **NO_MEMBERSHIPS})
     assert "vo" in errors_of(response)
     assert Group.objects.count() == groups
 
 
-def test_a_group_does_not_move_to_another_vo_nor_change_its_name(operator: Client, mine: World, theirs: World) -> None:
+def test_a_group_does_not_move_to_another_vo_nor_change_its_name(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
     form = {"name": "renamed", "vo": theirs.vo.pk, "priority": "7", **NO_MEMBERSHIPS}
     assert operator.post(change(mine.group), form).status_code == 302
     mine.group.refresh_from_db()
@@ -56,7 +58,7 @@ def test_a_group_does_not_move_to_another_vo_nor_change_its_name(operator: Clien
 
 
 @pytest.mark.parametrize("priority", ["-1", "nan", "inf", "1e13", ""])
-def test_a_share_that_is_none_is_refused_beside_its_field(priority: str, manager: Client, mine: World) -> None:
+def test_a_share_that_is_none_is_refused_beside_its_field(priority: str, manager: Client, mine: RowsOfVO) -> None:
     errors = errors_of(manager.post(change(mine.group), {"priority": priority, **NO_MEMBERSHIPS}))
     assert errors
     mine.group.refresh_from_db()
@@ -68,20 +70,20 @@ def member_rows(*names: str) -> dict[str, str]:
     return {**NO_INVITATIONS, "memberships-TOTAL_FORMS": str(len(names)), "memberships-INITIAL_FORMS": "0", **rows}
 
 
-def test_a_manager_puts_a_member_of_the_vo_into_a_further_group_by_name(manager: Client, mine: World) -> None:
+def test_a_manager_puts_a_member_of_the_vo_into_a_further_group_by_name(manager: Client, mine: RowsOfVO) -> None:
     further = make_group(name="lhcb_prod", vo=mine.vo)
     response = manager.post(change(further), {"priority": "1", **member_rows("lhcb_member")})
     assert response.status_code == 302
     assert Membership.objects.filter(user=mine.member, group=further).exists()
 
 
-def test_an_operator_puts_a_user_into_a_group_by_name(operator: Client, mine: World) -> None:
+def test_an_operator_puts_a_user_into_a_group_by_name(operator: Client, mine: RowsOfVO) -> None:
     newcomer = make_user(username="nora")
     assert operator.post(change(mine.group), {"priority": "1", **member_rows("nora")}).status_code == 302
     assert Membership.objects.filter(user=newcomer, group=mine.group).exists()
 
 
-def test_a_name_that_nobody_has_is_refused(operator: Client, mine: World) -> None:
+def test_a_name_that_nobody_has_is_refused(operator: Client, mine: RowsOfVO) -> None:
     response = operator.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
     assert response.status_code == 200
     assert "There is no user of exactly this name" in response.content.decode()
@@ -101,14 +103,14 @@ def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
     }
 
 
-def test_a_manager_takes_a_member_out(manager: Client, mine: World) -> None:
+def test_a_manager_takes_a_member_out(manager: Client, mine: RowsOfVO) -> None:
     membership = mine.group.memberships.get()
     assert manager.post(change(mine.group), rows_without(membership, of=mine.group)).status_code == 302
     assert not mine.group.memberships.exists()
 
 
 def test_a_membership_of_another_vo_is_not_deleted_through_an_own_group(
-    manager: Client, mine: World, theirs: World
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     membership = theirs.group.memberships.get()
     manager.post(change(mine.group), rows_without(membership, of=mine.group))
@@ -130,7 +132,7 @@ def of_person(**others: str) -> dict[str, str]:
     }
 
 
-def test_a_manager_suspends_a_member_who_is_in_no_other_vo(manager: Client, mine: World) -> None:
+def test_a_manager_suspends_a_member_who_is_in_no_other_vo(manager: Client, mine: RowsOfVO) -> None:
     form = of_person()
     del form["is_active"]
     assert manager.post(change(mine.member), form).status_code == 302
@@ -139,7 +141,7 @@ def test_a_manager_suspends_a_member_who_is_in_no_other_vo(manager: Client, mine
     assert mine.member.first_name == "Maria"
 
 
-def test_no_forged_form_gives_power(manager: Client, mine: World) -> None:
+def test_no_forged_form_gives_power(manager: Client, mine: RowsOfVO) -> None:
     forged = of_person(
         is_staff="on", is_superuser="on", operator="on", password="x", username="root", managed_vos=str(mine.vo.pk)
     )
@@ -150,13 +152,13 @@ def test_no_forged_form_gives_power(manager: Client, mine: World) -> None:
     assert (after.password, after.username) == (before.password, before.username)
 
 
-def test_certificates_are_not_given_away_by_managers(manager: Client, mine: World) -> None:
+def test_certificates_are_not_given_away_by_managers(manager: Client, mine: RowsOfVO) -> None:
     forged = of_person() | {"dns-TOTAL_FORMS": "1", "dns-0-dn": "/CN=bob", "dns-0-user": str(mine.member.pk)}
     manager.post(change(mine.member), forged)
     assert list(mine.member.dns.values_list("dn", flat=True)) == ["/CN=lhcb"]
 
 
-def test_a_manager_sets_no_password(manager: Client, mine: World) -> None:
+def test_a_manager_sets_no_password(manager: Client, mine: RowsOfVO) -> None:
     address = reverse("admin:auth_user_password_change", args=[mine.member.pk])
     assert manager.get(address).status_code == 403
     form = {"password1": "a long new passphrase", "password2": "a long new passphrase", "usable_password": "true"}
@@ -167,7 +169,7 @@ def test_a_manager_sets_no_password(manager: Client, mine: World) -> None:
 
 @pytest.mark.parametrize("power", ["of another VO too", "staff", "operator", "superuser", "manager"])
 def test_members_with_a_life_elsewhere_or_with_power_are_only_looked_at(
-    power: str, manager: Client, mine: World, theirs: World
+    power: str, manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     user = make_user(
         groups=[mine.group, *([theirs.group] if power == "of another VO too" else [])],
@@ -182,7 +184,7 @@ def test_members_with_a_life_elsewhere_or_with_power_are_only_looked_at(
     assert user.first_name == ""
 
 
-def test_memberships_of_other_vos_are_not_shown(manager: Client, mine: World, theirs: World) -> None:
+def test_memberships_of_other_vos_are_not_shown(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = make_user(groups=[mine.group, theirs.group])
     page = manager.get(change(both)).content.decode()
     assert "lhcb_user" in page
@@ -203,7 +205,7 @@ def new_user(group: Group | None, **others: str) -> dict[str, str]:
     }
 
 
-def test_an_operator_adds_a_user_to_a_group(operator: Client, mine: World) -> None:
+def test_an_operator_adds_a_user_to_a_group(operator: Client, mine: RowsOfVO) -> None:
     forged = new_user(mine.group, is_staff="on", is_superuser="on", operator="on")
     assert "/accounts/password/link/" in operator.post(add(User), forged).content.decode()
     nora = User.objects.get(username="nora")
@@ -212,7 +214,7 @@ def test_an_operator_adds_a_user_to_a_group(operator: Client, mine: World) -> No
     assert not any([nora.is_staff, nora.is_superuser, nora.operator])
 
 
-def test_a_manager_adds_no_user(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_adds_no_user(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     without_rows = {**new_user(None), "memberships-TOTAL_FORMS": "0"}
     for form in (new_user(None), without_rows, new_user(mine.group), new_user(theirs.group)):
         assert manager.post(add(User), form).status_code == 403
@@ -221,7 +223,7 @@ def test_a_manager_adds_no_user(manager: Client, mine: World, theirs: World) -> 
 
 @pytest.mark.parametrize("who", ["operator", "manager"])
 def test_a_default_group_that_the_user_is_not_in_is_refused(
-    who: str, request: pytest.FixtureRequest, mine: World
+    who: str, request: pytest.FixtureRequest, mine: RowsOfVO
 ) -> None:
     client: Client = request.getfixturevalue(who)
     other = make_group(name="lhcb_prod", vo=mine.vo)
@@ -232,13 +234,13 @@ def test_a_default_group_that_the_user_is_not_in_is_refused(
     assert mine.member.default_group == mine.group
 
 
-def test_a_default_group_that_the_user_has_left_prevents_no_other_change(operator: Client, mine: World) -> None:
+def test_a_default_group_that_the_user_has_left_prevents_no_other_change(operator: Client, mine: RowsOfVO) -> None:
     left = make_group(name="lhcb_prod", vo=mine.vo)
     User.objects.filter(pk=mine.member.pk).update(default_group=left)
     assert operator.post(change(mine.member), of_person(default_group=str(left.pk))).status_code == 302
 
 
-def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client, mine: World) -> None:
+def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client, mine: RowsOfVO) -> None:
     form = of_person(username="x", is_superuser="on", operator="on")
     assert operator.post(change(mine.member), form).status_code == 302
     mine.member.refresh_from_db()
@@ -249,13 +251,13 @@ def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client,
     assert operator.get(reverse("admin:auth_user_password_change", args=[root.pk])).status_code == 403
 
 
-def test_a_superuser_makes_superusers(superuser: Client, mine: World) -> None:
+def test_a_superuser_makes_superusers(superuser: Client, mine: RowsOfVO) -> None:
     assert superuser.post(change(mine.member), of_person(is_superuser="on", is_staff="on")).status_code == 302
     mine.member.refresh_from_db()
     assert mine.member.is_superuser
 
 
-def test_an_operator_revokes_tokens_of_users(operator: Client, manager: Client, mine: World) -> None:
+def test_an_operator_revokes_tokens_of_users(operator: Client, manager: Client, mine: RowsOfVO) -> None:
     assert act(manager, mine.api_token, "revoke").status_code == 403
     mine.api_token.refresh_from_db()
     assert mine.api_token.revoked_at is None
@@ -264,7 +266,7 @@ def test_an_operator_revokes_tokens_of_users(operator: Client, manager: Client, 
     assert mine.api_token.revoked_at is not None
 
 
-def test_a_manager_chooses_the_setups_but_neither_name_nor_managers(manager: Client, mine: World) -> None:
+def test_a_manager_chooses_the_setups_but_neither_name_nor_managers(manager: Client, mine: RowsOfVO) -> None:
     stranger = make_user()
     form = {"name": "cms", "setup": "Devel", "setups": "Devel, Production", "managers": [stranger.pk]}
     assert manager.post(change(mine.vo), form).status_code == 302
@@ -273,12 +275,12 @@ def test_a_manager_chooses_the_setups_but_neither_name_nor_managers(manager: Cli
     assert [user.username for user in mine.vo.managers.all()] == ["bob"]
 
 
-def test_a_default_setup_that_is_none_of_the_setups_is_refused(manager: Client, mine: World) -> None:
+def test_a_default_setup_that_is_none_of_the_setups_is_refused(manager: Client, mine: RowsOfVO) -> None:
     assert errors_of(manager.post(change(mine.vo), {"setup": "Other", "setups": "Production"}))
 
 
 def test_a_manager_chooses_how_the_vo_is_shared_and_its_priorities_are_computed_again(
-    manager: Client, mine: World
+    manager: Client, mine: RowsOfVO
 ) -> None:
     form = {"setup": "Production", "setups": "Production", "history_fair_share": "on", "any_segment_fraction": "0.1"}
     assert manager.post(change(mine.vo), form).status_code == 302
@@ -291,12 +293,12 @@ def test_a_manager_chooses_how_the_vo_is_shared_and_its_priorities_are_computed_
 
 
 @pytest.mark.parametrize("fraction", ["-0.1", "1.1", "nan", "half"])
-def test_a_fraction_that_is_none_is_refused_beside_its_field(fraction: str, manager: Client, mine: World) -> None:
+def test_a_fraction_that_is_none_is_refused_beside_its_field(fraction: str, manager: Client, mine: RowsOfVO) -> None:
     form = {"setup": "Production", "setups": "Production", "any_segment_fraction": fraction}
     assert "any_segment_fraction" in errors_of(manager.post(change(mine.vo), form))
 
 
-def test_a_former_manager_sees_nothing_more(mine: World, manager: Client) -> None:
+def test_a_former_manager_sees_nothing_more(mine: RowsOfVO, manager: Client) -> None:
     mine.vo.managers.clear()
     assert manager.get(changelist(Group)).status_code == 403
     assert manager.post(change(mine.group), {"priority": "1", **NO_MEMBERSHIPS}).status_code in {302, 403}
@@ -304,7 +306,7 @@ def test_a_former_manager_sees_nothing_more(mine: World, manager: Client) -> Non
     assert mine.group.priority == 1000.0
 
 
-def test_a_manager_of_two_vos_sees_both(mine: World, theirs: World) -> None:
+def test_a_manager_of_two_vos_sees_both(mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = client_of(make_user(staff=True, manages=[mine.vo, theirs.vo]))
     make_group(name="cms_user")
     seen = both.get(changelist(Group)).context["cl"].queryset.values_list("name", flat=True)

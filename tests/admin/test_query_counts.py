@@ -26,7 +26,7 @@ from resources.models import (
 )
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
-from tests.admin.conftest import World
+from tests.admin.conftest import RowsOfVO
 from tests.factories import (
     NOW,
     make_black_hole,
@@ -55,74 +55,80 @@ pytestmark = pytest.mark.django_db
 _numbers = count(1)
 
 
-def new_job(world: World) -> Job:
-    owner = make_user(groups=[world.group])
+def new_job(vo_rows: RowsOfVO) -> Job:
+    owner = make_user(groups=[vo_rows.group])
     return make_job(
-        owner=owner, group=world.group, status=JobStatus.DONE, site=make_site(vos=[world.vo]), queue=new_queue(world)
+        owner=owner,
+        group=vo_rows.group,
+        status=JobStatus.DONE,
+        site=make_site(vos=[vo_rows.vo]),
+        queue=new_queue(vo_rows),
     )
 
 
-def new_ce(world: World) -> ComputingElement:
-    return make_ce(site=make_site(vos=[world.vo]))
+def new_ce(vo_rows: RowsOfVO) -> ComputingElement:
+    return make_ce(site=make_site(vos=[vo_rows.vo]))
 
 
-def new_queue(world: World) -> Queue:
-    return make_queue(ce=new_ce(world))
+def new_queue(vo_rows: RowsOfVO) -> Queue:
+    return make_queue(ce=new_ce(vo_rows))
 
 
-def new_match(world: World) -> None:
-    pilot = make_pilot(vo=world.vo, queue=new_queue(world))
+def new_match(vo_rows: RowsOfVO) -> None:
+    pilot = make_pilot(vo=vo_rows.vo, queue=new_queue(vo_rows))
     request_id = f"00000000-0000-4000-9000-{next(_numbers):012d}"
-    Match.objects.create(job=new_job(world), pilot=pilot, request_id=request_id, leased_at=NOW, expires_at=NOW)
+    Match.objects.create(job=new_job(vo_rows), pilot=pilot, request_id=request_id, leased_at=NOW, expires_at=NOW)
 
 
-def new_pool(world: World) -> None:
+def new_pool(vo_rows: RowsOfVO) -> None:
     pool = SubmitPool.objects.create(
-        id=f"p{next(_numbers)}", vo=world.vo, requirements={}, refreshed_at=NOW, last_used_at=NOW
+        id=f"p{next(_numbers)}", vo=vo_rows.vo, requirements={}, refreshed_at=NOW, last_used_at=NOW
     )
-    pool.queues.add(world.queue)
+    pool.queues.add(vo_rows.queue)
 
 
-def new_director(world: World) -> None:
-    Director.objects.create(name=f"d{next(_numbers)}").sites.set([make_site(vos=[world.vo]), world.site])
+def new_director(vo_rows: RowsOfVO) -> None:
+    Director.objects.create(name=f"d{next(_numbers)}").sites.set([make_site(vos=[vo_rows.vo]), vo_rows.site])
 
 
-def new_throttle(world: World) -> None:
-    site = make_throttled_site(vos=[world.vo])
+def new_throttle(vo_rows: RowsOfVO) -> None:
+    site = make_throttled_site(vos=[vo_rows.vo])
     ThrottleState.objects.create(site=site, measured_at=NOW, expires_at=NOW, room=3)
 
 
-ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
-    VO: lambda world: make_vo(managers=[make_user()]),
-    Group: lambda world: make_group(vo=world.vo),
-    User: lambda world: make_user(groups=[world.group], default_group=make_group(vo=world.vo)),
-    ApiToken: lambda world: make_token(make_user()),
-    Site: lambda world: make_ce(site=make_site(vos=[world.vo])),
-    ComputingElement: lambda world: make_queue(ce=new_ce(world)),
+ROWS: Mapping[type[models.Model], Callable[[RowsOfVO], object]] = {
+    VO: lambda vo_rows: make_vo(managers=[make_user()]),
+    Group: lambda vo_rows: make_group(vo=vo_rows.vo),
+    User: lambda vo_rows: make_user(groups=[vo_rows.group], default_group=make_group(vo=vo_rows.vo)),
+    ApiToken: lambda vo_rows: make_token(make_user()),
+    Site: lambda vo_rows: make_ce(site=make_site(vos=[vo_rows.vo])),
+    ComputingElement: lambda vo_rows: make_queue(ce=new_ce(vo_rows)),
     Queue: new_queue,
-    Platform: lambda world: make_platform(),
-    StorageElement: lambda world: StorageElement.objects.create(name=f"se{next(_numbers)}", url="x"),
-    Replica: lambda world: make_replica(
-        f"/lhcb/{next(_numbers)}", vo=world.vo, storage_element=make_storage_element(name=f"disk{next(_numbers)}")
+    Platform: lambda vo_rows: make_platform(),
+    StorageElement: lambda vo_rows: StorageElement.objects.create(name=f"se{next(_numbers)}", url="x"),
+    Replica: lambda vo_rows: make_replica(
+        f"/lhcb/{next(_numbers)}", vo=vo_rows.vo, storage_element=make_storage_element(name=f"disk{next(_numbers)}")
     ),
-    RequirementDefinition: lambda world: make_requirement_definition(
-        name=f"r{next(_numbers)}", kind=RequirementKind.SET, vos=[world.vo]
+    RequirementDefinition: lambda vo_rows: make_requirement_definition(
+        name=f"r{next(_numbers)}", kind=RequirementKind.SET, vos=[vo_rows.vo]
     ),
     SiteThrottle: new_throttle,
-    SiteToken: lambda world: issue_site_token(make_site(vos=[world.vo]), purpose=SiteTokenPurpose.REGISTER, now=NOW),
-    TaskQueue: lambda world: make_task_queue(
-        owner=make_user(groups=[world.group]), group=world.group, job_ids=[10**9 + next(_numbers)]
+    SiteToken: lambda vo_rows: issue_site_token(
+        make_site(vos=[vo_rows.vo]), purpose=SiteTokenPurpose.REGISTER, now=NOW
+    ),
+    TaskQueue: lambda vo_rows: make_task_queue(
+        owner=make_user(groups=[vo_rows.group]), group=vo_rows.group, job_ids=[10**9 + next(_numbers)]
     ),
     SubmitPool: new_pool,
     Job: new_job,
-    Pilot: lambda world: make_pilot(vo=world.vo, queue=new_queue(world)),
-    PilotEfficiency: lambda world: make_pilot(vo=world.vo, queue=new_queue(world)),
-    BlackHole: lambda world: make_black_hole(site=make_site(vos=[world.vo])),
-    CEHealth: lambda world: CEHealth.objects.create(ce=new_ce(world)),
+    Pilot: lambda vo_rows: make_pilot(vo=vo_rows.vo, queue=new_queue(vo_rows)),
+    PilotEfficiency: lambda vo_rows: make_pilot(vo=vo_rows.vo, queue=new_queue(vo_rows)),
+    BlackHole: lambda vo_rows: make_black_hole(site=make_site(vos=[vo_rows.vo])),
+    CEHealth: lambda vo_rows: CEHealth.objects.create(ce=new_ce(vo_rows)),
     Director: new_director,
     Match: new_match,
-    Limit: lambda world: Limit.objects.create(
-        vo=world.vo, site=make_site(), ce=new_ce(world), group=world.group, user=make_user(), running=1
+    Limit: lambda vo_rows: Limit.objects.create(
+        vo=vo_rows.vo, site=make_site(), ce=new_ce(vo_rows), group=vo_rows.group, user=make_user(), running=1
     ),
 }
 
@@ -137,7 +143,7 @@ def queries_of(client: Client, model: type[models.Model]) -> int:
 @pytest.mark.parametrize("who", ["operator", "manager"])
 @pytest.mark.parametrize("model", ROWS, ids=[model.__name__ for model in ROWS])
 def test_the_number_of_queries_does_not_grow_with_the_rows(
-    model: type[models.Model], who: str, request: pytest.FixtureRequest, mine: World
+    model: type[models.Model], who: str, request: pytest.FixtureRequest, mine: RowsOfVO
 ) -> None:
     if model is ApiToken and who == "manager":
         return  # not for managers

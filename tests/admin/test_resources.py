@@ -21,8 +21,8 @@ from resources.models import (
 from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools
 from tests.admin.conftest import (
+    RowsOfVO,
     Shared,
-    World,
     act,
     add,
     change,
@@ -74,7 +74,10 @@ def refreshed(pool: SubmitPool) -> set[Queue]:
 
 
 def test_a_manager_changes_a_queue_and_the_submit_pools_follow(
-    manager: Client, mine: World, theirs: World, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    manager: Client,
+    mine: RowsOfVO,
+    theirs: RowsOfVO,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     assert not mine.submit_pool.queues.exists()
     with django_capture_on_commit_callbacks() as callbacks:
@@ -89,7 +92,7 @@ def test_a_manager_changes_a_queue_and_the_submit_pools_follow(
 
 
 @pytest.mark.parametrize("level", ["site", "ce"])
-def test_what_a_site_or_a_ce_says_reaches_the_submit_pools(level: str, operator: Client, mine: World) -> None:
+def test_what_a_site_or_a_ce_says_reaches_the_submit_pools(level: str, operator: Client, mine: RowsOfVO) -> None:
     of_ce = {"type": "local", "identity": "none", "options": "{}", "vo_parameters": "{}"}
     form = of_site(vos=[mine.vo.pk]) if level == "site" else of_ce
     response = operator.post(change(getattr(mine, level)), {**form, "parameters": '{"Memory": 8000}'})
@@ -97,7 +100,9 @@ def test_what_a_site_or_a_ce_says_reaches_the_submit_pools(level: str, operator:
     assert refreshed(mine.submit_pool) == {mine.queue}
 
 
-def test_a_site_that_serves_another_vo_concerns_the_pools_of_both(operator: Client, mine: World, theirs: World) -> None:
+def test_a_site_that_serves_another_vo_concerns_the_pools_of_both(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
     Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
     SubmitPool.objects.get(pk=mine.submit_pool.pk).queues.add(mine.queue)
     assert operator.post(change(mine.site), of_site(vos=[theirs.vo.pk])).status_code == 302
@@ -105,7 +110,7 @@ def test_a_site_that_serves_another_vo_concerns_the_pools_of_both(operator: Clie
     assert refreshed(theirs.submit_pool) == {mine.queue}
 
 
-def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator: Client, mine: World) -> None:
+def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator: Client, mine: RowsOfVO) -> None:
     Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
     assert operator.post(add(RequirementDefinition), {"name": "Memory", "kind": "capacity"}).status_code == 302
     assert refreshed(mine.submit_pool) == {mine.queue}
@@ -118,7 +123,7 @@ def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator
     assert refreshed(mine.submit_pool) == {mine.queue}
 
 
-def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine: World) -> None:
+def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine: RowsOfVO) -> None:
     RequirementDefinition.objects.create(name="Memory", kind="exact")
     Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
     action = {"action": "delete_selected", "post": "yes"}
@@ -128,7 +133,7 @@ def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine
 
 
 @pytest.mark.parametrize("level", ["queue", "computingelement"])
-def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, mine: World) -> None:
+def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, mine: RowsOfVO) -> None:
     queue = make_queue(ce=make_ce(site=mine.site), parameters={"Memory": 8000})
     mine.submit_pool.queues.add(queue)
     path = reverse(f"admin:resources_{level}_delete", args=[queue.pk if level == "queue" else queue.ce_id])
@@ -152,7 +157,7 @@ def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, m
     ],
 )
 def test_parameters_that_nobody_could_store_are_refused_beside_their_field(
-    parameters: str, sentence: str, manager: Client, mine: World
+    parameters: str, sentence: str, manager: Client, mine: RowsOfVO
 ) -> None:
     errors = errors_of(manager.post(change(mine.queue), of_queue(parameters=parameters)))
     assert sentence in errors["parameters"][0]
@@ -160,36 +165,36 @@ def test_parameters_that_nobody_could_store_are_refused_beside_their_field(
     assert mine.queue.cpu_time_s == 300_000
 
 
-def test_parameters_can_be_emptied(manager: Client, mine: World) -> None:
+def test_parameters_can_be_emptied(manager: Client, mine: RowsOfVO) -> None:
     for empty in ("", " ", "{}"):
         assert manager.post(change(mine.queue), of_queue(parameters=empty)).status_code == 302, empty
         mine.queue.refresh_from_db()
         assert mine.queue.parameters == {}
 
 
-def test_options_of_a_ce_are_json_that_can_be_stored(operator: Client, mine: World) -> None:
+def test_options_of_a_ce_are_json_that_can_be_stored(operator: Client, mine: RowsOfVO) -> None:
     form = {"type": "local", "identity": "none", "options": '{"a": NaN}', "parameters": "{}", "vo_parameters": "{}"}
     assert "options" in errors_of(operator.post(change(mine.ce), form))
 
 
-def test_required_tags_are_among_the_tags(manager: Client, mine: World) -> None:
+def test_required_tags_are_among_the_tags(manager: Client, mine: RowsOfVO) -> None:
     response = manager.post(change(mine.queue), of_queue(required_tags="gpu"))
     assert errors_of(response)
 
 
-def test_a_manager_adds_a_queue_at_an_own_site_only(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_adds_a_queue_at_an_own_site_only(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     assert manager.post(add(Queue), of_queue(ce=mine.ce.pk, name="q2")).status_code == 302
     assert "ce" in errors_of(manager.post(add(Queue), of_queue(ce=theirs.ce.pk, name="mole")))
     assert not Queue.objects.filter(name="mole").exists()
 
 
-def test_at_a_shared_site_a_manager_adds_nothing(manager: Client, mine: World, shared: Shared) -> None:
+def test_at_a_shared_site_a_manager_adds_nothing(manager: Client, mine: RowsOfVO, shared: Shared) -> None:
     ce = make_ce(site=shared.site)
     assert "ce" in errors_of(manager.post(add(Queue), of_queue(ce=ce.pk, name="mole")))
     assert not Queue.objects.filter(name="mole").exists()
 
 
-def test_a_site_of_a_manager_serves_the_own_vo_only(manager: Client, mine: World, theirs: World) -> None:
+def test_a_site_of_a_manager_serves_the_own_vo_only(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     assert "vos" in errors_of(manager.post(add(Site), of_site(name="new.org")))
     assert "vos" in errors_of(manager.post(add(Site), of_site(name="new.org", vos=[mine.vo.pk, theirs.vo.pk])))
     assert manager.post(add(Site), of_site(name="new.org", vos=[mine.vo.pk])).status_code == 302
@@ -198,7 +203,7 @@ def test_a_site_of_a_manager_serves_the_own_vo_only(manager: Client, mine: World
     assert list(mine.site.vos.all()) == [mine.vo]
 
 
-def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine: World, theirs: World) -> None:
+def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     mine.site.vos.add(theirs.vo)
     assert manager.get(change(mine.site)).status_code == 200
     assert manager.post(change(mine.site), of_site(throttle_policy="matches", max_matches="1")).status_code == 403
@@ -207,7 +212,7 @@ def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine
     assert mine.site.throttle_policy == ""
 
 
-def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: World) -> None:
+def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: RowsOfVO) -> None:
     assert "max_jobs" in errors_of(manager.post(change(mine.site), of_site(throttle_policy="level2")))
     wrong = of_site(throttle_policy="custom", throttle_requirements="a b")
     assert "throttle_requirements" in errors_of(manager.post(change(mine.site), wrong))
@@ -219,7 +224,7 @@ def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: World) -> N
 
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
-def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Client, mine: World) -> None:
+def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Client, mine: RowsOfVO) -> None:
     row = getattr(mine, level)
     asked = act(manager, row, "ban")
     assert "Set to banned" in asked.content.decode()
@@ -238,7 +243,7 @@ def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Cli
     assert (row.state, row.state_until) == (ResourceState.ACTIVE, None)
 
 
-def test_a_ban_until_yesterday_is_refused(manager: Client, mine: World) -> None:
+def test_a_ban_until_yesterday_is_refused(manager: Client, mine: RowsOfVO) -> None:
     response = act(manager, mine.site, "drain", confirmed="1", reason="x", until="2020-01-01T00:00")
     assert "this is past" in response.content.decode()
     mine.site.refresh_from_db()
@@ -246,7 +251,7 @@ def test_a_ban_until_yesterday_is_refused(manager: Client, mine: World) -> None:
 
 
 def test_a_forged_ban_of_foreign_and_shared_sites_changes_nothing(
-    manager: Client, mine: World, theirs: World, shared: Shared
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared
 ) -> None:
     for site in (theirs.site, shared.site):
         form = {"action": "ban", "confirmed": "1", "reason": "war"}
@@ -255,7 +260,7 @@ def test_a_forged_ban_of_foreign_and_shared_sites_changes_nothing(
         assert not Site.objects.filter(pk=site.pk).exclude(state=ResourceState.ACTIVE).exists()
 
 
-def test_the_state_is_no_field_of_the_form(operator: Client, mine: World) -> None:
+def test_the_state_is_no_field_of_the_form(operator: Client, mine: RowsOfVO) -> None:
     assert operator.post(change(mine.site), of_site(state="banned", state_reason="forged")).status_code == 302
     mine.site.refresh_from_db()
     assert (mine.site.state, mine.site.state_reason) == (ResourceState.ACTIVE, "")
@@ -264,7 +269,7 @@ def test_the_state_is_no_field_of_the_form(operator: Client, mine: World) -> Non
 # ---- tokens, limits, definitions -------------------------------------------------------------------------------------
 
 
-def test_a_token_of_a_site_is_shown_once_and_can_be_revoked(manager: Client, mine: World) -> None:
+def test_a_token_of_a_site_is_shown_once_and_can_be_revoked(manager: Client, mine: RowsOfVO) -> None:
     response = act(manager, mine.site, "issue_advertisement_token")
     assert "wmss_" in response.content.decode()
     assert "no-store" in response["Cache-Control"]
@@ -274,7 +279,7 @@ def test_a_token_of_a_site_is_shown_once_and_can_be_revoked(manager: Client, min
     assert token.revoked_at is not None
 
 
-def test_no_token_of_a_foreign_or_shared_site(manager: Client, theirs: World, shared: Shared) -> None:
+def test_no_token_of_a_foreign_or_shared_site(manager: Client, theirs: RowsOfVO, shared: Shared) -> None:
     tokens = SiteToken.objects.count()
     for site in (theirs.site, shared.site):
         assert "wmss_" not in act(manager, site, "issue_registration_token").content.decode()
@@ -284,14 +289,14 @@ def test_no_token_of_a_foreign_or_shared_site(manager: Client, theirs: World, sh
     assert SiteToken.objects.count() == tokens
 
 
-def test_selected_rows_of_others_are_not_deleted(manager: Client, theirs: World, shared: Shared) -> None:
+def test_selected_rows_of_others_are_not_deleted(manager: Client, theirs: RowsOfVO, shared: Shared) -> None:
     for row in (theirs.group, theirs.queue, theirs.limit, theirs.member, shared.site):
         act(manager, row, "delete_selected", post="yes")
         assert type(row)._default_manager.filter(pk=row.pk).exists()
 
 
 def test_a_credential_goes_in_and_never_comes_out(
-    operator: Client, manager: Client, mine: World, shared: Shared
+    operator: Client, manager: Client, mine: RowsOfVO, shared: Shared
 ) -> None:
     form = {"name": "x", "url": "https://example.org/", "credential": "hush-hush"}
     assert operator.post(change(shared.storage_element), form).status_code == 302
@@ -331,7 +336,7 @@ def test_a_storage_element_is_saved_only_as_pilots_can_use_it(
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
 @pytest.mark.parametrize("column", ["parameters", "vo_parameters"])
 def test_a_capacity_that_is_no_number_is_refused_on_every_page(
-    level: str, column: str, operator: Client, mine: World
+    level: str, column: str, operator: Client, mine: RowsOfVO
 ) -> None:
     RequirementDefinition.objects.create(name="Memory", kind="capacity", unit="MB")
     form = {
@@ -349,9 +354,11 @@ def test_a_capacity_that_is_no_number_is_refused_on_every_page(
     assert operator.post(change(row), {**form, column: value.replace('"4000"', "4000")}).status_code == 302
 
 
-def test_a_definition_that_present_values_do_not_fit_names_them(operator: Client, mine: World, theirs: World) -> None:
-    for world in (mine, theirs):
-        Queue.objects.filter(pk=world.queue.pk).update(parameters={"Memory": "4000"})
+def test_a_definition_that_present_values_do_not_fit_names_them(
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
+    for vo_rows in (mine, theirs):
+        Queue.objects.filter(pk=vo_rows.queue.pk).update(parameters={"Memory": "4000"})
     response = operator.post(add(RequirementDefinition), {"name": "memory", "kind": "capacity", "vos": [mine.vo.pk]})
     (sentence,) = errors_of(response)["kind"]
     assert f"queue {mine.site}/{mine.ce}/{mine.queue}." in sentence
@@ -366,7 +373,7 @@ def test_a_definition_that_present_values_do_not_fit_names_them(operator: Client
     assert operator.post(change(row), changed).status_code == 302
 
 
-def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator: Client, mine: World) -> None:
+def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator: Client, mine: RowsOfVO) -> None:
     RequirementDefinition.objects.create(name="Memory", kind="capacity").vos.set([mine.vo])
     other = make_vo()
     of_others = of_site(vos=[other.pk], parameters='{"Memory": "4000"}')
@@ -375,7 +382,7 @@ def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator
     assert "parameters" in errors_of(response)
 
 
-def test_names_and_values_are_stored_composed(operator: Client, mine: World) -> None:
+def test_names_and_values_are_stored_composed(operator: Client, mine: RowsOfVO) -> None:
     word = normalize("NFD", "süd")
     form = of_queue(tags=f"b, {word}", parameters=f'{{"{word}": ["{word}"]}}')
     assert operator.post(change(mine.queue), form).status_code == 302
@@ -384,7 +391,7 @@ def test_names_and_values_are_stored_composed(operator: Client, mine: World) -> 
     assert (mine.queue.tags, mine.queue.parameters) == (["b", composed], {composed: [composed]})
 
 
-def test_the_page_of_a_queue_says_which_of_its_nodes_contradict_it(manager: Client, mine: World) -> None:
+def test_the_page_of_a_queue_says_which_of_its_nodes_contradict_it(manager: Client, mine: RowsOfVO) -> None:
     Queue.objects.filter(pk=mine.queue.pk).update(platforms=["el9"])
     assert "No node has reported any yet." in manager.get(change(mine.queue)).content.decode()
     for platform in ("deb12", "el9"):

@@ -12,8 +12,8 @@ from tests.admin.conftest import (
     NO_DNS,
     NO_INVITATIONS,
     NO_MEMBERSHIPS,
+    RowsOfVO,
     Shared,
-    World,
     act,
     add,
     change,
@@ -31,7 +31,7 @@ SECRET = "hunter2 of the store"
 
 def events() -> list[tuple[Any, ...]]:
     """Return (kind, actor, object, facts) of each event, oldest first."""
-    rows = SecurityEvent.objects.filter(address="127.0.0.1").order_by("id")  # those without make the world
+    rows = SecurityEvent.objects.filter(address="127.0.0.1").order_by("id")  # those without make the sample rows
     told = list(rows.values_list("kind", "actor_name", "target", "facts"))
     assert SECRET not in str(told)
     return told
@@ -73,7 +73,7 @@ def test_so_are_users_that_are_deleted_by_the_list(operator: Client) -> None:
     assert events() == [(Kind.USER_REMOVED, "olivia", "user eve", recorded("deleted", {}))]
 
 
-def test_memberships_are_named(operator: Client, mine: World) -> None:
+def test_memberships_are_named(operator: Client, mine: RowsOfVO) -> None:
     make_user(username="nora")
     rows = {**NO_INVITATIONS, "memberships-TOTAL_FORMS": "1", "memberships-INITIAL_FORMS": "0"}
     form = {"priority": str(mine.group.priority), "properties": ["JOB_SHARING"], "memberships-0-user": "nora", **rows}
@@ -82,14 +82,14 @@ def test_memberships_are_named(operator: Client, mine: World) -> None:
     assert events()[-1] == (Kind.RIGHTS_CHANGED, "olivia", "group lhcb_user", recorded("changed", changes))
 
 
-def test_managers_of_a_vo_are_named(operator: Client, mine: World) -> None:
+def test_managers_of_a_vo_are_named(operator: Client, mine: RowsOfVO) -> None:
     nora = make_user(username="nora")
     form = {"name": "lhcb", "setup": "Production", "setups": "Production", "managers": [nora.pk]}
     assert operator.post(change(mine.vo), form | {"any_segment_fraction": "0.0"}).status_code == 302
     assert events()[-1] == (Kind.RIGHTS_CHANGED, "olivia", "VO lhcb", recorded("changed", {"managers": ["+nora"]}))
 
 
-def test_options_of_a_computing_element_are_named_and_not_told(operator: Client, mine: World) -> None:
+def test_options_of_a_computing_element_are_named_and_not_told(operator: Client, mine: RowsOfVO) -> None:
     form = {"type": "ssh", "identity": "none", "options": f'{{"host": "a.org", "identity_file": "{SECRET}"}}'}
     assert operator.post(change(mine.ce), {**form, "parameters": "{}", "vo_parameters": "{}"}).status_code == 302
     kind, who, target, facts = events()[-1]
@@ -111,7 +111,7 @@ def test_a_credential_of_a_storage_element_is_not_told(operator: Client, shared:
     assert shared.storage_element.credential_encrypted
 
 
-def test_bans_and_tokens_of_sites_are_recorded_by_what_the_actions_call(manager: Client, mine: World) -> None:
+def test_bans_and_tokens_of_sites_are_recorded_by_what_the_actions_call(manager: Client, mine: RowsOfVO) -> None:
     act(manager, mine.site, "ban", confirmed="yes", reason="The disk is full", until="")
     act(manager, mine.site, "issue_registration_token")
     banned, issued = events()[-2:]
@@ -120,7 +120,7 @@ def test_bans_and_tokens_of_sites_are_recorded_by_what_the_actions_call(manager:
     assert issued[:3] == (Kind.TOKEN_ISSUED, "bob", "site lhcb.org")
 
 
-def test_tokens_that_are_revoked(operator: Client, mine: World) -> None:
+def test_tokens_that_are_revoked(operator: Client, mine: RowsOfVO) -> None:
     act(operator, mine.api_token, "revoke")
     act(operator, mine.site_token, "revoke")
     of_user, of_site = events()[-2:]
@@ -129,7 +129,7 @@ def test_tokens_that_are_revoked(operator: Client, mine: World) -> None:
     assert of_site == (Kind.TOKEN_REVOKED, "olivia", "site lhcb.org", facts)
 
 
-def test_pilots_that_are_revoked(manager: Client, mine: World) -> None:
+def test_pilots_that_are_revoked(manager: Client, mine: RowsOfVO) -> None:
     act(manager, Pilot.objects.get(), "kill")
     assert events()[-1] == (Kind.PILOT_REVOKED, "bob", f"pilot {mine.pilot.pk}", {})
 

@@ -19,9 +19,8 @@ from resources.models import SiteToken
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
-from tests.admin.conftest import World as RowsOfVO
-from tests.admin.conftest import make_world as make_rows_of_vo
-from tests.api.credentials.world import CREDENTIALS, PASSWORD, World, make_world
+from tests.admin.conftest import RowsOfVO, make_rows_of_vo
+from tests.api.credentials.sample import CREDENTIALS, PASSWORD, SampleData, make_sample
 from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, UNWANTED
 from wms.accounts import security_log
 from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
@@ -36,7 +35,7 @@ class Scene:
     """The rows that all requests of the matrix use."""
 
     #: Alice's.
-    world: World
+    sample: SampleData
     #: In lhcb too; its members share no jobs.
     other_group: Group
     other_vo: RowsOfVO
@@ -48,42 +47,42 @@ class Scene:
 
 def make_scene() -> Scene:
     """Create the rows; those of the other VO prove that its callers reach their own, and that nobody else does."""
-    world, other_vo = make_world(), make_rows_of_vo("atlas")
-    Group.objects.filter(pk=world.group.pk).update(properties=[GroupProperty.JOB_SHARING])
+    sample, other_vo = make_sample(), make_rows_of_vo("atlas")
+    Group.objects.filter(pk=sample.group.pk).update(properties=[GroupProperty.JOB_SHARING])
     Group.objects.filter(pk=other_vo.group.pk).update(properties=[GroupProperty.JOB_SHARING])
-    other_group = factories.make_group(name="lhcb_guests", vo=world.vo)
+    other_group = factories.make_group(name="lhcb_guests", vo=sample.vo)
     operator = factories.make_user(username="oscar", operator=True)
     # In statuses in which what is asked of them is possible.
     waiting, held, done = (
-        factories.make_job(owner=world.alice, group=world.group, status=status)
+        factories.make_job(owner=sample.alice, group=sample.group, status=status)
         for status in (JobStatus.WAITING, JobStatus.HELD, JobStatus.DONE)
     )
     # Else the server counts by itself what its throttle stands at, whenever a match is asked for.
-    throttles.count(world.site.pk)
+    throttles.count(sample.site.pk)
     invitation = Invitation.objects.create(
         group=other_group,
-        username=world.alice.username,
+        username=sample.alice.username,
         invited_by=operator,
         created_at=timezone.now(),
         expires_at=timezone.now() + timedelta(days=1),
     )
     key = Authenticator.objects.create(user=operator, type=Authenticator.Type.WEBAUTHN, data={})
     return Scene(
-        world=world,
+        sample=sample,
         other_group=other_group,
         other_vo=other_vo,
-        rows=_rows(world),
+        rows=_rows(sample),
         arguments={
-            **world.arguments(),
+            **sample.arguments(),
             "job pk": waiting.pk,
             "job-delete pk": done.pk,
             "job-hold pk": waiting.pk,
             "job-release pk": held.pk,
-            "portal:pilot pk": world.pilot.pk,
-            "portal:pilot-log pk": world.pilot.pk,
-            "portal:pilot-whole-log pk": world.pilot.pk,
-            "portal:token-revoke pk": world.alice_token_id,
-            "portal:group-leave pk": world.group.pk,
+            "portal:pilot pk": sample.pilot.pk,
+            "portal:pilot-log pk": sample.pilot.pk,
+            "portal:pilot-whole-log pk": sample.pilot.pk,
+            "portal:token-revoke pk": sample.alice_token_id,
+            "portal:group-leave pk": sample.group.pk,
             "portal:invitation-accept pk": invitation.pk,
             "portal:invitation-decline pk": invitation.pk,
             "mfa_remove_webauthn pk": key.pk,
@@ -91,24 +90,24 @@ def make_scene() -> Scene:
     )
 
 
-def _rows(world: World) -> Mapping[str, object]:
-    vo, site, ce, now = world.vo, world.site, world.queue.ce, timezone.now()
+def _rows(sample: SampleData) -> Mapping[str, object]:
+    vo, site, ce, now = sample.vo, sample.site, sample.queue.ce, timezone.now()
     issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=now)
-    security_log.record(SecurityEventKind.LOG_IN_ACCEPTED, actor=world.alice, target="something")
+    security_log.record(SecurityEventKind.LOG_IN_ACCEPTED, actor=sample.alice, target="something")
     rows = {
-        "accounts_user": world.alice,
-        "accounts_apitoken": world.alice.api_tokens.get(),
+        "accounts_user": sample.alice,
+        "accounts_apitoken": sample.alice.api_tokens.get(),
         "accounts_securityevent": SecurityEvent.objects.latest("pk"),
-        "accounts_group": world.group,
+        "accounts_group": sample.group,
         "accounts_vo": vo,
         "resources_platform": factories.make_platform(name="x86_64-el9"),
-        "resources_storageelement": world.storage_element,
-        "resources_replica": factories.make_replica("/lhcb/a", vo=vo, storage_element=world.storage_element),
+        "resources_storageelement": sample.storage_element,
+        "resources_replica": factories.make_replica("/lhcb/a", vo=vo, storage_element=sample.storage_element),
         "resources_sitetoken": SiteToken.objects.get(site=site),
         "resources_sitethrottle": site,
         "resources_site": site,
         "resources_computingelement": ce,
-        "resources_queue": world.queue,
+        "resources_queue": sample.queue,
         "resources_requirementdefinition": factories.make_requirement_definition(
             name="Memory", kind=RequirementKind.CAPACITY, vos=[vo]
         ),
@@ -117,16 +116,16 @@ def _rows(world: World) -> Mapping[str, object]:
         "taskqueues_submitpool": SubmitPool.objects.create(
             id=f"{vo.pk:064d}", vo=vo, requirements={"memory": 4000}, refreshed_at=now, last_used_at=now
         ),
-        "jobs_job": world.job,
-        "pilots_pilot": world.pilot,
+        "jobs_job": sample.job,
+        "pilots_pilot": sample.pilot,
         "pilots_cehealth": CEHealth.objects.create(ce=ce, trouble="It does not answer", failures=3),
         "pilots_blackhole": factories.make_black_hole(site=site),
         "pilots_director": Director.objects.create(name="everywhere"),
-        "matching_match": world.match,
-        "matching_pilotefficiency": PilotEfficiency.objects.get(pk=world.pilot.pk),
+        "matching_match": sample.match,
+        "matching_pilotefficiency": PilotEfficiency.objects.get(pk=sample.pilot.pk),
     }
     keys: dict[str, object] = {model: row.pk for model, row in rows.items()}
-    return keys | {"auth_user": world.alice.pk}
+    return keys | {"auth_user": sample.alice.pk}
 
 
 # ---- who comes -------------------------------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def _member(scene: Scene, **what: Any) -> User:
 
 
 def _mate(scene: Scene) -> User:
-    return factories.make_user(username="mallory", groups=[scene.world.group], password=PASSWORD)
+    return factories.make_user(username="mallory", groups=[scene.sample.group], password=PASSWORD)
 
 
 def _manager(vo: VO) -> User:
@@ -178,11 +177,11 @@ def _outsider(scene: Scene) -> User:
 #: By role: who logs in, or has a token.
 PEOPLE: Final[Mapping[str, Callable[[Scene], User]]] = MappingProxyType(
     {
-        "owner": lambda scene: scene.world.alice,
+        "owner": lambda scene: scene.sample.alice,
         "group mate": _mate,
         "colleague": _member,
         "staff": partial(_member, staff=True),
-        "manager": lambda scene: _manager(scene.world.vo),
+        "manager": lambda scene: _manager(scene.sample.vo),
         "operator": partial(_member, staff=True, operator=True),
         "superuser": partial(_member, staff=True, superuser=True),
         "user of another VO": _outsider,
@@ -229,7 +228,7 @@ def make_caller(name: str, scene: Scene) -> Caller:
     """Return the caller of this name."""
     role, _, way = name.partition(" by ")
     if name in MACHINE_CREDENTIALS:
-        token = CREDENTIALS[name](scene.world)
+        token = CREDENTIALS[name](scene.sample)
         return Caller(role=name if name in MACHINES else NOBODY_KNOWN, client=_client(), token=token)
     if name.endswith(" of another VO"):
         token = CREDENTIALS[name.partition(" ")[0]](_objects_of(scene.other_vo))
@@ -263,9 +262,9 @@ def _logged_in(user: User) -> Client:
     return client
 
 
-def _objects_of(rows: RowsOfVO) -> World:
+def _objects_of(rows: RowsOfVO) -> SampleData:
     """Return the rows of the other VO in the form that credentials are made from."""
-    return World(
+    return SampleData(
         vo=rows.vo,
         group=rows.group,
         alice=rows.member,

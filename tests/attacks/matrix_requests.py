@@ -132,16 +132,16 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
     """Return a valid body, so that a refusal is not caused by the body."""
     if address.name.endswith("_delete"):
         return {"post": "yes"}
-    job, group = str(scene.world.job.pk), scene.world.group.name
-    replica = {"lfn": "/lhcb/a", "storage_element": scene.world.storage_element.name}
+    job, group = str(scene.sample.job.pk), scene.sample.group.name
+    replica = {"lfn": "/lhcb/a", "storage_element": scene.sample.storage_element.name}
     in_her_group = {"group": group, "request_id": str(UUID(int=6))}
     bodies: Mapping[str, Mapping[str, Any]] = {
         "jobs": {"executable": "run.sh", "group": group},
-        "replicas-remove": {"vo": scene.world.vo.name, "replicas": [replica]},
+        "replicas-remove": {"vo": scene.sample.vo.name, "replicas": [replica]},
         "portal:submit": {**in_her_group, "executable": "run.sh", "cpu_time_s": "100", "priority": "1"},
         "portal:submit-jdl": {**in_her_group, "jdl": '[ Executable = "run.sh"; ]', "syntax": "jdl"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
         "portal:jobs-actions": {"action": "kill", "ids": [job]},
     }
-    return bodies.get(address.name) or scene.world.body(address.name)
+    return bodies.get(address.name) or scene.sample.body(address.name)

@@ -25,13 +25,13 @@ SHOWN = r"\x1b[31m\x9b\u202e\u2066\u200f\u061c\u2028\x08\x7f"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SampleData:
     user: User
     job: Job
 
 
 @pytest.fixture
-def world(db: None) -> World:
+def sample(db: None) -> SampleData:
     group = make_group()
     user = make_user(username="root", groups=[group], staff=True, superuser=True)
     pilot = make_pilot(vo=group.vo)
@@ -44,18 +44,18 @@ def world(db: None) -> World:
         pilot_id=pilot.pk,
     )
     Job.objects.filter(pk=job.pk).update(application_status=f"at {STEERING}", minor_status="x\u202ey")
-    return World(user, job)
+    return SampleData(user, job)
 
 
 @pytest.fixture
-def client(world: World) -> Client:
+def client(sample: SampleData) -> Client:
     client = Client()
-    client.force_login(world.user)
+    client.force_login(sample.user)
     return client
 
 
-def test_a_page_of_a_job_shows_them(world: World, client: Client) -> None:
-    page = client.get(reverse("portal:job", args=[world.job.pk]))
+def test_a_page_of_a_job_shows_them(sample: SampleData, client: Client) -> None:
+    page = client.get(reverse("portal:job", args=[sample.job.pk]))
     text = unescape(page.content.decode())
     assert not set(text) & set(STEERING) - set("[31m")
     assert f"one\n\ttwo {SHOWN} três 日本 é" in text
@@ -65,31 +65,31 @@ def test_a_page_of_a_job_shows_them(world: World, client: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["admin:jobs_job_changelist", "portal:jobs"])
-def test_lists_show_them(world: World, client: Client, page: str) -> None:
+def test_lists_show_them(sample: SampleData, client: Client, page: str) -> None:
     text = unescape(client.get(reverse(page)).content.decode())
     assert "\u202e" not in text
     assert r"x\u202ey" in text or r"abc\u202etxt.exe" in text
 
 
-def test_a_page_of_the_admin_shows_them(world: World, client: Client) -> None:
-    text = unescape(client.get(reverse("admin:jobs_job_change", args=[world.job.pk])).content.decode())
+def test_a_page_of_the_admin_shows_them(sample: SampleData, client: Client) -> None:
+    text = unescape(client.get(reverse("admin:jobs_job_change", args=[sample.job.pk])).content.decode())
     assert not set(text) & set(STEERING) - set("[31m")
     assert r"\x1b[31m" in text
 
 
-def test_the_log_of_a_pilot_shows_them(world: World, client: Client) -> None:
-    assert world.job.pilot_id is not None
+def test_the_log_of_a_pilot_shows_them(sample: SampleData, client: Client) -> None:
+    assert sample.job.pilot_id is not None
     text = f"line {STEERING}\n"
-    log = PilotLog.objects.create(pilot_id=world.job.pilot_id, received=len(text), changed_at=NOW)
+    log = PilotLog.objects.create(pilot_id=sample.job.pilot_id, received=len(text), changed_at=NOW)
     PilotLogPart.objects.create(log=log, offset=0, text=text)
     for page in ("portal:pilot", "portal:pilot-log", "portal:pilot-whole-log"):
-        text = unescape(client.get(reverse(page, args=[world.job.pilot_id])).content.decode())
+        text = unescape(client.get(reverse(page, args=[sample.job.pilot_id])).content.decode())
         assert f"line {SHOWN}" in text
         assert "\x1b" not in text
 
 
-def test_what_is_no_page_stays_as_it_was_written(world: World, client: Client) -> None:
-    answer = client.get(f"/api/v1/jobs/{world.job.pk}/peek/")
+def test_what_is_no_page_stays_as_it_was_written(sample: SampleData, client: Client) -> None:
+    answer = client.get(f"/api/v1/jobs/{sample.job.pk}/peek/")
     assert STEERING in answer.json()["std_output"]
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pilots.models import CEHealth
 from pilots.services.ce_cycle import serve
 from resources.models import ComputingElement, Queue
-from tests.admin.conftest import World, act, add, change, changelist, client_of, errors_of, make_world
+from tests.admin.conftest import RowsOfVO, act, add, change, changelist, client_of, errors_of, make_rows_of_vo
 from tests.factories import make_ce, make_queue, make_site, make_user
 from wms.configuration.configure import configure
 from wms.configuration.problems import ConfigurationError
@@ -35,17 +35,17 @@ DANGEROUS += ["HOME", "SSH_AUTH_SOCK", "GCONV_PATH", "PERL5LIB", "WMS_SECRET_KEY
 
 
 @pytest.fixture
-def mine() -> World:
-    return make_world("lhcb")
+def mine() -> RowsOfVO:
+    return make_rows_of_vo("lhcb")
 
 
 @pytest.fixture
-def theirs() -> World:
-    return make_world("atlas")
+def theirs() -> RowsOfVO:
+    return make_rows_of_vo("atlas")
 
 
 @pytest.fixture
-def manager(mine: World) -> Client:
+def manager(mine: RowsOfVO) -> Client:
     """Return the client of Bob, who manages lhcb only."""
     return client_of(make_user(username="bob", staff=True, manages=[mine.vo]))
 
@@ -77,7 +77,7 @@ def untouched() -> Iterator[None]:
 
 
 def test_a_manager_changes_parameters_but_not_what_the_server_runs(
-    manager: Client, mine: World, theirs: World, untouched: None
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, untouched: None
 ) -> None:
     page = manager.get(change(mine.ce))
     assert not {"type", "options", "identity", "site", "name"} & page.context["adminform"].form.fields.keys()
@@ -87,20 +87,22 @@ def test_a_manager_changes_parameters_but_not_what_the_server_runs(
 
 
 @pytest.mark.parametrize("type_", ["", "local", "slurm", "ssh"])
-def test_a_manager_adds_no_computing_element(type_: str, manager: Client, mine: World, untouched: None) -> None:
+def test_a_manager_adds_no_computing_element(type_: str, manager: Client, mine: RowsOfVO, untouched: None) -> None:
     form = evil(site=str(mine.site.pk), name="new", type=type_)
     assert manager.post(add(ComputingElement), form).status_code == 403
     assert manager.post(f"{add(ComputingElement)}?site={mine.site.pk}&_popup=1", form).status_code == 403
     assert manager.post(change(mine.ce), {**form, "_saveasnew": "1"}).status_code in {302, 403}
 
 
-def test_a_manager_deletes_none_to_add_it_again(manager: Client, mine: World, untouched: None) -> None:
+def test_a_manager_deletes_none_to_add_it_again(manager: Client, mine: RowsOfVO, untouched: None) -> None:
     page = change(mine.ce).replace("/change/", "/delete/")
     assert manager.post(page, {"post": "yes"}).status_code == 403
     act(manager, mine.ce, "delete_selected", post="yes")
 
 
-def test_no_list_and_no_other_page_changes_them(manager: Client, mine: World, theirs: World, untouched: None) -> None:
+def test_no_list_and_no_other_page_changes_them(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, untouched: None
+) -> None:
     rows = {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "form-0-id": str(mine.ce.pk), "_save": "Save"}
     manager.post(changelist(ComputingElement), {**rows, "form-0-type": "slurm", "form-0-options": evil()["options"]})
     act(manager, mine.ce, "ban", confirmed="1", reason="x", **evil())
@@ -113,7 +115,7 @@ def test_no_list_and_no_other_page_changes_them(manager: Client, mine: World, th
     assert Queue.objects.get(pk=mine.queue.pk).ce == mine.ce
 
 
-def test_an_operator_still_changes_them(operator: Client, mine: World) -> None:
+def test_an_operator_still_changes_them(operator: Client, mine: RowsOfVO) -> None:
     options = {"environment": {"SLURM_CONF": "/etc/slurm/site.conf", "LC_ALL": "C", "_CONDOR_COLLECTOR_HOST": "h"}}
     form = evil(identity="none", options=json.dumps(options))
     assert operator.post(change(mine.ce), form).status_code == 302
@@ -122,7 +124,7 @@ def test_an_operator_still_changes_them(operator: Client, mine: World) -> None:
 
 @pytest.mark.parametrize("name", DANGEROUS)
 def test_not_even_an_operator_has_code_loaded_by_a_variable(
-    name: str, operator: Client, mine: World, untouched: None
+    name: str, operator: Client, mine: RowsOfVO, untouched: None
 ) -> None:
     form = evil(identity="none", options=json.dumps({"environment": {name: "/tmp/x"}}))
     (sentence,) = errors_of(operator.post(change(mine.ce), form))["options"]
@@ -131,7 +133,7 @@ def test_not_even_an_operator_has_code_loaded_by_a_variable(
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
-def test_a_configuration_file_is_refused_for_such_a_variable(name: str, mine: World, untouched: None) -> None:
+def test_a_configuration_file_is_refused_for_such_a_variable(name: str, mine: RowsOfVO, untouched: None) -> None:
     ce = f"{{name: {mine.ce.name}, type: slurm, options: {{environment: {{{name}: /tmp/x}}}}}}"
     with pytest.raises(ConfigurationError, match=f"remove {name}") as refused:
         configure(f"sites: [{{name: {mine.site.name}, ces: [{ce}]}}]".encode(), environ={}, now=timezone.now())

@@ -12,7 +12,7 @@ from django.conf import settings as configured
 from django.db import transaction
 from pytest_django import Settings
 
-from tests.api.credentials.world import HERS, PASSWORD, STORAGE_CREDENTIAL
+from tests.api.credentials.sample import HERS, PASSWORD, STORAGE_CREDENTIAL
 from tests.attacks import matrix
 from tests.attacks.matrix import PEOPLE
 from tests.attacks.matrix_callers import NAMES, Caller, Scene, make_caller, make_scene

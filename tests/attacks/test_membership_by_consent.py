@@ -14,12 +14,12 @@ from tests.admin.conftest import (
     NO_DNS,
     NO_INVITATIONS,
     NO_MEMBERSHIPS,
-    World,
+    RowsOfVO,
     add,
     change,
     changelist,
     client_of,
-    make_world,
+    make_rows_of_vo,
 )
 from tests.factories import make_group, make_user
 from wms.accounts import services
@@ -29,17 +29,17 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def mine() -> World:
-    return make_world("lhcb")
+def mine() -> RowsOfVO:
+    return make_rows_of_vo("lhcb")
 
 
 @pytest.fixture
-def theirs() -> World:
-    return make_world("atlas")
+def theirs() -> RowsOfVO:
+    return make_rows_of_vo("atlas")
 
 
 @pytest.fixture
-def bob(mine: World) -> User:
+def bob(mine: RowsOfVO) -> User:
     """Return Bob, who manages lhcb."""
     return make_user(username="bob", staff=True, manages=[mine.vo])
 
@@ -54,9 +54,9 @@ def rows(table: str, column: str, *values: str) -> dict[str, str]:
     return {f"{table}-TOTAL_FORMS": str(len(values)), f"{table}-INITIAL_FORMS": "0", **of_rows}
 
 
-def invite(client: Client, world: World, *names: str) -> Any:
+def invite(client: Client, sample: RowsOfVO, *names: str) -> Any:
     form = {"priority": "1", **NO_MEMBERSHIPS, **rows("invitations", "username", *names)}
-    return client.post(change(world.group), form)
+    return client.post(change(sample.group), form)
 
 
 def without_words(page: str, *words: str) -> str:
@@ -65,15 +65,15 @@ def without_words(page: str, *words: str) -> str:
     return re.sub("|".join(words), "…", page)
 
 
-def is_in(user: User, world: World) -> bool:
-    return Membership.objects.filter(user=user, group__vo=world.vo).exists()
+def is_in(user: User, sample: RowsOfVO) -> bool:
+    return Membership.objects.filter(user=user, group__vo=sample.vo).exists()
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_invitation_tells_a_name_that_exists_from_none_by_nothing(
-    manager: Client, mine: World, theirs: World
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     answers = []
     for name in ("atlas_member", "nobody_here1"):
@@ -90,7 +90,7 @@ def test_an_invitation_tells_a_name_that_exists_from_none_by_nothing(
 
 
 def test_a_second_invitation_and_a_declined_one_look_the_same_whether_the_name_exists(
-    manager: Client, mine: World, theirs: World
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     invite(manager, mine, "atlas_member", "nobody_here1")
     services.decline(Invitation.objects.get(username="atlas_member").pk, by=theirs.member, now=timezone.now())
@@ -105,7 +105,7 @@ def test_a_second_invitation_and_a_declined_one_look_the_same_whether_the_name_e
 
 
 def test_the_table_of_members_tells_a_foreign_user_from_none_by_nothing(
-    manager: Client, mine: World, theirs: World
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     pages = []
     for name in ("atlas_member", "nobody_here1"):
@@ -117,7 +117,7 @@ def test_the_table_of_members_tells_a_foreign_user_from_none_by_nothing(
     assert not is_in(theirs.member, mine)
 
 
-def test_a_manager_adds_no_account_and_so_learns_no_name(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_adds_no_account_and_so_learns_no_name(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     users = User.objects.count()
     for name in ("atlas_member", "nobody_here1"):
         form = {
@@ -134,7 +134,7 @@ def test_a_manager_adds_no_account_and_so_learns_no_name(manager: Client, mine: 
 # ---- consent ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_manager_does_not_pull_a_foreign_user_into_the_vo(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_does_not_pull_a_foreign_user_into_the_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     pk = str(theirs.member.pk)
     for form in (
         {**NO_INVITATIONS, **rows("memberships", "user", "atlas_member")},
@@ -149,7 +149,7 @@ def test_a_manager_does_not_pull_a_foreign_user_into_the_vo(manager: Client, min
     assert not is_in(theirs.member, mine)
 
 
-def test_a_manager_of_two_vos_moves_nobody_from_one_to_the_other(mine: World, theirs: World) -> None:
+def test_a_manager_of_two_vos_moves_nobody_from_one_to_the_other(mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = client_of(make_user(staff=True, manages=[mine.vo, theirs.vo]))
     both.post(change(mine.group), {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", "atlas_member")})
     groups = rows("memberships", "group", str(mine.group.pk))
@@ -157,7 +157,7 @@ def test_a_manager_of_two_vos_moves_nobody_from_one_to_the_other(mine: World, th
     assert not is_in(theirs.member, mine)
 
 
-def test_the_invited_accepts_and_is_a_member_only_then(manager: Client, mine: World, theirs: World) -> None:
+def test_the_invited_accepts_and_is_a_member_only_then(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     invite(manager, mine, "atlas_member")
     assert not is_in(theirs.member, mine)
     browser = client_of(theirs.member)
@@ -172,14 +172,14 @@ def test_the_invited_accepts_and_is_a_member_only_then(manager: Client, mine: Wo
     assert {"invitation.sent", "invitation.accepted"} <= set(kinds)
 
 
-def test_a_name_that_gets_an_account_later_finds_the_invitation(manager: Client, mine: World) -> None:
+def test_a_name_that_gets_an_account_later_finds_the_invitation(manager: Client, mine: RowsOfVO) -> None:
     invite(manager, mine, "nora")
     nora = make_user(username="nora")
     client_of(nora).post(f"/accounts/invitations/{Invitation.objects.get().pk}/accept/")
     assert is_in(nora, mine)
 
 
-def test_nobody_else_answers_an_invitation(manager: Client, mine: World, theirs: World) -> None:
+def test_nobody_else_answers_an_invitation(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     invite(manager, mine, "atlas_member")
     pk = Invitation.objects.get().pk
     for other in (
@@ -198,7 +198,7 @@ def test_nobody_else_answers_an_invitation(manager: Client, mine: World, theirs:
     "over", ["expired", "declined", "withdrawn", "its sender manages no more", "its sender is suspended", "no group"]
 )
 def test_an_invitation_that_is_over_is_not_accepted(
-    over: str, manager: Client, bob: User, mine: World, theirs: World
+    over: str, manager: Client, bob: User, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     group = make_group(name="lhcb_prod", vo=mine.vo)
     services.invite(group, "atlas_member", by=bob, now=timezone.now())
@@ -226,7 +226,7 @@ def test_an_invitation_that_is_over_is_not_accepted(
     assert not is_in(theirs.member, mine)
 
 
-def test_a_manager_withdraws_no_invitation_of_another_vo(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_withdraws_no_invitation_of_another_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     services.invite(theirs.group, "nora", by=make_user(manages=[theirs.vo]), now=timezone.now())
     pk = str(Invitation.objects.get().pk)
     form = {
@@ -237,7 +237,7 @@ def test_a_manager_withdraws_no_invitation_of_another_vo(manager: Client, mine: 
     assert Invitation.objects.filter(pk=pk).exists()
 
 
-def test_expired_invitations_are_removed(bob: User, mine: World) -> None:
+def test_expired_invitations_are_removed(bob: User, mine: RowsOfVO) -> None:
     now = timezone.now()
     services.invite(mine.group, "old", by=bob, now=now - timedelta(days=31))
     services.invite(mine.group, "new", by=bob, now=now)
@@ -245,7 +245,7 @@ def test_expired_invitations_are_removed(bob: User, mine: World) -> None:
     assert Invitation.objects.get().username == "new"
 
 
-def test_a_member_leaves_a_group_and_no_other_members_membership(mine: World, theirs: World) -> None:
+def test_a_member_leaves_a_group_and_no_other_members_membership(mine: RowsOfVO, theirs: RowsOfVO) -> None:
     browser = client_of(mine.member)
     assert browser.post(f"/accounts/groups/{theirs.group.pk}/leave/").status_code == 404
     assert browser.post(f"/accounts/groups/{mine.group.pk}/leave/").status_code == 302
@@ -254,7 +254,7 @@ def test_a_member_leaves_a_group_and_no_other_members_membership(mine: World, th
 
 
 def test_a_manager_keeps_the_right_over_members_whom_another_vo_has_invited(
-    manager: Client, mine: World, theirs: World
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     """Before, the manager of atlas put the member into atlas, and the manager of lhcb could suspend it no more."""
     other = client_of(make_user(staff=True, manages=[theirs.vo]))
@@ -266,7 +266,9 @@ def test_a_manager_keeps_the_right_over_members_whom_another_vo_has_invited(
     assert not User.objects.get(pk=mine.member.pk).is_active
 
 
-def test_a_manager_ends_the_membership_of_who_is_in_other_vos_too(manager: Client, mine: World, theirs: World) -> None:
+def test_a_manager_ends_the_membership_of_who_is_in_other_vos_too(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
     both = make_user(username="both", groups=[mine.group, theirs.group], staff=True)
     membership = both.memberships.get(group=mine.group)
     form = {
@@ -281,7 +283,7 @@ def test_a_manager_ends_the_membership_of_who_is_in_other_vos_too(manager: Clien
 
 
 @pytest.fixture
-def secretive(mine: World, theirs: World) -> User:
+def secretive(mine: RowsOfVO, theirs: RowsOfVO) -> User:
     """Return a user who is in both VOs."""
     user = make_user(
         username="both", groups=[mine.group, theirs.group], default_group=theirs.group, dns=["/CN=secret-name"]

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient, APIRequestFactory
 from rest_framework.views import APIView
 
 from tests.api.credentials.addresses import Address, every_address
-from tests.api.credentials.world import World, make_world
+from tests.api.credentials.sample import SampleData, make_sample
 from tests.factories import make_job, make_token, make_user
 from tests.tables import checksums
 from wms.accounts import queries
@@ -35,10 +35,10 @@ WITHOUT_TOKENS = {"auth-token"}
 
 
 @pytest.fixture
-def world(db: None, settings: Settings, tmp_path: Path) -> World:
+def sample(db: None, settings: Settings, tmp_path: Path) -> SampleData:
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    return make_world()
+    return make_sample()
 
 
 def unsafe() -> Iterator[tuple[str, Address]]:
@@ -55,18 +55,18 @@ def client_with(token: str) -> APIClient:
 
 @pytest.mark.parametrize("scope", [TokenScope.READ, TokenScope.SUBMIT])
 @pytest.mark.parametrize("operator", [False, True])
-def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, operator: bool, world: World) -> None:
+def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, operator: bool, sample: SampleData) -> None:
     """An operator's, so that nothing but the scope stands in the way."""
     if operator:
-        type(world.alice).objects.filter(pk=world.alice.pk).update(operator=True)
-    token, tried = make_token(world.alice, scope=scope), 0
+        type(sample.alice).objects.filter(pk=sample.alice.pk).update(operator=True)
+    token, tried = make_token(sample.alice, scope=scope), 0
     before = checksums(without={SecurityEvent._meta.db_table})
     for method, address in unsafe():
         if address.name == "auth-revoke" or (scope is TokenScope.SUBMIT and address.name in FOR_SUBMITTERS):
             continue
         savepoint = transaction.savepoint()
         answer = client_with(token).generic(
-            method, address.url(world.arguments()), "{}", content_type="application/json"
+            method, address.url(sample.arguments()), "{}", content_type="application/json"
         )
         assert answer.status_code in {401, 403, 404, 405, 415}, (method, address.name, answer.status_code)
         if method in address.answers:
@@ -77,7 +77,7 @@ def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, oper
     assert tried >= 10
 
 
-def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(world: World) -> None:
+def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(sample: SampleData) -> None:
     class NewView(APIView):
         def get(self, request: object) -> Response:
             return Response({})
@@ -86,16 +86,16 @@ def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(world: Wo
             return Response({})
 
     def status(method: str, scope: TokenScope, view: type[View] = NewView) -> int:
-        header = {"Authorization": f"Bearer {make_token(world.alice, scope=scope)}"}
+        header = {"Authorization": f"Bearer {make_token(sample.alice, scope=scope)}"}
         return int(view.as_view()(APIRequestFactory().generic(method, "/new/", headers=header)).status_code)
 
     assert [status("GET", scope) for scope in TokenScope] == [200, 200, 200]
     assert [status("POST", scope) for scope in TokenScope] == [403, 403, 200]
 
 
-def test_a_managers_token_for_submission_acts_on_no_job_of_others(world: World) -> None:
-    manager = make_user(groups=[world.group], manages=[world.vo])
-    own, other = make_job(owner=manager, group=world.group), make_job(owner=world.alice, group=world.group)
+def test_a_managers_token_for_submission_acts_on_no_job_of_others(sample: SampleData) -> None:
+    manager = make_user(groups=[sample.group], manages=[sample.vo])
+    own, other = make_job(owner=manager, group=sample.group), make_job(owner=sample.alice, group=sample.group)
     client = client_with(make_token(manager, scope=TokenScope.SUBMIT))
     assert client.get(f"/api/v1/jobs/{other.pk}/").status_code == 200
     assert client.post(f"/api/v1/jobs/{other.pk}/kill/").status_code == 404
@@ -107,20 +107,20 @@ def test_a_managers_token_for_submission_acts_on_no_job_of_others(world: World) 
     assert Job.objects.get(pk=own.pk).status == "Killed"
 
 
-def test_a_token_makes_no_token(world: World) -> None:
+def test_a_token_makes_no_token(sample: SampleData) -> None:
     for scope in TokenScope:
-        client = client_with(make_token(world.alice, scope=scope))
-        before = world.alice.api_tokens.count()
+        client = client_with(make_token(sample.alice, scope=scope))
+        before = sample.alice.api_tokens.count()
         for address in ("/api/v1/auth/tokens/", "/api/v1/auth/token/", "/accounts/tokens/"):
             assert client.post(address, {"scope": "manage", "name": "x", "days": 1}, format="json").status_code >= 302
-        assert world.alice.api_tokens.count() == before
+        assert sample.alice.api_tokens.count() == before
 
 
-def test_nobody_revokes_or_sees_the_token_of_another(world: World) -> None:
-    stranger = client_with(make_token(make_user(manages=[world.vo])))
-    assert stranger.delete(f"/api/v1/auth/tokens/{world.alice_token_id}/").status_code == 404
-    assert [row["id"] for row in stranger.get("/api/v1/auth/tokens/").json()["results"]] != [world.alice_token_id]
+def test_nobody_revokes_or_sees_the_token_of_another(sample: SampleData) -> None:
+    stranger = client_with(make_token(make_user(manages=[sample.vo])))
+    assert stranger.delete(f"/api/v1/auth/tokens/{sample.alice_token_id}/").status_code == 404
+    assert [row["id"] for row in stranger.get("/api/v1/auth/tokens/").json()["results"]] != [sample.alice_token_id]
     page = Client()
     page.force_login(make_user())
-    assert page.post(f"/accounts/tokens/{world.alice_token_id}/revoke/").status_code == 404
-    assert queries.live_tokens(world.alice, now=timezone.now()).filter(pk=world.alice_token_id).exists()
+    assert page.post(f"/accounts/tokens/{sample.alice_token_id}/revoke/").status_code == 404
+    assert queries.live_tokens(sample.alice, now=timezone.now()).filter(pk=sample.alice_token_id).exists()

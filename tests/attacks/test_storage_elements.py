@@ -26,7 +26,7 @@ SECRET = "the credential of another VO"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Mallory manages lhcb and Alice is its user; ATLAS-DST is a storage element of atlas alone."""
 
     lhcb: VO
@@ -40,12 +40,12 @@ class World:
 
 
 @pytest.fixture
-def world(db: None) -> World:
+def sample(db: None) -> SampleData:
     lhcb, atlas = factories.make_vo(name="lhcb"), factories.make_vo(name="atlas")
     users = factories.make_group(name="lhcb_user", vo=lhcb)
     site = factories.make_site(name="LCG.CERN.ch", vos=[lhcb])
     queue = factories.make_queue(ce=factories.make_ce(site=site))
-    return World(
+    return SampleData(
         lhcb=lhcb,
         atlas=atlas,
         users=users,
@@ -89,15 +89,15 @@ def data_of(pilot: Pilot) -> dict[str, Any]:
         {"cfg": "Executable = /bin/true\nOutputData = x\nOutputSE = ATLAS-DST"},
     ],
 )
-def test_a_user_cannot_name_another_vos_element_for_the_output(world: World, description: dict[str, Any]) -> None:
-    answer = bearer(factories.make_token(world.alice)).post("/api/v1/jobs/", description, format="json")
+def test_a_user_cannot_name_another_vos_element_for_the_output(sample: SampleData, description: dict[str, Any]) -> None:
+    answer = bearer(factories.make_token(sample.alice)).post("/api/v1/jobs/", description, format="json")
     assert answer.status_code == 400, answer.content
     assert "output_se" in answer.json()["errors"]
     assert not Job.objects.exists()
 
 
-def test_the_refusal_does_not_say_whether_there_is_such_an_element(world: World) -> None:
-    client = bearer(factories.make_token(world.alice))
+def test_the_refusal_does_not_say_whether_there_is_such_an_element(sample: SampleData) -> None:
+    client = bearer(factories.make_token(sample.alice))
     said = [
         client.post("/api/v1/jobs/", {"executable": "/bin/true", "output_se": name}, format="json").json()["errors"]
         for name in ("ATLAS-DST", "ATLAS-DXT")
@@ -105,10 +105,10 @@ def test_the_refusal_does_not_say_whether_there_is_such_an_element(world: World)
     assert str(said[0]).replace("ATLAS-DST", "?") == str(said[1]).replace("ATLAS-DXT", "?")
 
 
-def test_a_file_that_is_only_at_another_vos_element_is_nowhere(world: World) -> None:
-    factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=world.theirs)
+def test_a_file_that_is_only_at_another_vos_element_is_nowhere(sample: SampleData) -> None:
+    factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=sample.theirs)
     body = {"executable": "/bin/true", "input_data": ["/lhcb/a"]}
-    answer = bearer(factories.make_token(world.alice)).post("/api/v1/jobs/", body, format="json")
+    answer = bearer(factories.make_token(sample.alice)).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 400, answer.content
     assert "No replica" in answer.json()["detail"]
 
@@ -116,15 +116,15 @@ def test_a_file_that_is_only_at_another_vos_element_is_nowhere(world: World) -> 
 # ---- registration ----------------------------------------------------------------------------------------------------
 
 
-def test_a_manager_cannot_register_files_at_another_vos_element(world: World) -> None:
+def test_a_manager_cannot_register_files_at_another_vos_element(sample: SampleData) -> None:
     body = {"replicas": [{"lfn": "/lhcb/a", "storage_element": "ATLAS-DST"}]}
-    answer = bearer(factories.make_token(world.mallory)).post("/api/v1/replicas/", body, format="json")
+    answer = bearer(factories.make_token(sample.mallory)).post("/api/v1/replicas/", body, format="json")
     assert answer.status_code == 400, answer.content
     assert not Replica.objects.exists()
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_a_file_of_replicas_is_refused_where_it_names_another_vos_element(world: World, tmp_path: Path) -> None:
+def test_a_file_of_replicas_is_refused_where_it_names_another_vos_element(sample: SampleData, tmp_path: Path) -> None:
     path = tmp_path / "replicas.csv"
     path.write_text("/lhcb/a,ATLAS-DST\n")
     with pytest.raises(CommandError, match='"ATLAS-DST" does not serve lhcb'):
@@ -132,22 +132,22 @@ def test_a_file_of_replicas_is_refused_where_it_names_another_vos_element(world:
     assert not Replica.objects.exists()
 
 
-def test_a_vo_may_forget_what_it_registered_at_an_element_that_it_lost(world: World) -> None:
-    factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=world.theirs)
-    factories.make_replica("/atlas/a", vo=world.atlas, storage_element=world.theirs)
+def test_a_vo_may_forget_what_it_registered_at_an_element_that_it_lost(sample: SampleData) -> None:
+    factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=sample.theirs)
+    factories.make_replica("/atlas/a", vo=sample.atlas, storage_element=sample.theirs)
     body = {"replicas": [{"lfn": "/lhcb/a", "storage_element": "ATLAS-DST"}]}
-    answer = bearer(factories.make_token(world.mallory)).post("/api/v1/replicas/remove/", body, format="json")
+    answer = bearer(factories.make_token(sample.mallory)).post("/api/v1/replicas/remove/", body, format="json")
     assert (answer.status_code, answer.json()) == (200, {"removed": 1})
     assert Replica.objects.get().lfn == "/atlas/a"
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_pilot_cannot_register_output_at_another_vos_element(world: World, named: bool) -> None:
-    world.site.storage_elements.add(world.theirs)
-    mine = factories.make_storage_element(name="LHCB-DST", sites=[world.site], vos=[world.lhcb])
+def test_a_pilot_cannot_register_output_at_another_vos_element(sample: SampleData, named: bool) -> None:
+    sample.site.storage_elements.add(sample.theirs)
+    mine = factories.make_storage_element(name="LHCB-DST", sites=[sample.site], vos=[sample.lhcb])
     output_se = mine.name if named else None
-    factories.make_job(owner=world.alice, group=world.users, output_data=["x"], output_se=output_se)
-    leased = lease(world.pilot)
+    factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"], output_se=output_se)
+    leased = lease(sample.pilot)
     if named:
         Job.objects.update(description={**Job.objects.get().description, "output_se": "ATLAS-DST"})
     body = {"lfn": f"{leased['job_data']['output']['path']}/x", "storage_element": "ATLAS-DST"}
@@ -159,24 +159,24 @@ def test_a_pilot_cannot_register_output_at_another_vos_element(world: World, nam
 # ---- leases ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_element_that_is_attached_to_the_site_gives_a_lease_nothing_for_another_vo(world: World) -> None:
-    world.site.storage_elements.add(world.theirs)
-    factories.make_job(owner=world.alice, group=world.users, output_data=["x"])
-    data = data_of(world.pilot)
+def test_an_element_that_is_attached_to_the_site_gives_a_lease_nothing_for_another_vo(sample: SampleData) -> None:
+    sample.site.storage_elements.add(sample.theirs)
+    factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
+    data = data_of(sample.pilot)
     assert (data["output"], data["credentials"]) == (None, {})
 
 
 def test_a_job_from_before_the_element_was_withdrawn_gets_neither_place_nor_copies_nor_credential(
-    world: World,
+    sample: SampleData,
 ) -> None:
-    world.site.storage_elements.add(world.theirs)
-    world.theirs.vos.add(world.lhcb)
-    factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=world.theirs)
+    sample.site.storage_elements.add(sample.theirs)
+    sample.theirs.vos.add(sample.lhcb)
+    factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=sample.theirs)
     factories.make_job(
-        owner=world.alice, group=world.users, output_data=["x"], output_se="ATLAS-DST", input_data=["/lhcb/a"]
+        owner=sample.alice, group=sample.users, output_data=["x"], output_se="ATLAS-DST", input_data=["/lhcb/a"]
     )
-    world.theirs.vos.remove(world.lhcb)
-    data = data_of(world.pilot)
+    sample.theirs.vos.remove(sample.lhcb)
+    data = data_of(sample.pilot)
     (file,) = data["input_files"]
     assert (data["output"], file["url"], data["credentials"]) == (None, None, {})
     assert "atlas" not in str(data)
@@ -184,25 +184,25 @@ def test_a_job_from_before_the_element_was_withdrawn_gets_neither_place_nor_copi
 
 @pytest.mark.parametrize(("for_pilots", "given"), [(False, {}), (True, {"LHCB-DST": "hush"})])
 def test_a_shared_credential_goes_to_pilots_only_where_an_operator_says_so(
-    world: World, for_pilots: bool, given: dict[str, str]
+    sample: SampleData, for_pilots: bool, given: dict[str, str]
 ) -> None:
     factories.make_storage_element(
-        name="LHCB-DST", credential="hush", for_pilots=for_pilots, sites=[world.site], vos=[world.lhcb]
+        name="LHCB-DST", credential="hush", for_pilots=for_pilots, sites=[sample.site], vos=[sample.lhcb]
     )
-    factories.make_job(owner=world.alice, group=world.users, output_data=["x"])
-    data = data_of(world.pilot)
+    factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
+    data = data_of(sample.pilot)
     assert (data["output"]["storage_element"], data["credentials"]) == ("LHCB-DST", given)
 
 
-def test_each_of_two_vos_at_one_site_gets_its_own_element(world: World) -> None:
-    shared = factories.make_site(name="LCG.RAL.uk", vos=[world.lhcb, world.atlas])
-    shared.storage_elements.add(world.theirs)
-    factories.make_storage_element(name="LHCB-DST", credential="hush", sites=[shared], vos=[world.lhcb])
+def test_each_of_two_vos_at_one_site_gets_its_own_element(sample: SampleData) -> None:
+    shared = factories.make_site(name="LCG.RAL.uk", vos=[sample.lhcb, sample.atlas])
+    shared.storage_elements.add(sample.theirs)
+    factories.make_storage_element(name="LHCB-DST", credential="hush", sites=[shared], vos=[sample.lhcb])
     queue = factories.make_queue(ce=factories.make_ce(site=shared))
-    factories.make_job(owner=world.alice, group=world.users, output_data=["x"])
-    factories.make_job(group=factories.make_group(vo=world.atlas), output_data=["x"])
-    of_lhcb = data_of(factories.make_pilot(vo=world.lhcb, queue=queue))
-    of_atlas = data_of(factories.make_pilot(vo=world.atlas, queue=queue))
+    factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
+    factories.make_job(group=factories.make_group(vo=sample.atlas), output_data=["x"])
+    of_lhcb = data_of(factories.make_pilot(vo=sample.lhcb, queue=queue))
+    of_atlas = data_of(factories.make_pilot(vo=sample.atlas, queue=queue))
     assert (of_lhcb["output"]["storage_element"], of_lhcb["credentials"]) == ("LHCB-DST", {"LHCB-DST": "hush"})
     assert (of_atlas["output"]["storage_element"], of_atlas["credentials"]) == ("ATLAS-DST", {"ATLAS-DST": SECRET})
 
@@ -211,10 +211,10 @@ def test_each_of_two_vos_at_one_site_gets_its_own_element(world: World) -> None:
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_jobs_that_wait_for_files_at_a_withdrawn_element_are_checking_and_explain_says_why(world: World) -> None:
-    mine = factories.make_storage_element(name="LHCB-DST", sites=[world.site], vos=[world.lhcb])
-    factories.make_replica("/lhcb/a", vo=world.lhcb, storage_element=mine)
-    client = bearer(factories.make_token(world.alice))
+def test_jobs_that_wait_for_files_at_a_withdrawn_element_are_checking_and_explain_says_why(sample: SampleData) -> None:
+    mine = factories.make_storage_element(name="LHCB-DST", sites=[sample.site], vos=[sample.lhcb])
+    factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=mine)
+    client = bearer(factories.make_token(sample.alice))
     body = {"executable": "/bin/true", "input_data": ["/lhcb/a"]}
     job_id = client.post("/api/v1/jobs/", body, format="json").json()["jobs"][0]["id"]
     reevaluate_input_data()
@@ -225,10 +225,10 @@ def test_jobs_that_wait_for_files_at_a_withdrawn_element_are_checking_and_explai
     assert "no replica is registered of /lhcb/a" in client.get(f"/api/v1/jobs/{job_id}/explain/").json()["summary"]
 
 
-def test_explain_says_that_the_place_of_the_output_was_withdrawn(world: World) -> None:
-    mine = factories.make_storage_element(name="LHCB-DST", sites=[world.site], vos=[world.lhcb])
-    job = factories.make_job(owner=world.alice, group=world.users, output_data=["x"], output_se="LHCB-DST")
-    client = bearer(factories.make_token(world.alice))
+def test_explain_says_that_the_place_of_the_output_was_withdrawn(sample: SampleData) -> None:
+    mine = factories.make_storage_element(name="LHCB-DST", sites=[sample.site], vos=[sample.lhcb])
+    job = factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"], output_se="LHCB-DST")
+    client = bearer(factories.make_token(sample.alice))
     assert client.get(f"/api/v1/jobs/{job.pk}/explain/").json()["warnings"] == []
     mine.vos.clear()
     (warning,) = client.get(f"/api/v1/jobs/{job.pk}/explain/").json()["warnings"]
@@ -239,13 +239,13 @@ def test_explain_says_that_the_place_of_the_output_was_withdrawn(world: World) -
 
 
 @pytest.fixture
-def manager(world: World) -> Client:
+def manager(sample: SampleData) -> Client:
     client = Client()
-    client.force_login(world.mallory)
+    client.force_login(sample.mallory)
     return client
 
 
-def site_form(world: World, *elements: StorageElement) -> dict[str, Any]:
+def site_form(sample: SampleData, *elements: StorageElement) -> dict[str, Any]:
     return {
         "parameters": "{}",
         "vo_parameters": "{}",
@@ -260,49 +260,49 @@ def page_of(row: Site | StorageElement) -> str:
     return reverse(f"admin:resources_{type(row)._meta.model_name}_change", args=[row.pk])
 
 
-def test_a_manager_cannot_attach_another_vos_element_by_a_crafted_form(world: World, manager: Client) -> None:
-    mine = factories.make_storage_element(name="LHCB-DST", vos=[world.lhcb])
-    answer = manager.post(page_of(world.site), site_form(world, mine, world.theirs))
+def test_a_manager_cannot_attach_another_vos_element_by_a_crafted_form(sample: SampleData, manager: Client) -> None:
+    mine = factories.make_storage_element(name="LHCB-DST", vos=[sample.lhcb])
+    answer = manager.post(page_of(sample.site), site_form(sample, mine, sample.theirs))
     assert answer.status_code == 200
     assert "storage_elements" in answer.context["adminform"].form.errors
-    assert not world.site.storage_elements.exists()
-    assert manager.post(page_of(world.site), site_form(world, mine)).status_code == 302
-    assert list(world.site.storage_elements.all()) == [mine]
+    assert not sample.site.storage_elements.exists()
+    assert manager.post(page_of(sample.site), site_form(sample, mine)).status_code == 302
+    assert list(sample.site.storage_elements.all()) == [mine]
 
 
-def test_a_manager_cannot_attach_another_vos_element_to_a_new_site(world: World, manager: Client) -> None:
-    form = {**site_form(world, world.theirs), "name": "LCG.Own.org", "vos": [str(world.lhcb.pk)]}
+def test_a_manager_cannot_attach_another_vos_element_to_a_new_site(sample: SampleData, manager: Client) -> None:
+    form = {**site_form(sample, sample.theirs), "name": "LCG.Own.org", "vos": [str(sample.lhcb.pk)]}
     assert manager.post(reverse("admin:resources_site_add"), form).status_code == 200
     assert not Site.objects.filter(name="LCG.Own.org").exists()
 
 
-def test_an_operator_is_told_when_an_element_serves_no_vo_of_the_site(world: World) -> None:
+def test_an_operator_is_told_when_an_element_serves_no_vo_of_the_site(sample: SampleData) -> None:
     operator = Client()
     operator.force_login(factories.make_user(operator=True, staff=True))
-    form = {**site_form(world, world.theirs), "vos": [str(world.lhcb.pk)]}
-    answer = operator.post(page_of(world.site), form)
+    form = {**site_form(sample, sample.theirs), "vos": [str(sample.lhcb.pk)]}
+    answer = operator.post(page_of(sample.site), form)
     assert "serves no VO of this site" in str(answer.context["adminform"].form.errors["storage_elements"])
-    form["vos"].append(str(world.atlas.pk))
-    assert operator.post(page_of(world.site), form).status_code == 302
+    form["vos"].append(str(sample.atlas.pk))
+    assert operator.post(page_of(sample.site), form).status_code == 302
 
 
-def test_what_a_manager_does_not_see_stays_attached(world: World, manager: Client) -> None:
-    world.site.storage_elements.add(world.theirs)
-    mine = factories.make_storage_element(name="LHCB-DST", vos=[world.lhcb], sites=[world.site])
-    assert manager.post(page_of(world.site), site_form(world)).status_code == 302
-    assert list(world.site.storage_elements.all()) == [world.theirs]
-    assert manager.post(page_of(world.site), site_form(world, mine)).status_code == 302
-    assert set(world.site.storage_elements.all()) == {world.theirs, mine}
+def test_what_a_manager_does_not_see_stays_attached(sample: SampleData, manager: Client) -> None:
+    sample.site.storage_elements.add(sample.theirs)
+    mine = factories.make_storage_element(name="LHCB-DST", vos=[sample.lhcb], sites=[sample.site])
+    assert manager.post(page_of(sample.site), site_form(sample)).status_code == 302
+    assert list(sample.site.storage_elements.all()) == [sample.theirs]
+    assert manager.post(page_of(sample.site), site_form(sample, mine)).status_code == 302
+    assert set(sample.site.storage_elements.all()) == {sample.theirs, mine}
 
 
 def test_a_manager_sees_neither_name_nor_url_nor_credential_of_another_vos_element(
-    world: World, manager: Client
+    sample: SampleData, manager: Client
 ) -> None:
-    shared = factories.make_site(name="LCG.RAL.uk", vos=[world.lhcb, world.atlas])
-    for site in (world.site, shared):
-        site.storage_elements.add(world.theirs)
-    assert manager.get(page_of(world.theirs)).status_code in {302, 403, 404}
-    for page in (page_of(world.site), page_of(shared), reverse("admin:resources_storageelement_changelist")):
+    shared = factories.make_site(name="LCG.RAL.uk", vos=[sample.lhcb, sample.atlas])
+    for site in (sample.site, shared):
+        site.storage_elements.add(sample.theirs)
+    assert manager.get(page_of(sample.theirs)).status_code in {302, 403, 404}
+    for page in (page_of(sample.site), page_of(shared), reverse("admin:resources_storageelement_changelist")):
         shown = manager.get(page)
         assert shown.status_code == 200
         text = shown.content.decode()
@@ -310,14 +310,14 @@ def test_a_manager_sees_neither_name_nor_url_nor_credential_of_another_vos_eleme
         assert "atlas.example.org" not in text
 
 
-def test_a_manager_changes_neither_vos_nor_credential_of_the_own_element(world: World, manager: Client) -> None:
-    mine = factories.make_storage_element(name="LHCB-DST", credential="hush", for_pilots=False, vos=[world.lhcb])
-    form = {"url": "https://evil.example.org", "vos": [str(world.atlas.pk)], "credential_for_pilots": "on"}
+def test_a_manager_changes_neither_vos_nor_credential_of_the_own_element(sample: SampleData, manager: Client) -> None:
+    mine = factories.make_storage_element(name="LHCB-DST", credential="hush", for_pilots=False, vos=[sample.lhcb])
+    form = {"url": "https://evil.example.org", "vos": [str(sample.atlas.pk)], "credential_for_pilots": "on"}
     assert manager.post(page_of(mine), form).status_code == 403
     mine.refresh_from_db()
     assert (mine.url, mine.credential_for_pilots) == ("https://storage.example.org/data", False)
     assert decrypt(mine.credential_encrypted) == "hush"
-    assert list(mine.vos.all()) == [world.lhcb]
+    assert list(mine.vos.all()) == [sample.lhcb]
 
 
 # ---- the configuration file ------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from tests.benchmarks.measuring import Report
 from tests.benchmarks.offers import Question, draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 
 #: At most: one for each task queue.
 POOLS = 1000
@@ -40,10 +40,10 @@ IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Match under each of the conditions, in turns."""
-    world = load(options.shape(), seed=options.seed)
-    pools = _make_pools(world)
-    report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": options.repeat})
-    conditions: dict[str, Callable[[World], AbstractContextManager[None]]] = {
+    loaded = load(options.shape(), seed=options.seed)
+    pools = _make_pools(loaded)
+    report = Report(benchmark="closings", sizes={**loaded_sizes(loaded), "rounds": options.repeat})
+    conditions: dict[str, Callable[[LoadedWorkload], AbstractContextManager[None]]] = {
         "match, nothing limits it": _nothing,
         "match, one limit on running jobs of the VO": _vo_limit,
         "match, a limit on running jobs of each site": _site_limits,
@@ -56,34 +56,34 @@ def run(ready: Surroundings, options: Options) -> Report:
     for turn in range(options.repeat):
         # Each comes first once: what the one before has changed is not counted against the same one each time.
         for name in names[turn:] + names[:turn]:
-            with conditions[name](world):
+            with conditions[name](loaded):
                 index.forget()
                 index.renewed()
                 times = options.operations // options.repeat
-                times_s[name] += match_often(world, times=times, seed=options.seed + turn)[0]
+                times_s[name] += match_often(loaded, times=times, seed=options.seed + turn)[0]
     plain, *others = [report.add(name, times).median_ms for name, times in times_s.items()]
     for name, other_ms in zip(names[1:], others, strict=True):
         report.facts[f"rate of {name.removeprefix('match, ')}, without = 1"] = plain / other_ms
     report.facts["rate elsewhere beside pilots at a closed site, without them = 1"] = _beside_a_closed_site(
-        world, options
+        loaded, options
     )
     return report
 
 
 @contextmanager
-def _nothing(_world: World) -> Iterator[None]:
+def _nothing(_loaded: LoadedWorkload) -> Iterator[None]:
     yield
 
 
 @contextmanager
-def _vo_limit(world: World) -> Iterator[None]:
-    limit = Limit.objects.create(vo=world.vo, running=MORE_THAN_EVER)
+def _vo_limit(loaded: LoadedWorkload) -> Iterator[None]:
+    limit = Limit.objects.create(vo=loaded.vo, running=MORE_THAN_EVER)
     yield
     limit.delete()
 
 
 @contextmanager
-def _site_limits(_world: World) -> Iterator[None]:
+def _site_limits(_loaded: LoadedWorkload) -> Iterator[None]:
     for site in Site.objects.order_by("pk"):
         Limit.objects.create(site=site, running=MORE_THAN_EVER)
     yield
@@ -91,7 +91,7 @@ def _site_limits(_world: World) -> Iterator[None]:
 
 
 @contextmanager
-def _throttles(_world: World) -> Iterator[None]:
+def _throttles(_loaded: LoadedWorkload) -> Iterator[None]:
     Site.objects.update(throttle_policy="level0", max_submitting_jobs=MORE_THAN_EVER)
     for site_id in Site.objects.order_by("pk").values_list("pk", flat=True):
         advertise(site_id, IDLE)
@@ -101,7 +101,7 @@ def _throttles(_world: World) -> Iterator[None]:
 
 
 @contextmanager
-def _pools(_world: World) -> Iterator[None]:
+def _pools(_loaded: LoadedWorkload) -> Iterator[None]:
     of_pool = list(TaskQueue.objects.order_by("pk")[:POOLS])
     for row, pool_id in zip(of_pool, SubmitPool.objects.order_by("pk").values_list("pk", flat=True), strict=False):
         row.submit_pools = [pool_id]
@@ -110,14 +110,14 @@ def _pools(_world: World) -> Iterator[None]:
     TaskQueue.objects.filter(pk__in=[row.pk for row in of_pool]).update(submit_pools=[])
 
 
-def _make_pools(world: World) -> int:
+def _make_pools(loaded: LoadedWorkload) -> int:
     """Make pools of half of all batch queues each, of which no task queue has any yet; return their number."""
     count = min(POOLS, TaskQueue.objects.count())
     now, chance = timezone.now(), Random(1)
     queue_ids = list(Queue.objects.order_by("pk").values_list("pk", flat=True))
     pools = SubmitPool.objects.bulk_create(
         SubmitPool(
-            id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now
+            id=f"{number:064x}", vo=loaded.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now
         )
         for number in range(count)
     )
@@ -134,16 +134,16 @@ def _make_pools(world: World) -> int:
 
 
 @contextmanager
-def _pools_and_throttles(world: World) -> Iterator[None]:
-    with _pools(world), _throttles(world):
+def _pools_and_throttles(loaded: LoadedWorkload) -> Iterator[None]:
+    with _pools(loaded), _throttles(loaded):
         yield
 
 
-def _beside_a_closed_site(world: World, options: Options) -> float:
+def _beside_a_closed_site(loaded: LoadedWorkload, options: Options) -> float:
     """Return the rate of matches elsewhere while pilots ask at a closed site, divided by the rate without them."""
     closed = 0
-    Site.objects.filter(name=world.workload.sites[closed]).update(throttle_policy="level0", max_submitting_jobs=0)
-    advertise(Site.objects.get(name=world.workload.sites[closed]).pk, IDLE)
+    Site.objects.filter(name=loaded.workload.sites[closed]).update(throttle_policy="level0", max_submitting_jobs=0)
+    advertise(Site.objects.get(name=loaded.workload.sites[closed]).pk, IDLE)
     index.forget()
     # A connection, or the index's thread, must not be in two processes.
     connections.close_all()
@@ -151,7 +151,7 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
     pipes = [forking.Pipe() for _ in range(MATCHERS + 1)]
     targets = [_match_elsewhere] * MATCHERS + [_ask_at_closed_site]
     children = [
-        forking.Process(target=target, args=(world, options, number, closed, pipe[1]))
+        forking.Process(target=target, args=(loaded, options, number, closed, pipe[1]))
         for number, (target, pipe) in enumerate(zip(targets, pipes, strict=True))
     ]
     for child in children:
@@ -173,22 +173,22 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
     return median(rates[True]) / median(rates[False])
 
 
-def _match_elsewhere(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
+def _match_elsewhere(loaded: LoadedWorkload, options: Options, number: int, closed: int, other: Connection) -> None:
     chance = Random(options.seed + number)
     while other.recv() is not None:
         done, end = 0, monotonic() + min(BLOCK_S, options.seconds)
         while monotonic() < end:
-            question = draw_question(world, chance=chance)
+            question = draw_question(loaded, chance=chance)
             if question.site != closed:
                 done += match_once(question, chance=chance)[0]
         other.send(done)
 
 
-def _ask_at_closed_site(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
+def _ask_at_closed_site(loaded: LoadedWorkload, options: Options, number: int, closed: int, other: Connection) -> None:
     chance = Random(options.seed + number)
     # Drawn before, for to draw one costs as much as to ask it.
     count = int(POLLS_PER_S * min(BLOCK_S, options.seconds) * (options.repeat + 1)) + 1
-    questions = iter([_question_at(closed, world, chance) for _ in range(count)])
+    questions = iter([_question_at(closed, loaded, chance) for _ in range(count)])
     while (is_asked := other.recv()) is not None:
         end, given = monotonic() + min(BLOCK_S, options.seconds), 0
         while monotonic() < end:
@@ -198,5 +198,5 @@ def _ask_at_closed_site(world: World, options: Options, number: int, closed: int
         other.send(given)
 
 
-def _question_at(site: int, world: World, chance: Random) -> Question:
-    return replace(draw_question(world, chance=chance), site=site, pilot_id=chance.choice(world.pilots[site]))
+def _question_at(site: int, loaded: LoadedWorkload, chance: Random) -> Question:
+    return replace(draw_question(loaded, chance=chance), site=site, pilot_id=chance.choice(loaded.pilots[site]))

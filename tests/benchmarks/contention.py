@@ -17,12 +17,12 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Put all jobs into one task queue that fits any offer, and ask."""
     whole = options.shape()
     queue = QueueShape(owner=0, cpu_time_s=whole.cpu_segments_s[0], job_type="User", jobs=options.jobs or JOBS)
-    world = load(replace(whole, name="one queue", queues=(queue,)), seed=options.seed)
+    loaded = load(replace(whole, name="one queue", queues=(queue,)), seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="contention",
-        sizes={**loaded_sizes(world), "pilots at once": options.pilots or PILOTS, "web processes": processes},
+        sizes={**loaded_sizes(loaded), "pilots at once": options.pilots or PILOTS, "web processes": processes},
     )
     with ready.web(processes=processes) as web:
-        ask_for_jobs(report, ready, web, world, options)
+        ask_for_jobs(report, ready, web, loaded, options)
     return report

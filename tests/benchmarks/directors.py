@@ -28,14 +28,14 @@ FREE_SLOTS = 20
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Run the decision repeatedly, each time from the same state."""
-    world = load(options.shape(), seed=options.seed)
+    loaded = load(options.shape(), seed=options.seed)
     chance = Random(options.seed)
     queues = _make_queues(chance, ces=options.ces)
-    _make_pilots(queues, vo_id=world.vo.pk, chance=chance)
+    _make_pilots(queues, vo_id=loaded.vo.pk, chance=chance)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
     living = Pilot.objects.count()
-    sizes = {**loaded_sizes(world), "ces": options.ces, "batch queues": len(queues), "living pilots": living}
+    sizes = {**loaded_sizes(loaded), "ces": options.ces, "batch queues": len(queues), "living pilots": living}
     report = Report(benchmark="directors", sizes=sizes)
     last = Pilot.objects.order_by("-pk").values_list("pk", flat=True)[0]
     times_s, sent, pace = [], 0, Pace()

@@ -17,8 +17,8 @@ from tests.benchmarks.http import PROCESSES, WARM_UP_S, Asking
 from tests.benchmarks.measuring import NotMeasurableError, Report, percentile
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings, Web
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 from tests.factories import make_token
 
 #: {flood: what it is}.
@@ -40,21 +40,29 @@ MOST_AFTER_S = 60.0
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Ask for jobs at a moderate rate before, during and after each flood."""
-    world = load(options.shape(), seed=options.seed)
+    loaded = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
     pilots = options.pilots or PILOTS
-    report = Report(benchmark="floods", sizes={**loaded_sizes(world), "pilots": pilots, "web processes": processes})
-    token = make_token(world.owners[0])
+    report = Report(benchmark="floods", sizes={**loaded_sizes(loaded), "pilots": pilots, "web processes": processes})
+    token = make_token(loaded.owners[0])
     for flood, what in FLOODS.items():
         with ready.web(processes=processes) as web:
-            _measure(report, web, world, options, flood=flood, what=what, token=token, pilots=pilots)
+            _measure(report, web, loaded, options, flood=flood, what=what, token=token, pilots=pilots)
     return report
 
 
 def _measure(
-    report: Report, web: Web, world: World, options: Options, *, flood: str, what: str, token: str, pilots: int
+    report: Report,
+    web: Web,
+    loaded: LoadedWorkload,
+    options: Options,
+    *,
+    flood: str,
+    what: str,
+    token: str,
+    pilots: int,
 ) -> None:
-    others = _Others(world, port=web.port, seed=options.seed, pilots=pilots)
+    others = _Others(loaded, port=web.port, seed=options.seed, pilots=pilots)
     others.ask_for(WARM_UP_S)
     others.latencies_s.clear()
     with _memory(web) as memory:
@@ -86,8 +94,8 @@ def _measure(
 class _Others:
     """Pilots that ask at intervals, and reopen connections that the server closes."""
 
-    def __init__(self, world: World, *, port: int, seed: int, pilots: int) -> None:
-        self._asking = Asking(world, port=port, seed=seed)
+    def __init__(self, loaded: LoadedWorkload, *, port: int, seed: int, pilots: int) -> None:
+        self._asking = Asking(loaded, port=port, seed=seed)
         self._port, self._pilots = port, pilots
         self.latencies_s: list[float] = []
         self.failed = 0

@@ -42,13 +42,13 @@ LINES = 20
 def run(ready: Surroundings, options: Options) -> Report:
     """Give each pilot a job, let all of them report until caches and tables are in a steady state, then measure."""
     count = options.pilots or PILOTS
-    world = load(uniform(queues=options.queues or QUEUES, jobs=options.jobs or JOBS, seed=options.seed))
-    hold(world, jobs=count)
+    loaded = load(uniform(queues=options.queues or QUEUES, jobs=options.jobs or JOBS, seed=options.seed))
+    hold(loaded, jobs=count)
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="heartbeats",
         sizes={
-            **loaded_sizes(world),
+            **loaded_sizes(loaded),
             "pilots": count,
             "seconds between two heartbeats": settings.WMS_HEARTBEAT_S,
             "web processes": processes,

@@ -16,8 +16,8 @@ from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.offers import Question, draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 from wms.kernel.db import database_now
 
 #: No job of a workload has this user priority.
@@ -28,18 +28,18 @@ NOTED = (0.0, 0.5)
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Claim beside more and more jobs that avoid the place, then match beside levels that are held back there."""
-    world = load(options.shape(), seed=options.seed)
-    report = Report(benchmark="held-back", sizes=loaded_sizes(world))
+    loaded = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="held-back", sizes=loaded_sizes(loaded))
     counts = (0, options.batch // 10, 5 * options.batch)
     for name, user_priority in (("and other jobs wait", _fullest_level()), ("and no others wait", EMPTY_LEVEL)):
         medians = []
         for count in counts:
-            times_s = _claim_often(world, options, user_priority=user_priority, avoiding=count)
+            times_s = _claim_often(loaded, options, user_priority=user_priority, avoiding=count)
             medians.append(report.add(f"claim, {count} jobs of the level avoid the place {name}", times_s).median_ms)
         report.facts[f"claim, {counts[-1]} avoid the place {name}; none = 1"] = medians[-1] / medians[0]
     medians = []
     for part in NOTED:
-        noted, times_s = _match_often(world, options, part=part)
+        noted, times_s = _match_often(loaded, options, part=part)
         medians.append(report.add(f"match, {noted} levels noted as held back", times_s).median_ms)
     report.facts["match beside levels noted as held back, none = 1"] = medians[-1] / medians[0]
     return report
@@ -50,9 +50,9 @@ def _fullest_level() -> int:
     return levels.index(max(levels))
 
 
-def _claim_often(world: World, options: Options, *, user_priority: int, avoiding: int) -> list[float]:
+def _claim_often(loaded: LoadedWorkload, options: Options, *, user_priority: int, avoiding: int) -> list[float]:
     """Claim repeatedly from one level, undoing each claim; return the seconds of each."""
-    pilot = Pilot.objects.select_related("queue__ce").get(pk=world.pilots[0][0])
+    pilot = Pilot.objects.select_related("queue__ce").get(pk=loaded.pilots[0][0])
     task_queue, chance, now = TaskQueue.objects.order_by("pk")[0], Random(options.seed), database_now()
     with connection.cursor() as cursor:
         # Older than all others: a claim that reads by age meets them first.
@@ -102,13 +102,13 @@ def _claim_often(world: World, options: Options, *, user_priority: int, avoiding
     return times_s
 
 
-def _match_often(world: World, options: Options, *, part: float) -> tuple[int, list[float]]:
+def _match_often(loaded: LoadedWorkload, options: Options, *, part: float) -> tuple[int, list[float]]:
     """Match at one place where a part of all levels with jobs is held back; return levels and times."""
     chance = Random(options.seed)
     times = max(1, options.operations // 10)
     questions: list[Question] = []
     while len(questions) < times:
-        question = draw_question(world, chance=chance)
+        question = draw_question(loaded, chance=chance)
         questions += [question] if question.site == 0 else []
     index.forget()
     snapshot = index.renewed()
@@ -118,7 +118,7 @@ def _match_often(world: World, options: Options, *, part: float) -> tuple[int, l
         for user_priority in jobs.nonzero()[0].tolist()
         if chance.random() < part
     ]
-    here = (HeldFor.QUEUE, Pilot.objects.values_list("queue_id", flat=True).get(pk=world.pilots[0][0]))
+    here = (HeldFor.QUEUE, Pilot.objects.values_list("queue_id", flat=True).get(pk=loaded.pilots[0][0]))
     until = database_now() + timedelta(days=1)
     for level in noted:
         index.note_held_back(*level, of=here, until=until, snapshot=index.current())

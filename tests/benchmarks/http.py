@@ -19,8 +19,8 @@ from tests.benchmarks.measuring import Report
 from tests.benchmarks.offers import draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings, Web
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 
 PATH = "/api/v1/matches/"
 PROCESSES = 2
@@ -34,20 +34,20 @@ _LEASED_TWICE = "SELECT count(*) - count(DISTINCT job_id) FROM matching_match"
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Load the workload, start the server, and ask."""
-    world = load(options.shape(), seed=options.seed)
+    loaded = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="http",
-        sizes={**loaded_sizes(world), "pilots at once": options.pilots or PILOTS, "web processes": processes},
+        sizes={**loaded_sizes(loaded), "pilots at once": options.pilots or PILOTS, "web processes": processes},
     )
     with ready.web(processes=processes) as web:
-        ask_for_jobs(report, ready, web, world, options)
+        ask_for_jobs(report, ready, web, loaded, options)
     return report
 
 
-def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, options: Options) -> None:
+def ask_for_jobs(report: Report, ready: Surroundings, web: Web, loaded: LoadedWorkload, options: Options) -> None:
     """Ask for as long as the options say, and report rate, latencies, errors, CPU and jobs that were leased twice."""
-    asking = Asking(world, port=web.port, seed=options.seed)
+    asking = Asking(loaded, port=web.port, seed=options.seed)
     pilots = options.pilots or PILOTS
     client = Client(port=web.port, connections=pilots, ask=asking.ask, hear=asking.hear)
     for pilot in range(pilots):
@@ -76,11 +76,11 @@ def parts_of(ready: Surroundings, web: Web) -> dict[str, Sequence[psutil.Process
 class Asking:
     """Requests for jobs and their answers; each request, for one job, is of a random pilot of the workload."""
 
-    def __init__(self, world: World, *, port: int, seed: int) -> None:
-        self._world = world
+    def __init__(self, loaded: LoadedWorkload, *, port: int, seed: int) -> None:
+        self._loaded = loaded
         self._port = port
         self._chance = Random(seed)
-        self._token_of = tokens_of([pilot for of_site in world.pilots.values() for pilot in of_site])
+        self._token_of = tokens_of([pilot for of_site in loaded.pilots.values() for pilot in of_site])
         self.jobs: list[int] = []
         self.begin()
 
@@ -92,7 +92,7 @@ class Asking:
 
     def ask(self, _number: int) -> bytes:
         """Return the next request."""
-        question = draw_question(self._world, chance=self._chance)
+        question = draw_question(self._loaded, chance=self._chance)
         return post(PATH, port=self._port, token=self._token_of[question.pilot_id], body=question.body())
 
     def hear(self, _number: int, answer: Answer) -> float:

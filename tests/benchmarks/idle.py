@@ -16,8 +16,8 @@ from tests.benchmarks.options import Options
 from tests.benchmarks.people import Person, person
 from tests.benchmarks.submit import PATH as SUBMIT
 from tests.benchmarks.surroundings import Surroundings, Web
+from tests.benchmarks.workloads.loaded import IDLE_TAG, LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import IDLE_TAG, World
 
 #: They take turns on so many, as behind a proxy.
 CONNECTIONS = 48
@@ -28,19 +28,21 @@ GIVE_UP_S = 60.0
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Let the pilots poll for a while, then submit jobs for them, several times."""
-    world = load(options.shape(), pilots=options.idle_pilots, seed=options.seed)
+    loaded = load(options.shape(), pilots=options.idle_pilots, seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="idle",
-        sizes={**loaded_sizes(world), "idle pilots": options.idle_pilots, "web processes": processes},
+        sizes={**loaded_sizes(loaded), "idle pilots": options.idle_pilots, "web processes": processes},
     )
-    with ready.web(processes=processes) as web, person(world.owners[0], port=web.port) as owner:
-        _poll(report, ready, web, world, owner, options)
+    with ready.web(processes=processes) as web, person(loaded.owners[0], port=web.port) as owner:
+        _poll(report, ready, web, loaded, owner, options)
     return report
 
 
-def _poll(report: Report, ready: Surroundings, web: Web, world: World, owner: Person, options: Options) -> None:
-    pilots = _Pilots(world, count=options.idle_pilots, port=web.port, seed=options.seed)
+def _poll(
+    report: Report, ready: Surroundings, web: Web, loaded: LoadedWorkload, owner: Person, options: Options
+) -> None:
+    pilots = _Pilots(loaded, count=options.idle_pilots, port=web.port, seed=options.seed)
     client = Client(port=web.port, connections=CONNECTIONS, ask=pilots.ask, hear=pilots.hear)
     begun = perf_counter()
     # One after another, as directors send them, so that how long they are told to wait has come to rest.
@@ -75,11 +77,11 @@ def _submit_and_wait(pilots: "_Pilots", client: Client, owner: Person) -> float:
 class _Pilots:
     """Pilots that take only jobs with a tag which no job has."""
 
-    def __init__(self, world: World, *, count: int, port: int, seed: int) -> None:
+    def __init__(self, loaded: LoadedWorkload, *, count: int, port: int, seed: int) -> None:
         self._chance = Random(seed)
         self._port = port
-        self._questions = [self._idle(draw_question(world, chance=self._chance)) for _ in range(count)]
-        every = [pilot for of_site in world.pilots.values() for pilot in of_site]
+        self._questions = [self._idle(draw_question(loaded, chance=self._chance)) for _ in range(count)]
+        every = [pilot for of_site in loaded.pilots.values() for pilot in of_site]
         tokens = tokens_of(every)
         self._tokens = [tokens[every[number % len(every)]] for number in range(count)]
         #: (Job, when it was leased).

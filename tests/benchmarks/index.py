@@ -20,8 +20,8 @@ _MEGABYTE = 1e6
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Read everything, once with the memory of Python and numpy counted; then the changes, with matches in between."""
-    world = load(options.shape(), seed=options.seed)
-    report = Report(benchmark="index", sizes=loaded_sizes(world))
+    loaded = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="index", sizes=loaded_sizes(loaded))
     times_s = [timed(read_all)[1] for _ in range(options.repeat)]
     gc.collect()
     tracemalloc.start()
@@ -35,7 +35,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     news_times_s = []
     for _ in range(options.repeat):
         for _ in range(options.operations // options.repeat):
-            match_once(draw_question(world, chance=chance), chance=chance)
+            match_once(draw_question(loaded, chance=chance), chance=chance)
         news, taken_s = timed(partial(read_news, snapshot))
         snapshot = snapshot.next(news)
         news_times_s.append(taken_s)

@@ -7,8 +7,8 @@ from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.people import person
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import OPERATOR
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import OPERATOR
 from wms.accounts.models import User
 
 PATH = "/api/v1/jobs/bulk/"
@@ -16,13 +16,13 @@ PATH = "/api/v1/jobs/bulk/"
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Kill campaigns, which are spread over all owners and task queues, one after another."""
-    world = load(options.shape(), seed=options.seed)
+    loaded = load(options.shape(), seed=options.seed)
     processes = options.processes or PROCESSES
-    report = Report(benchmark="kill", sizes={**loaded_sizes(world), "web processes": processes})
+    report = Report(benchmark="kill", sizes={**loaded_sizes(loaded), "web processes": processes})
     times_s, killed = [], []
     operator = User.objects.get(username=OPERATOR)
     with ready.web(processes=processes) as web, person(operator, port=web.port) as manager:
-        for number in range(min(options.repeat, world.workload.campaigns)):
+        for number in range(min(options.repeat, loaded.workload.campaigns)):
             order = {"action": "kill", "filter": {"job_group": f"campaign{number}"}}
             answer, taken_s = manager.post(PATH, order, expected=HTTPStatus.OK)
             times_s.append(taken_s)

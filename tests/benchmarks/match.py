@@ -8,8 +8,8 @@ from tests.benchmarks.offers import Question, draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
 from tests.benchmarks.workloads.leasing import hold
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 
 #: Until caches, plans and connections are what they are in a server that has run for a second.
 WARM_UP = 200
@@ -17,21 +17,21 @@ WARM_UP = 200
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Load the workload, open the requested leases, and match."""
-    world = load(options.shape(), seed=options.seed)
-    hold(world, jobs=options.leases)
-    report = Report(benchmark="match", sizes={**loaded_sizes(world), "open leases": options.leases})
-    times_s, empty = match_often(world, times=options.operations, seed=options.seed)
+    loaded = load(options.shape(), seed=options.seed)
+    hold(loaded, jobs=options.leases)
+    report = Report(benchmark="match", sizes={**loaded_sizes(loaded), "open leases": options.leases})
+    times_s, empty = match_often(loaded, times=options.operations, seed=options.seed)
     report.add("match, with its commit", times_s)
     report.facts["offers that got nothing"] = empty
     return report
 
 
-def match_often(world: World, *, times: int, seed: int) -> tuple[list[float], int]:
+def match_often(loaded: LoadedWorkload, *, times: int, seed: int) -> tuple[list[float], int]:
     """Match this many times, after a warm-up; return the seconds of each match, and the number without a lease."""
     chance = Random(seed)
     for _ in range(min(WARM_UP, times)):
-        match_once(draw_question(world, chance=chance), chance=chance)
-    outcomes = [match_once(draw_question(world, chance=chance), chance=chance) for _ in range(times)]
+        match_once(draw_question(loaded, chance=chance), chance=chance)
+    outcomes = [match_once(draw_question(loaded, chance=chance), chance=chance) for _ in range(times)]
     return [taken_s for _, taken_s in outcomes], sum(leases == 0 for leases, _ in outcomes)
 
 

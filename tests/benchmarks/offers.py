@@ -7,8 +7,8 @@ from random import Random
 from uuid import UUID
 
 from matching.services.offers import OfferRequest
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.shape import draw_offer
-from tests.benchmarks.workloads.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class Question:
         return json.dumps(fields).encode()
 
 
-def draw_question(world: World, *, chance: Random) -> Question:
+def draw_question(loaded: LoadedWorkload, *, chance: Random) -> Question:
     """Return a random request of a random pilot."""
-    offer = draw_offer(world.workload, chance=chance)
+    offer = draw_offer(loaded.workload, chance=chance)
     return Question(
         site=offer.site,
-        pilot_id=chance.choice(world.pilots[offer.site]),
+        pilot_id=chance.choice(loaded.pilots[offer.site]),
         request_id=UUID(int=chance.getrandbits(128), version=4),
         platform=offer.platform,
         cpu_time_s=offer.cpu_time_s,

@@ -13,10 +13,10 @@ from taskqueues.services import submit_pools
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load
 from tests.benchmarks.workloads.supply import make_grid, requirements
 from tests.benchmarks.workloads.uniform import uniform
-from tests.benchmarks.workloads.world import World
 from wms.jobs.models import Job
 from wms.jobs.services import unused_submit_pools
 
@@ -30,10 +30,10 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Refresh all pools: with no queues stored yet, with one site changed, and with nothing changed; then clean up."""
     chance = Random(options.seed)
     wanted = options.queues or POOLS
-    world = load(uniform(queues=wanted, jobs=options.jobs or JOBS, seed=options.seed), seed=options.seed)
-    make_grid(world.vo, queues=QUEUES, chance=chance)
+    loaded = load(uniform(queues=wanted, jobs=options.jobs or JOBS, seed=options.seed), seed=options.seed)
+    make_grid(loaded.vo, queues=QUEUES, chance=chance)
     report = Report(benchmark="pools", sizes={"pools": wanted, "waiting jobs": options.jobs or JOBS, "queues": QUEUES})
-    _, registered_s = timed(partial(_register, world, wanted, chance))
+    _, registered_s = timed(partial(_register, loaded, wanted, chance))
     report.add("registration of all pools, one after another in one transaction", [registered_s])
     members = SubmitPool.queues.through._default_manager
     report.facts["memberships"] = members.count()
@@ -52,11 +52,11 @@ def run(ready: Surroundings, options: Options) -> Report:
     return report
 
 
-def _register(world: World, wanted: int, chance: Random) -> None:
+def _register(loaded: LoadedWorkload, wanted: int, chance: Random) -> None:
     """Register a pool for each task queue, and assign it to the queue's jobs."""
     with transaction.atomic():
         sets: Sequence[object] = [requirements(number, chance=chance) for number in range(wanted)]
-        registered = submit_pools.register_all(vo=world.vo, requirements=sets, now=datetime.now(UTC))
+        registered = submit_pools.register_all(vo=loaded.vo, requirements=sets, now=datetime.now(UTC))
         names = dict(zip(TaskQueue.objects.order_by("pk").values_list("pk", flat=True), registered, strict=True))
     for task_queue_id, pool in names.items():
         TaskQueue.objects.filter(pk=task_queue_id).update(submit_pools=[pool.id])

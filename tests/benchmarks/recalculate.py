@@ -13,8 +13,8 @@ from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.offers import draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
-from tests.benchmarks.workloads.world import World
 
 #: (When it began, how many seconds it took) of each match; the clock is the same in all processes of a machine.
 Times = list[tuple[float, float]]
@@ -22,13 +22,13 @@ Times = list[tuple[float, float]]
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Recalculate repeatedly, as long as the other process matches."""
-    world = load(options.shape(), seed=options.seed)
-    report = Report(benchmark="recalculate", sizes=loaded_sizes(world))
+    loaded = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="recalculate", sizes=loaded_sizes(loaded))
     # A connection, or the index's thread, must not be in two processes.
     connections.close_all()
     forking = get_context("fork")
     here, there = forking.Pipe()
-    matching = forking.Process(target=_match, args=(world, options, there))
+    matching = forking.Process(target=_match, args=(loaded, options, there))
     matching.start()
     there.close()
     alone: Times = here.recv()
@@ -55,19 +55,19 @@ def _recalculate_until_done(matching: Connection) -> tuple[Times, int]:
     return times, changed
 
 
-def _match(world: World, options: Options, other: Connection) -> None:
+def _match(loaded: LoadedWorkload, options: Options, other: Connection) -> None:
     """Match without and then with concurrent recalculations; send the times of both."""
     chance = Random(options.seed)
-    _matches(world, min(WARM_UP, options.operations), chance)
-    other.send(_matches(world, options.operations, chance))
+    _matches(loaded, min(WARM_UP, options.operations), chance)
+    other.send(_matches(loaded, options.operations, chance))
     other.recv()
-    other.send(_matches(world, options.operations, chance))
+    other.send(_matches(loaded, options.operations, chance))
 
 
-def _matches(world: World, count: int, chance: Random) -> Times:
+def _matches(loaded: LoadedWorkload, count: int, chance: Random) -> Times:
     times: Times = []
     for _ in range(count):
-        question = draw_question(world, chance=chance)
+        question = draw_question(loaded, chance=chance)
         begun = perf_counter()
         times.append((begun, match_once(question, chance=chance)[1]))
     return times

@@ -30,7 +30,7 @@ FILES = 5
 def run(ready: Surroundings, options: Options) -> Report:
     """Load the file twice, the second time without changes; then look files up, submit, and look them up again."""
     replicas = options.jobs or REPLICAS
-    vo, owner = _world()
+    vo, owner = _loaded()
     report = Report(
         benchmark="replicas", sizes={"replicas": replicas, "files": (replicas + 1) // 2, "jobs": options.batch}
     )
@@ -58,7 +58,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     return report
 
 
-def _world() -> tuple[VO, User]:
+def _loaded() -> tuple[VO, User]:
     vo = VO.objects.create(name="lhcb", setup="Production", setups=["Production"])
     owner = User.objects.create(username="alice")
     Membership.objects.create(user=owner, group=Group.objects.create(name="lhcb_user", vo=vo))

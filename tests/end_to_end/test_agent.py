@@ -34,7 +34,7 @@ from wms.jobs.models import JobHistory
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class SampleData:
     """Alice's jobs run at one queue of the site."""
 
     url: str
@@ -81,7 +81,7 @@ class World:
 
 
 @pytest.fixture
-def world(live_server: LiveServer, settings: Settings) -> World:
+def sample(live_server: LiveServer, settings: Settings) -> SampleData:
     settings.WMS_HEARTBEAT_S = 1
     settings.WMS_MATCH_RETRY_AFTER_S = 1
     vo = factories.make_vo(name="lhcb")
@@ -89,33 +89,33 @@ def world(live_server: LiveServer, settings: Settings) -> World:
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
     queue = factories.make_queue(name="grid", ce=factories.make_ce(name="ce01", site=site), processors=2)
     alice = factories.make_user(username="alice", groups=[group], default_group=group)
-    return World(url=live_server.url, vo=vo, queue=queue, alice=factories.make_token(alice))
+    return SampleData(url=live_server.url, vo=vo, queue=queue, alice=factories.make_token(alice))
 
 
 @pytest.fixture
-def start(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
+def start(sample: SampleData, tmp_path: Path) -> Callable[..., RunningAgent]:
     """Return a function that starts a pilot that registers with the site's token."""
-    secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
+    secret = issue_site_token(sample.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
     place = ["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "ce01", "--queue", "grid", "--stamp", "s1"]
 
     def start(*options: str) -> RunningAgent:
-        return RunningAgent(world.url, tmp_path, *place, *options, token=secret, packed=True)
+        return RunningAgent(sample.url, tmp_path, *place, *options, token=secret, packed=True)
 
     return start
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
-    world: World, settings: Settings, tmp_path: Path
+    sample: SampleData, settings: Settings, tmp_path: Path
 ) -> None:
     needed("curl")
-    settings.WMS_SERVER_URL = world.url
-    secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
+    settings.WMS_SERVER_URL = sample.url
+    secret = issue_site_token(sample.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
     (tmp_path / "token").write_text(f"{secret}\n")
     (tmp_path / "token").chmod(0o600)
-    job_id = world.submit(executable="/bin/echo", arguments="from a vacuum", cpu_time_s=500)
+    job_id = sample.submit(executable="/bin/echo", arguments="from a vacuum", cpu_time_s=500)
     line = (
-        f"curl -s {world.url}/api/v1/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
+        f"curl -s {sample.url}/api/v1/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
         " --token-file token --max-jobs 1"
     )
 
@@ -130,16 +130,16 @@ def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
     )
 
     assert ended.returncode == 0, ended.stdout
-    assert world.output(job_id)["std.out"] == "from a vacuum\n"
+    assert sample.output(job_id)["std.out"] == "from a vacuum\n"
     pilot = Pilot.objects.get()
-    assert (pilot.status, pilot.pilot_type, pilot.queue) == (PilotStatus.DONE, "generic", world.queue)
+    assert (pilot.status, pilot.pilot_type, pilot.queue) == (PilotStatus.DONE, "generic", sample.queue)
     assert pilot.node["speed"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"token"}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_jobs_of_many_kinds_run_to_their_ends(
-    world: World, start: Callable[..., RunningAgent], settings: Settings
+    sample: SampleData, start: Callable[..., RunningAgent], settings: Settings
 ) -> None:
     settings.WMS_RESCHEDULE_DELAY_S = 0  # one of them is to be tried until it has failed
     packed = io.BytesIO()
@@ -149,10 +149,10 @@ def test_jobs_of_many_kinds_run_to_their_ends(
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text.encode()))
     sandboxes = [
-        world.upload(packed.getvalue(), file_name="input.tar.gz"),
-        world.upload(b"#!/bin/sh\ncat lib/a.txt b.txt\necho kept > $1\n", file_name="run.sh"),
+        sample.upload(packed.getvalue(), file_name="input.tar.gz"),
+        sample.upload(b"#!/bin/sh\ncat lib/a.txt b.txt\necho kept > $1\n", file_name="run.sh"),
     ]
-    good = world.submit(
+    good = sample.submit(
         executable="run.sh",
         arguments="'result 1.txt'",
         input_sandbox=sandboxes,
@@ -160,19 +160,19 @@ def test_jobs_of_many_kinds_run_to_their_ends(
         processors=2,
         job_name="good",
     )
-    failing = world.submit(executable="/bin/sh", arguments="-c 'echo sorry >&2; exit 3'")
-    elsewhere = world.submit(executable="true", software=["/cvmfs/lhcb.cern.ch/no-such-release"])
+    failing = sample.submit(executable="/bin/sh", arguments="-c 'echo sorry >&2; exit 3'")
+    elsewhere = sample.submit(executable="true", software=["/cvmfs/lhcb.cern.ch/no-such-release"])
 
     with start() as agent:
         assert agent.wait() == 0, agent.log
 
-    done = world.ask(f"/api/v1/jobs/{good}/")
+    done = sample.ask(f"/api/v1/jobs/{good}/")
     assert done["status"] == "Done"
-    assert world.output(good) == {"result 1.txt": "kept\n", "std.err": "", "std.out": "from the archive\nbeside it\n"}
-    failed = world.ask(f"/api/v1/jobs/{failing}/")
+    assert sample.output(good) == {"result 1.txt": "kept\n", "std.err": "", "std.out": "from the archive\nbeside it\n"}
+    failed = sample.ask(f"/api/v1/jobs/{failing}/")
     assert (failed["status"], failed["minor_status"]) == ("Failed", "Exited with code 3")
-    assert world.output(failing)["std.err"] == "sorry\n"
-    given_up = world.ask(f"/api/v1/jobs/{elsewhere}/")
+    assert sample.output(failing)["std.err"] == "sorry\n"
+    given_up = sample.ask(f"/api/v1/jobs/{elsewhere}/")
     assert given_up["status"] == "Failed"
     minors = JobHistory.objects.filter(job=elsewhere).values_list("minor_status", flat=True)
     assert "Software is missing on the node: /cvmfs/lhcb.cern.ch/no-such-release" in set(minors)
@@ -185,63 +185,65 @@ def test_jobs_of_many_kinds_run_to_their_ends(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_running_job_shows_its_output_and_can_be_killed(world: World, start: Callable[..., RunningAgent]) -> None:
+def test_a_running_job_shows_its_output_and_can_be_killed(
+    sample: SampleData, start: Callable[..., RunningAgent]
+) -> None:
     mark = marker()
-    job_id = world.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {mark}; echo never'")
+    job_id = sample.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {mark}; echo never'")
 
     with start() as agent:
-        world.wait_until(job_id, lambda _: "begun" in json.dumps(world.ask(f"/api/v1/jobs/{job_id}/peek/")))
+        sample.wait_until(job_id, lambda _: "begun" in json.dumps(sample.ask(f"/api/v1/jobs/{job_id}/peek/")))
         assert processes_with(mark)
-        world.ask(f"/api/v1/jobs/{job_id}/kill/", {})
+        sample.ask(f"/api/v1/jobs/{job_id}/kill/", {})
         assert agent.wait() == 0, agent.log
 
     assert processes_with(mark) == []
-    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Killed"
-    assert world.output(job_id)["std.out"] == "begun\n"
+    assert sample.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Killed"
+    assert sample.output(job_id)["std.out"] == "begun\n"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_pilot_that_is_stopped_gives_its_job_back_to_the_queue(
-    world: World, start: Callable[..., RunningAgent]
+    sample: SampleData, start: Callable[..., RunningAgent]
 ) -> None:
-    job_id = world.submit(executable="sleep", arguments="987654")
+    job_id = sample.submit(executable="sleep", arguments="987654")
 
     with start() as agent:
-        world.wait_until(job_id, lambda job: job["status"] == "Running")
+        sample.wait_until(job_id, lambda job: job["status"] == "Running")
         agent.stop()
         assert agent.wait() == 0, agent.log
 
-    job = world.ask(f"/api/v1/jobs/{job_id}/")
+    job = sample.ask(f"/api/v1/jobs/{job_id}/")
     assert job["status"] == "Waiting"
     assert job["task_queue"] is not None
     assert Pilot.objects.get().status_reason == "stopped by SIGTERM"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> None:
-    job_id = world.submit(executable="true")
-    token = factories.make_pilot_token(factories.make_pilot(vo=world.vo))
+def test_a_pilot_made_by_hand_serves_its_vo(sample: SampleData, tmp_path: Path) -> None:
+    job_id = sample.submit(executable="true")
+    token = factories.make_pilot_token(factories.make_pilot(vo=sample.vo))
 
-    with RunningAgent(world.url, tmp_path, token=token) as agent:
+    with RunningAgent(sample.url, tmp_path, token=token) as agent:
         assert agent.wait() == 0, agent.log
 
-    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
+    assert sample.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World) -> None:
+def test_jobs_run_where_the_slot_has_what_they_ask_for(sample: SampleData) -> None:
     with directory_of_payloads() as directory:
-        _jobs_run_where_the_slot_has_what_they_ask_for(world, directory)
+        _jobs_run_where_the_slot_has_what_they_ask_for(sample, directory)
 
 
-def _jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
-    Queue.objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
+def _jobs_run_where_the_slot_has_what_they_ask_for(sample: SampleData, tmp_path: Path) -> None:
+    Queue.objects.filter(pk=sample.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
     asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine", "cpu_time_s": 500}
     shown = '"$IMAGE $CUDA_VISIBLE_DEVICES"'
-    fitting = world.submit(executable="/bin/sh", arguments=f"-c 'echo {shown}'", wall_time_s=1800, **asked)
-    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1, cpu_time_s=500)
+    fitting = sample.submit(executable="/bin/sh", arguments=f"-c 'echo {shown}'", wall_time_s=1800, **asked)
+    too_long = sample.submit(executable="sleep", arguments="987652", wall_time_s=1, cpu_time_s=500)
     waiting = [
-        world.submit(executable="true", cpu_time_s=500, **more)
+        sample.submit(executable="true", cpu_time_s=500, **more)
         for more in ({"gpus": 2}, {"disk_mb": 1001}, {"wall_time_s": 3601}, {"container": "a.sif", "memory_mb": 9000})
     ]
     (tmp_path / "bin").mkdir()
@@ -253,33 +255,33 @@ def _jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path)
     )
     runtime.chmod(0o755)
     node = {"PATH": f"{runtime.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "3,4"}
-    token = factories.make_pilot_token(factories.make_pilot(vo=world.vo, queue=world.queue))
+    token = factories.make_pilot_token(factories.make_pilot(vo=sample.vo, queue=sample.queue))
 
-    with RunningAgent(world.url, tmp_path, token=token, environment=node) as agent:
+    with RunningAgent(sample.url, tmp_path, token=token, environment=node) as agent:
         assert agent.wait() == 0, agent.log
 
-    assert world.ask(f"/api/v1/jobs/{fitting}/")["status"] == "Done"
-    assert world.output(fitting)["std.out"] == "docker://alpine 3\n"
-    stopped = world.ask(f"/api/v1/jobs/{too_long}/")
+    assert sample.ask(f"/api/v1/jobs/{fitting}/")["status"] == "Done"
+    assert sample.output(fitting)["std.out"] == "docker://alpine 3\n"
+    stopped = sample.ask(f"/api/v1/jobs/{too_long}/")
     assert stopped["status"] == "Failed"
     assert stopped["minor_status"].startswith("Wall-clock limit exceeded: ")
-    assert {world.ask(f"/api/v1/jobs/{job_id}/")["status"] for job_id in waiting} == {"Waiting"}
+    assert {sample.ask(f"/api/v1/jobs/{job_id}/")["status"] for job_id in waiting} == {"Waiting"}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
-    world: World, start: Callable[..., RunningAgent], settings: Settings
+    sample: SampleData, start: Callable[..., RunningAgent], settings: Settings
 ) -> None:
     settings.WMS_HEARTBEAT_S = 30
-    job_id = world.submit(executable="/bin/echo", arguments="Hello, grid")
+    job_id = sample.submit(executable="/bin/echo", arguments="Hello, grid")
     with start("--max-jobs", "1"):
-        world.wait_until(job_id, lambda job: job["status"] == "Done")
-    assert world.ask(f"/api/v1/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
+        sample.wait_until(job_id, lambda job: job["status"] == "Done")
+    assert sample.ask(f"/api/v1/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_dies(
-    world: World, start: Callable[..., RunningAgent], tmp_path: Path, settings: Settings
+    sample: SampleData, start: Callable[..., RunningAgent], tmp_path: Path, settings: Settings
 ) -> None:
     settings.WMS_RESCHEDULE_DELAY_S = 0  # it is to run a second time within the test
     met = tmp_path / "met"
@@ -288,17 +290,17 @@ def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_die
     # Each waits for the other. Run for the first time, one then waits for its end.
     meet = f'touch {met}/$WMS_JOB_ID; until [ "$(ls {met} | wc -l)" -ge 2 ]; do sleep 0.05; done'
     once = f"{meet}; [ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; exec sleep {(mark := marker())}; }}"
-    dies = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(once))
-    other = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(meet))
+    dies = sample.submit(executable="/bin/sh", arguments="-c " + shlex.quote(once))
+    other = sample.submit(executable="/bin/sh", arguments="-c " + shlex.quote(meet))
     agent = start()
     # The mark stands in the shell's own arguments too: killed before it has noted its first run, it would sleep again.
-    world.wait_until(dies, lambda job: (tmp_path / "again").exists() and processes_with(mark))
+    sample.wait_until(dies, lambda job: (tmp_path / "again").exists() and processes_with(mark))
 
     os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
 
     assert agent.wait() == 0, agent.log
-    assert world.ask(f"/api/v1/jobs/{other}/")["status"] == "Done"
-    assert world.ask(f"/api/v1/jobs/{dies}/")["status"] == "Done"
-    history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/v1/jobs/{dies}/history/")]
+    assert sample.ask(f"/api/v1/jobs/{other}/")["status"] == "Done"
+    assert sample.ask(f"/api/v1/jobs/{dies}/")["status"] == "Done"
+    history = [(change["status"], change["minor_status"]) for change in sample.ask(f"/api/v1/jobs/{dies}/history/")]
     assert ("Rescheduled", "The pilot's process for the job was ended by SIGKILL") in history
     assert Pilot.objects.count() == 1

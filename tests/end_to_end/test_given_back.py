@@ -17,10 +17,10 @@ from resources.models import Queue
 from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent
-from tests.end_to_end.test_agent import World, world
+from tests.end_to_end.test_agent import SampleData, sample
 from wms.jobs.models import JobHistory
 
-__all__ = ["world"]
+__all__ = ["sample"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,7 +49,7 @@ def pass_time(settings: Settings) -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture
-def node(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
+def node(sample: SampleData, tmp_path: Path) -> Callable[..., RunningAgent]:
     """Return a function that runs a pilot on a node of a queue until it gets no job; others have the software."""
 
     def node(queue: Queue, *, software: bool) -> RunningAgent:
@@ -63,7 +63,7 @@ def node(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
         path = f"{programs}:/usr/bin:/bin" if software else "/usr/bin:/bin"
         directory = tmp_path / f"node-{queue.pk}"
         directory.mkdir(exist_ok=True)
-        with RunningAgent(world.url, directory, *place, token=secret, environment={"PATH": path}) as agent:
+        with RunningAgent(sample.url, directory, *place, token=secret, environment={"PATH": path}) as agent:
             assert agent.wait() == 0, agent.log
         return agent
 
@@ -71,40 +71,40 @@ def node(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
 
 
 def test_a_job_that_a_node_gave_back_runs_on_a_node_that_has_its_software(
-    world: World, node: Callable[..., RunningAgent], pass_time: Callable[[int], None], settings: Settings
+    sample: SampleData, node: Callable[..., RunningAgent], pass_time: Callable[[int], None], settings: Settings
 ) -> None:
     settings.WMS_BLACK_HOLE_FAILURES = 1
-    ce = factories.make_ce(name="ce02", site=factories.make_site(name="LCG.Other.org", vos=[world.vo]))
+    ce = factories.make_ce(name="ce02", site=factories.make_site(name="LCG.Other.org", vos=[sample.vo]))
     other = factories.make_queue(name="grid", ce=ce)
-    job_id = world.submit(executable=PROGRAM, software=[PROGRAM])
+    job_id = sample.submit(executable=PROGRAM, software=[PROGRAM])
 
-    node(world.queue, software=False)
+    node(sample.queue, software=False)
 
-    job = world.ask(f"/api/v1/jobs/{job_id}/")
+    job = sample.ask(f"/api/v1/jobs/{job_id}/")
     assert job["status"] == "Waiting"
     assert job["minor_status"].startswith(f"Software is missing on the node: {PROGRAM}; waits until ")
     assert job["minor_status"].endswith(" UTC, then elsewhere than LCG.CERN.ch/ce01/grid first")
     pass_time(60)
-    node(world.queue, software=False)
+    node(sample.queue, software=False)
     assert Match.objects.count() == 1
     node(other, software=True)
-    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
-    assert world.output(job_id)["std.out"] == "found\n"
+    assert sample.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Done"
+    assert sample.output(job_id)["std.out"] == "found\n"
     assert [match.job_at_fault for match in Match.objects.order_by("leased_at")] == [True, False]
     assert find_black_holes() == 0
 
 
 def test_with_one_node_the_attempts_are_spaced_and_the_node_is_no_black_hole(
-    world: World, node: Callable[..., RunningAgent], pass_time: Callable[[int], None], settings: Settings
+    sample: SampleData, node: Callable[..., RunningAgent], pass_time: Callable[[int], None], settings: Settings
 ) -> None:
     settings.WMS_BLACK_HOLE_FAILURES = 1
-    job_id = world.submit(executable=PROGRAM, software=[PROGRAM])
+    job_id = sample.submit(executable=PROGRAM, software=[PROGRAM])
     for attempts, delay_s in enumerate((60, 120, 240), start=1):
-        node(world.queue, software=False)
+        node(sample.queue, software=False)
         assert Match.objects.filter(job=job_id).count() == attempts
         pass_time(delay_s)
-    node(world.queue, software=False)
-    assert world.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Failed"
+    node(sample.queue, software=False)
+    assert sample.ask(f"/api/v1/jobs/{job_id}/")["status"] == "Failed"
     matched = JobHistory.objects.filter(job=job_id, status="Matched").order_by("pk")
     times = list(matched.values_list("changed_at", flat=True))
     waited = [(later - before).total_seconds() for before, later in pairwise(times)]

@@ -15,7 +15,7 @@ from django.db import close_old_connections, transaction
 from hypothesis import HealthCheck, Phase, settings
 from pytest_django import Settings
 
-from tests.fuzz.world import World, make_world
+from tests.fuzz.sample import SampleData, make_sample
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
@@ -44,11 +44,11 @@ def _one_connection(db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def world(_one_connection: None, settings: Settings, tmp_path: Path) -> World:
+def sample(_one_connection: None, settings: Settings, tmp_path: Path) -> SampleData:
     """Return the sample system, with its sandboxes in a directory of their own."""
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    return make_world()
+    return make_sample()
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from resources.models import ComputingElement, Queue, Site
+from tests.fuzz.sample import SampleData
 from tests.fuzz.test_hostile_bodies import GOOD
-from tests.fuzz.world import World
 from tests.pace import cpu_within
 
 SMALL_BYTES: Final = 64 * 1024
@@ -98,7 +98,7 @@ COSTLY: Final[dict[str, tuple[str, object]]] = {
 
 
 @pytest.fixture
-def crowded(world: World) -> World:
+def crowded(sample: SampleData) -> SampleData:
     """Return the sample system with 150 more sites, of one queue each."""
     numbers = range(150)
     sites = Site.objects.bulk_create(
@@ -111,11 +111,11 @@ def crowded(world: World) -> World:
         Queue(name="grid", ce=ce, cpu_time_s=300_000, parameters={"Memory": number})
         for number, ce in zip(numbers, ces, strict=True)
     )
-    return world
+    return sample
 
 
 @pytest.mark.parametrize("name", COSTLY)
-def test_a_small_request_costs_little(crowded: World, name: str) -> None:
+def test_a_small_request_costs_little(crowded: SampleData, name: str) -> None:
     kind, body = COSTLY[name]
     good = GOOD[kind]
     address = good.address.format(job=crowded.job_ids[0], match=crowded.match_ids[0])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rest_framework.test import APIClient
 
 from tests.fuzz.conftest import EXAMPLES, Fresh
-from tests.fuzz.world import PASSWORD, World
+from tests.fuzz.sample import PASSWORD, SampleData
 from wms.accounts.models import FailedLogIn, SecurityEvent
 
 Json: TypeAlias = Any
@@ -321,12 +321,12 @@ def everything() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_nearly_right_is_taken_or_refused_with_one_clear_error_and_nothing_changed(
-    world: World, fresh: Fresh, name: str
+    sample: SampleData, fresh: Fresh, name: str
 ) -> None:
     good = GOOD[name]
-    address = good.address.format(job=world.job_ids[0], match=world.match_ids[0])
+    address = good.address.format(job=sample.job_ids[0], match=sample.match_ids[0])
     client = APIClient(raise_request_exception=True)
-    client.credentials(**{f"HTTP_{header.upper()}": value for header, value in world.headers_of(good.caller).items()})
+    client.credentials(**{f"HTTP_{header.upper()}": value for header, value in sample.headers_of(good.caller).items()})
     before = everything()
 
     def send(body: Json) -> tuple[int, Json]:

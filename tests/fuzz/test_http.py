@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from tests.fuzz.conftest import Fresh
+from tests.fuzz.sample import SampleData
 from tests.fuzz.test_hostile_bodies import GOOD, everything
-from tests.fuzz.world import World
 
 JSON: Final = "application/json"
 #: Bodies that are wrong at every address that takes one, with the code of the refusal.
@@ -63,16 +63,16 @@ NO_IDS: Final = (
 )
 
 
-def client_for(world: World, name: str) -> tuple[Client, str, str]:
+def client_for(sample: SampleData, name: str) -> tuple[Client, str, str]:
     """Return a client of the caller of a valid request, its method and its address."""
     good = GOOD[name]
-    address = good.address.format(job=world.job_ids[0], match=world.match_ids[0])
-    return Client(headers=world.headers_of(good.caller)), good.method.upper(), address
+    address = good.address.format(job=sample.job_ids[0], match=sample.match_ids[0])
+    return Client(headers=sample.headers_of(good.caller)), good.method.upper(), address
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_is_no_json_for_this_address_is_refused_everywhere_alike(world: World, name: str) -> None:
-    client, method, address = client_for(world, name)
+def test_what_is_no_json_for_this_address_is_refused_everywhere_alike(sample: SampleData, name: str) -> None:
+    client, method, address = client_for(sample, name)
     before = everything()
     for what, (body, media_type, status, code) in RAW.items():
         answer = client.generic(method, address, body, content_type=media_type)
@@ -82,8 +82,8 @@ def test_what_is_no_json_for_this_address_is_refused_everywhere_alike(world: Wor
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_is_no_object_is_refused_or_means_an_empty_one(world: World, fresh: Fresh, name: str) -> None:
-    client, method, address = client_for(world, name)
+def test_what_is_no_object_is_refused_or_means_an_empty_one(sample: SampleData, fresh: Fresh, name: str) -> None:
+    client, method, address = client_for(sample, name)
     before = everything()
     for body in NO_OBJECT:
         with fresh():
@@ -131,8 +131,8 @@ def test_what_is_no_object_is_refused_or_means_an_empty_one(world: World, fresh:
     ],
     ids=lambda query: query[:40],
 )
-def test_a_query_string_that_means_nothing_is_refused(world: World, address: str, query: str) -> None:
-    answer = Client(headers=world.headers_of("operator")).get(f"{address}?{query}")
+def test_a_query_string_that_means_nothing_is_refused(sample: SampleData, address: str, query: str) -> None:
+    answer = Client(headers=sample.headers_of("operator")).get(f"{address}?{query}")
     assert answer.status_code == 400, answer.content[:200]
     assert answer.json()["detail"]
 
@@ -141,14 +141,14 @@ def test_a_query_string_that_means_nothing_is_refused(world: World, address: str
 @pytest.mark.parametrize(
     "value", ["%ff", "%c3%28", "%ed%a0%80", "é", "%F0%9F%98%80", "'", "%25", "x" * 60, "%0a", "..%2f"]
 )
-def test_a_value_of_any_characters_is_looked_for_or_refused(world: World, address: str, value: str) -> None:
-    answer = Client(headers=world.headers_of("operator")).get(f"{address}?vo={value}")
+def test_a_value_of_any_characters_is_looked_for_or_refused(sample: SampleData, address: str, value: str) -> None:
+    answer = Client(headers=sample.headers_of("operator")).get(f"{address}?vo={value}")
     assert answer.status_code in {200, 400}
     assert b"lhcb_user" not in answer.content
 
 
-def test_a_cursor_of_another_list_does_no_harm(world: World) -> None:
-    client = Client(headers=world.headers_of("operator"))
+def test_a_cursor_of_another_list_does_no_harm(sample: SampleData) -> None:
+    client = Client(headers=sample.headers_of("operator"))
     for address in (
         "/api/v1/jobs/?page_size=1",
         "/api/v1/groups/?page_size=1",
@@ -169,9 +169,9 @@ def test_a_cursor_of_another_list_does_no_harm(world: World) -> None:
         ("PATCH", ""),
     ],
 )
-def test_an_id_that_no_job_has_is_not_found(world: World, method: str, path: str, number: str) -> None:
+def test_an_id_that_no_job_has_is_not_found(sample: SampleData, method: str, path: str, number: str) -> None:
     body = '{"priority": 1}' if method == "PATCH" else "{}"
-    client = Client(headers=world.headers_of("operator"))
+    client = Client(headers=sample.headers_of("operator"))
     answer = client.generic(method, f"/api/v1/jobs/{number}/{path}", body, content_type=JSON)
     # NB: digits of other scripts are digits to Python.
     assert answer.status_code == (400 if number == "%00" else 404), answer.content
@@ -182,10 +182,10 @@ def test_an_id_that_no_job_has_is_not_found(world: World, method: str, path: str
 @pytest.mark.parametrize(
     "match_id", ["0", "x", "00000000-0000-0000-0000-000000000000", "{match}x", "{match}%20", "%7B{match}%7D", "%00"]
 )
-def test_a_lease_that_does_not_exist_is_not_found(world: World, caller: str, match_id: str) -> None:
-    client = Client(headers=world.headers_of(caller))
+def test_a_lease_that_does_not_exist_is_not_found(sample: SampleData, caller: str, match_id: str) -> None:
+    client = Client(headers=sample.headers_of(caller))
     for report in ("status", "heartbeat", "finish"):
-        address = f"/api/v1/matches/{match_id.format(match=world.match_ids[0])}/{report}/"
+        address = f"/api/v1/matches/{match_id.format(match=sample.match_ids[0])}/{report}/"
         answer = client.generic("POST", address, '{"status": "Running"}', content_type=JSON)
         assert answer.status_code in {400, 404}
         assert answer.json()["code"] in {"bad_request", "not_found"}
@@ -194,23 +194,23 @@ def test_a_lease_that_does_not_exist_is_not_found(world: World, caller: str, mat
 @pytest.mark.parametrize(
     "digest", ["x", "sha256:x", "sha256:" + "0" * 64, "..", "%2e%2e", "%2fetc%2fpasswd", "%00", "é"]
 )
-def test_a_sandbox_that_the_job_was_not_given_is_not_found(world: World, digest: str) -> None:
-    client = Client(headers=world.headers_of("job"))
-    answer = client.get(f"/api/v1/matches/{world.match_ids[0]}/sandboxes/{digest}/")
+def test_a_sandbox_that_the_job_was_not_given_is_not_found(sample: SampleData, digest: str) -> None:
+    client = Client(headers=sample.headers_of("job"))
+    answer = client.get(f"/api/v1/matches/{sample.match_ids[0]}/sandboxes/{digest}/")
     assert answer.status_code in {400, 404}
     assert answer.json()["code"] in {"bad_request", "not_found", "no_sandbox"}
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_head_is_get_without_a_body(world: World, address: str) -> None:
-    client = Client(headers=world.headers_of("operator"))
+def test_head_is_get_without_a_body(sample: SampleData, address: str) -> None:
+    client = Client(headers=sample.headers_of("operator"))
     answer = client.head(address)
     assert (answer.status_code, answer.content) == (200, b"")
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_an_address_to_write_to_without_its_slash_is_refused_in_json(world: World, name: str) -> None:
-    client, method, address = client_for(world, name)
+def test_an_address_to_write_to_without_its_slash_is_refused_in_json(sample: SampleData, name: str) -> None:
+    client, method, address = client_for(sample, name)
     before = everything()
     answer = client.generic(method, address.removesuffix("/"), "{}", content_type=JSON)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -219,9 +219,9 @@ def test_an_address_to_write_to_without_its_slash_is_refused_in_json(world: Worl
 
 
 @pytest.mark.parametrize("name", ["file", "", "é", "../x", "a/b", ".", "a\nb", "x" * 300, "x\\y", "%00", '"', "CON"])
-def test_a_file_name_of_any_characters_is_taken_or_refused(world: World, fresh: Fresh, name: str) -> None:
+def test_a_file_name_of_any_characters_is_taken_or_refused(sample: SampleData, fresh: Fresh, name: str) -> None:
     before = everything()
-    client = Client(headers=world.headers_of("member"))
+    client = Client(headers=sample.headers_of("member"))
     for disposition in (
         f'name="file"; filename="{name}"',
         f"name=\"file\"; filename*=UTF-8''{quote(name)}",

@@ -17,7 +17,7 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
 from tests.fuzz.conftest import Fresh
-from tests.fuzz.world import CALLERS, World
+from tests.fuzz.sample import CALLERS, SampleData
 from wms.wsgi import application
 
 CONFIG: Final = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
@@ -35,12 +35,12 @@ CHECKS: Final = [
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
 
 
-def known_values(world: World) -> Mapping[str, Sequence[str]]:
+def known_values(sample: SampleData) -> Mapping[str, Sequence[str]]:
     """Return values of path parameters for which the address exists."""
     return {
-        "id": [str(job_id) for job_id in world.job_ids],
-        "match_id": [str(match_id) for match_id in world.match_ids],
-        "digest": [world.sandbox],
+        "id": [str(job_id) for job_id in sample.job_ids],
+        "match_id": [str(match_id) for match_id in sample.match_ids],
+        "digest": [sample.sandbox],
         "name": ["lhcb_user", "LCG.CERN.ch"],  # of a group, of a site
     }
 
@@ -58,9 +58,9 @@ def cases() -> list[tuple[str, schemathesis.GenerationMode]]:
 
 @pytest.mark.parametrize(("label", "mode"), cases())
 def test_every_answer_is_one_that_the_schema_tells_of(
-    world: World, fresh: Fresh, label: str, mode: schemathesis.GenerationMode
+    sample: SampleData, fresh: Fresh, label: str, mode: schemathesis.GenerationMode
 ) -> None:
-    operation, known = OPERATIONS[label], known_values(world)
+    operation, known = OPERATIONS[label], known_values(sample)
 
     @settings(settings.get_profile("fuzz"))
     @given(st.data())
@@ -71,16 +71,16 @@ def test_every_answer_is_one_that_the_schema_tells_of(
             if data.draw(st.integers(0, 3)):
                 case.path_parameters[name] = data.draw(st.sampled_from(known[name]))
         with fresh():
-            answer = case.call(headers=world.headers_of(data.draw(st.sampled_from(CALLERS))))
+            answer = case.call(headers=sample.headers_of(data.draw(st.sampled_from(CALLERS))))
             case.validate_response(answer, checks=CHECKS)
 
     call()
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_a_method_that_the_schema_does_not_tell_of_is_refused(world: World, caller: str) -> None:
-    known = {name: values[0] for name, values in known_values(world).items()}
-    client = APIClient(headers=world.headers_of(caller))
+def test_a_method_that_the_schema_does_not_tell_of_is_refused(sample: SampleData, caller: str) -> None:
+    known = {name: values[0] for name, values in known_values(sample).items()}
+    client = APIClient(headers=sample.headers_of(caller))
     refusals = {401: "not_authenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
     for path, of_path in groupby(OPERATIONS.values(), key=lambda operation: operation.path):
         taken = {operation.method.upper() for operation in of_path}

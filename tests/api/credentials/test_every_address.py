@@ -15,7 +15,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.api.credentials.addresses import METHODS, Address, every_address
-from tests.api.credentials.world import CREDENTIALS, World, make_world
+from tests.api.credentials.sample import CREDENTIALS, SampleData, make_sample
 from tests.attacks import matrix
 from tests.tables import checksums
 from wms.accounts.models import SecurityEvent
@@ -40,10 +40,10 @@ class Caller:
     query: Mapping[str, str] = field(default_factory=dict)
     cookies: Mapping[str, str] = field(default_factory=dict)
 
-    def ask(self, method: str, address: Address, world: World) -> "Answer":
+    def ask(self, method: str, address: Address, sample: SampleData) -> "Answer":
         client = Client(raise_request_exception=False, headers=dict(self.headers))
         client.cookies.load(dict(self.cookies))
-        url, body = address.url(world.arguments()), world.body(address.name)
+        url, body = address.url(sample.arguments()), sample.body(address.name)
         form: dict[str, Any] = {} if address.name in FORMS else {"content_type": "application/json"}
         send = getattr(client, method.lower())
         wanted = method == "POST" or form
@@ -61,10 +61,10 @@ def addresses() -> tuple[Address, ...]:
 
 
 @pytest.fixture
-def world(db: None, settings: Settings, tmp_path: Path) -> World:
+def sample(db: None, settings: Settings, tmp_path: Path) -> SampleData:
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    return make_world()
+    return make_sample()
 
 
 def opens(method: str, address: Address) -> bool:
@@ -82,23 +82,23 @@ def answered() -> Iterator[tuple[str, Address]]:
 
 @pytest.mark.parametrize("kind", GOOD)
 @pytest.mark.parametrize("place", ["query", "cookies"])
-def test_a_credential_in_another_place_than_the_header_opens_nothing(world: World, kind: str, place: str) -> None:
-    token = CREDENTIALS[kind](world)
+def test_a_credential_in_another_place_than_the_header_opens_nothing(sample: SampleData, kind: str, place: str) -> None:
+    token = CREDENTIALS[kind](sample)
     given = dict.fromkeys(
         ("token", "access_token", "authorization", "Authorization", configured.SESSION_COOKIE_NAME), token
     )
     caller = Caller(query=given if place == "query" else {}, cookies=given if place == "cookies" else {})
     before = checksums(without={SecurityEvent._meta.db_table})
     for method, address in answered():
-        assert caller.ask(method, address, world).status_code in REFUSED, (method, address.name)
+        assert caller.ask(method, address, sample).status_code in REFUSED, (method, address.name)
     assert checksums(without={SecurityEvent._meta.db_table}) == before
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "Token", "JWT", ""])
 @pytest.mark.parametrize("kind", ["owner", "pilot", "job", "secret", "registering site"])
-def test_a_credential_of_another_scheme_opens_nothing(world: World, kind: str, scheme: str) -> None:
-    caller = Caller(headers={"Authorization": f"{scheme} {CREDENTIALS[kind](world)}".strip()})
+def test_a_credential_of_another_scheme_opens_nothing(sample: SampleData, kind: str, scheme: str) -> None:
+    caller = Caller(headers={"Authorization": f"{scheme} {CREDENTIALS[kind](sample)}".strip()})
     for address in addresses():
         is_open = address.name in DOCUMENTATION or any(opens(method, address) for method in METHODS)
         if address.is_api and not is_open:
-            assert caller.ask("POST", address, world).status_code == 401, address.name
+            assert caller.ask("POST", address, sample).status_code == 401, address.name

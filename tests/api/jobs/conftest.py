@@ -14,7 +14,7 @@ from wms.jobs.models import InputSandbox, Job, JobCommand, JobHistory, Submissio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Alice owns jobs; Bob is in prod too; Charlie is in another group; Mallory manages the VO; Olga is an operator."""
 
     vo: VO
@@ -33,14 +33,14 @@ class World:
 
 
 @pytest.fixture
-def world(db: None) -> World:
+def sample(db: None) -> SampleData:
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
     users = factories.make_group(name="lhcb_user", vo=vo)
     prod = factories.make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     other = factories.make_group()
     cern, ral = factories.make_site(name="LCG.CERN.ch", vos=[vo]), factories.make_site(name="LCG.RAL.uk", vos=[vo])
     factories.make_queue(ce=factories.make_ce(name="ce01.cern.ch", site=cern), platforms=["x86_64-el9"], tags=["gpu"])
-    return World(
+    return SampleData(
         vo=vo,
         users=users,
         prod=prod,
@@ -66,9 +66,9 @@ def client_of() -> Callable[[User], APIClient]:
 
 
 @pytest.fixture
-def alice(world: World, client_of: Callable[[User], APIClient]) -> APIClient:
+def alice(sample: SampleData, client_of: Callable[[User], APIClient]) -> APIClient:
     """Return Alice's client."""
-    return client_of(world.alice)
+    return client_of(sample.alice)
 
 
 @pytest.fixture

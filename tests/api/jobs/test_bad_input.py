@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.jobs.domain.lifecycle import JobStatus
 
 JOBS = "/api/v1/jobs/"
@@ -181,13 +181,13 @@ def test_what_cannot_be_counted_by_is_named(alice: APIClient) -> None:
 )
 def test_a_wrong_bulk_action_is_one_clear_error(
     alice: APIClient,
-    world: World,
+    sample: SampleData,
     everything: Callable[[], object],
     body: Mapping[str, Any],
     field: str,
     word: str,
 ) -> None:
-    factories.make_job(owner=world.alice, group=world.users)
+    factories.make_job(owner=sample.alice, group=sample.users)
     before = everything()
     response = alice.post(f"{JOBS}bulk/", body, format="json")
 
@@ -213,13 +213,13 @@ def test_a_wrong_bulk_action_is_one_clear_error(
 )
 def test_a_wrong_change_is_one_clear_error(
     alice: APIClient,
-    world: World,
+    sample: SampleData,
     everything: Callable[[], object],
     body: Mapping[str, Any],
     field: str,
     word: str,
 ) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, banned_sites=["LCG.RAL.uk"])
+    job = factories.make_job(owner=sample.alice, group=sample.users, banned_sites=["LCG.RAL.uk"])
     before = everything()
     response = alice.patch(f"{JOBS}{job.pk}/", body, format="json")
 
@@ -229,14 +229,14 @@ def test_a_wrong_change_is_one_clear_error(
 
 
 @pytest.mark.parametrize("body", [[], 5, "text"])
-def test_a_change_that_is_no_object_is_refused(alice: APIClient, world: World, body: object) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users)
+def test_a_change_that_is_no_object_is_refused(alice: APIClient, sample: SampleData, body: object) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users)
 
     assert alice.patch(f"{JOBS}{job.pk}/", body, format="json").status_code == 400
 
 
-def test_a_reason_is_one_line_and_only_for_holding(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users)
+def test_a_reason_is_one_line_and_only_for_holding(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users)
     for path, body in (("hold", {"reason": "x" * 256}), ("hold", {"raison": "x"}), ("kill", {"reason": "x"})):
         assert alice.post(f"{JOBS}{job.pk}/{path}/", body, format="json").status_code == 400
     job.refresh_from_db()

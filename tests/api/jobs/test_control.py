@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand, JobHistory
 
@@ -20,8 +20,8 @@ def _act(client: APIClient, job: Job, action: str, **body: object) -> tuple[int,
     return response.status_code, response.json()
 
 
-def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users)
+def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users)
     code, answer = _act(alice, job, "kill")
 
     assert (code, answer["status"], answer["minor_status"]) == (200, "Killed", "Killed by alice")
@@ -32,8 +32,10 @@ def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, world
 
 
 @pytest.mark.parametrize("status", sorted(LEASED))
-def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(alice: APIClient, world: World, status: JobStatus) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=status)
+def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(
+    alice: APIClient, sample: SampleData, status: JobStatus
+) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
     code, answer = _act(alice, job, "kill")
 
     assert (code, answer["status"], answer["minor_status"]) == (200, "Killed", "Marked for termination")
@@ -43,9 +45,9 @@ def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(alice: APIClient, worl
 
 @pytest.mark.parametrize("status", sorted(LEASED))
 def test_rescheduling_a_job_that_a_pilot_holds_does_not_queue_it_yet(
-    alice: APIClient, world: World, status: JobStatus
+    alice: APIClient, sample: SampleData, status: JobStatus
 ) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=status)
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
     code, answer = _act(alice, job, "reschedule")
 
     assert (code, answer["status"], answer["reschedules"]) == (200, "Rescheduled", 1)
@@ -55,8 +57,8 @@ def test_rescheduling_a_job_that_a_pilot_holds_does_not_queue_it_yet(
     assert _act(alice, job, "release")[0] == 409
 
 
-def test_killing_a_job_that_is_being_rescheduled_tells_the_pilot_once(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.RUNNING)
+def test_killing_a_job_that_is_being_rescheduled_tells_the_pilot_once(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.RUNNING)
     _act(alice, job, "reschedule")
     code, answer = _act(alice, job, "kill")
 
@@ -64,13 +66,13 @@ def test_killing_a_job_that_is_being_rescheduled_tells_the_pilot_once(alice: API
     assert JobCommand.objects.count() == 1
 
 
-def test_a_failed_job_that_is_rescheduled_waits_at_once_and_as_new(alice: APIClient, world: World) -> None:
-    queue = world.cern.ces.get().queues.get()
+def test_a_failed_job_that_is_rescheduled_waits_at_once_and_as_new(alice: APIClient, sample: SampleData) -> None:
+    queue = sample.cern.ces.get().queues.get()
     job = factories.make_job(
-        owner=world.alice,
-        group=world.users,
+        owner=sample.alice,
+        group=sample.users,
         status=JobStatus.FAILED,
-        site=world.cern,
+        site=sample.cern,
         queue=queue,
         pilot_id=7,
         std_output_tail="boom",
@@ -87,10 +89,10 @@ def test_a_failed_job_that_is_rescheduled_waits_at_once_and_as_new(alice: APICli
 
 
 def test_a_job_is_rescheduled_only_so_often(
-    alice: APIClient, world: World, settings: LazySettings, everything: Callable[[], object]
+    alice: APIClient, sample: SampleData, settings: LazySettings, everything: Callable[[], object]
 ) -> None:
     settings.WMS_MAX_RESCHEDULES = 2
-    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.FAILED, reschedules=2)
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.FAILED, reschedules=2)
     before = everything()
     code, answer = _act(alice, job, "reschedule")
 
@@ -98,8 +100,8 @@ def test_a_job_is_rescheduled_only_so_often(
     assert everything() == before
 
 
-def test_a_held_job_waits_in_no_queue_until_it_is_released(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users)
+def test_a_held_job_waits_in_no_queue_until_it_is_released(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users)
     held = _act(alice, job, "hold", reason="disk is full")[1]
     assert (held["status"], held["minor_status"], held["task_queue"]) == ("Held", "disk is full", None)
     assert not QueuedJob.objects.exists()
@@ -121,9 +123,9 @@ _ALLOWED_FROM = {
 @pytest.mark.parametrize("action", sorted(_ALLOWED_FROM))
 @pytest.mark.parametrize("status", list(JobStatus))
 def test_an_action_is_done_exactly_where_the_table_allows_it(
-    alice: APIClient, world: World, everything: Callable[[], object], action: str, status: JobStatus
+    alice: APIClient, sample: SampleData, everything: Callable[[], object], action: str, status: JobStatus
 ) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=status)
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
     before = everything()
     code, answer = _act(alice, job, action)
 
@@ -138,8 +140,8 @@ def test_an_action_is_done_exactly_where_the_table_allows_it(
         assert everything() == before
 
 
-def test_a_deleted_job_keeps_the_time_of_its_end(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.DONE)
+def test_a_deleted_job_keeps_the_time_of_its_end(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.DONE)
     _act(alice, job, "delete")
 
     job.refresh_from_db()
@@ -149,8 +151,8 @@ def test_a_deleted_job_keeps_the_time_of_its_end(alice: APIClient, world: World)
 # ---- Changing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_changed_job_moves_to_the_queue_of_its_new_requirements(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users)
+def test_a_changed_job_moves_to_the_queue_of_its_new_requirements(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users)
     old = QueuedJob.objects.get().task_queue_id
     body = {"priority": 9, "sites": ["LCG.CERN.ch", "LCG.RAL.uk"], "banned_sites": ["LCG.RAL.uk"], "job_name": "new"}
     response = alice.patch(f"{JOBS}{job.pk}/", body, format="json")
@@ -164,8 +166,8 @@ def test_a_changed_job_moves_to_the_queue_of_its_new_requirements(alice: APIClie
     assert queued.task_queue_id == answer["task_queue"] != old
 
 
-def test_a_held_job_is_changed_and_stays_held(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.HELD)
+def test_a_held_job_is_changed_and_stays_held(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.HELD)
     response = alice.patch(f"{JOBS}{job.pk}/", {"sites": ["LCG.CERN.ch"]}, format="json")
 
     assert (response.status_code, response.json()["status"]) == (200, "Held")
@@ -176,9 +178,9 @@ def test_a_held_job_is_changed_and_stays_held(alice: APIClient, world: World) ->
 
 @pytest.mark.parametrize("status", [status for status in JobStatus if status not in {"Waiting", "Held"}])
 def test_only_a_job_that_waits_or_is_held_can_be_changed(
-    alice: APIClient, world: World, everything: Callable[[], object], status: JobStatus
+    alice: APIClient, sample: SampleData, everything: Callable[[], object], status: JobStatus
 ) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, status=status)
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
     before = everything()
     response = alice.patch(f"{JOBS}{job.pk}/", {"priority": 9}, format="json")
 
@@ -189,17 +191,17 @@ def test_only_a_job_that_waits_or_is_held_can_be_changed(
 # ---- In bulk ---------------------------------------------------------------------------------------------------------
 
 
-def _make(world: World, statuses: Iterable[JobStatus]) -> list[int]:
-    submission = factories.make_submission(owner=world.alice, group=world.users)
+def _make(sample: SampleData, statuses: Iterable[JobStatus]) -> list[int]:
+    submission = factories.make_submission(owner=sample.alice, group=sample.users)
     return [factories.make_job(submission=submission, status=status).pk for status in statuses]
 
 
 def test_in_bulk_what_can_be_done_is_done_and_the_rest_is_told(
-    alice: APIClient, world: World, settings: LazySettings
+    alice: APIClient, sample: SampleData, settings: LazySettings
 ) -> None:
-    failed, done, running = _make(world, (JobStatus.FAILED, JobStatus.DONE, JobStatus.RUNNING))
+    failed, done, running = _make(sample, (JobStatus.FAILED, JobStatus.DONE, JobStatus.RUNNING))
     too_often = factories.make_job(
-        owner=world.alice, group=world.users, status=JobStatus.FAILED, reschedules=settings.WMS_MAX_RESCHEDULES
+        owner=sample.alice, group=sample.users, status=JobStatus.FAILED, reschedules=settings.WMS_MAX_RESCHEDULES
     ).pk
     foreign = factories.make_job(status=JobStatus.FAILED).pk
     body = {"action": "reschedule", "ids": [foreign, too_often, failed, done, running, failed, 999_999]}
@@ -219,11 +221,11 @@ def test_in_bulk_what_can_be_done_is_done_and_the_rest_is_told(
     assert Job.objects.get(pk=foreign).status == "Failed"
 
 
-def test_a_filter_acts_on_what_it_finds_and_never_on_deleted_jobs(alice: APIClient, world: World) -> None:
+def test_a_filter_acts_on_what_it_finds_and_never_on_deleted_jobs(alice: APIClient, sample: SampleData) -> None:
     waiting, running, done, deleted = _make(
-        world, (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE, JobStatus.DELETED)
+        sample, (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE, JobStatus.DELETED)
     )
-    other = factories.make_job(owner=world.alice, group=world.users).pk
+    other = factories.make_job(owner=sample.alice, group=sample.users).pk
     group_id = str(Job.objects.get(pk=waiting).submission_id)
     body = {"action": "kill", "filter": {"job_group_id": group_id}}
     answer = alice.post(f"{JOBS}bulk/", body, format="json").json()
@@ -234,15 +236,15 @@ def test_a_filter_acts_on_what_it_finds_and_never_on_deleted_jobs(alice: APIClie
     assert JobCommand.objects.get().job_id == running
 
 
-def test_statuses_of_a_filter_may_be_a_list(alice: APIClient, world: World) -> None:
-    _make(world, (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE))
+def test_statuses_of_a_filter_may_be_a_list(alice: APIClient, sample: SampleData) -> None:
+    _make(sample, (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE))
     body = {"action": "delete", "filter": {"status": ["done", "WAITING"]}}
 
     assert alice.post(f"{JOBS}bulk/", body, format="json").json() == {"done": 2, "refused": []}
 
 
-def test_many_jobs_are_held_with_their_reason_and_released(alice: APIClient, world: World) -> None:
-    ids = _make(world, [JobStatus.WAITING] * 5)
+def test_many_jobs_are_held_with_their_reason_and_released(alice: APIClient, sample: SampleData) -> None:
+    ids = _make(sample, [JobStatus.WAITING] * 5)
     alice.post(f"{JOBS}bulk/", {"action": "hold", "ids": ids, "reason": "later"}, format="json")
     assert set(Job.objects.values_list("status", "minor_status")) == {("Held", "later")}
 
@@ -252,10 +254,10 @@ def test_many_jobs_are_held_with_their_reason_and_released(alice: APIClient, wor
 
 
 def test_a_filter_that_finds_too_many_jobs_does_nothing(
-    alice: APIClient, world: World, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], object]
+    alice: APIClient, sample: SampleData, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], object]
 ) -> None:
     monkeypatch.setattr("wms.jobs.services.bulk.MAX_JOBS", 2)
-    _make(world, [JobStatus.WAITING] * 3)
+    _make(sample, [JobStatus.WAITING] * 3)
     before = everything()
     response = alice.post(f"{JOBS}bulk/", {"action": "kill", "filter": {"owner": "alice"}}, format="json")
 
@@ -263,10 +265,12 @@ def test_a_filter_that_finds_too_many_jobs_does_nothing(
     assert everything() == before
 
 
-def test_parts_of_a_bulk_action_cover_all_jobs(alice: APIClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_bulk_action_cover_all_jobs(
+    alice: APIClient, sample: SampleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("wms.jobs.services.bulk.AT_ONCE", 2)
     monkeypatch.setattr("wms.jobs.services.transitions.AT_ONCE", 1)
-    ids = _make(world, [JobStatus.WAITING, JobStatus.DONE, JobStatus.WAITING, JobStatus.WAITING, JobStatus.DONE])
+    ids = _make(sample, [JobStatus.WAITING, JobStatus.DONE, JobStatus.WAITING, JobStatus.WAITING, JobStatus.DONE])
     answer = alice.post(f"{JOBS}bulk/", {"action": "kill", "ids": ids}, format="json").json()
 
     assert answer["done"] == 3

@@ -18,19 +18,19 @@ from resources.models import RequirementDefinition, Site
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import SubmitPool
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 
 ADDRESS = "/api/v1/submit-pools/eligible/"
 
 
 @pytest.fixture
-def grid(world: World) -> World:
+def grid(sample: SampleData) -> SampleData:
     """Add three sites: A has Memory 4000 and tags, its ce2 less; B has neither; C serves other VOs."""
     RequirementDefinition.objects.create(name="Memory", kind="capacity", unit="MB")
     RequirementDefinition.objects.create(name="Model", kind="exact")
     Site.objects.all().delete()
-    site = factories.make_site(name="A", vos=[world.vo], parameters={"Memory": 4000, "SoftwareTag": ["v1", "v2"]})
+    site = factories.make_site(name="A", vos=[sample.vo], parameters={"Memory": 4000, "SoftwareTag": ["v1", "v2"]})
     first = factories.make_ce(name="ce1", site=site)
     factories.make_queue(name="q2", ce=first)
     factories.make_queue(name="q1", ce=first, vo_parameters={"lhcb": {"Memory": 8000}})
@@ -40,7 +40,7 @@ def grid(world: World) -> World:
     factories.make_queue(name="q", ce=factories.make_ce(name="ce", site=factories.make_site(name="B", vos=[])))
     other = factories.make_site(name="C", vos=[factories.make_vo(name="atlas")], parameters={"Memory": 9999, "Z": 1})
     factories.make_queue(ce=factories.make_ce(site=other))
-    return world
+    return sample
 
 
 def ask(client: APIClient | Client, requirements: object, **query: str) -> Any:
@@ -48,7 +48,7 @@ def ask(client: APIClient | Client, requirements: object, **query: str) -> Any:
     return client.get(ADDRESS, {"requirements": text, **query})
 
 
-def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: World, alice: APIClient) -> None:
+def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: SampleData, alice: APIClient) -> None:
     answer = ask(alice, {"Memory": 4000, "softwareTag": ["v1", "v9"]})
     assert answer.status_code == 200, answer.content
     told = answer.json()
@@ -90,7 +90,7 @@ def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: World, alice: 
     ]  # fmt: skip
 
 
-def test_an_exact_value_and_a_text_beside_a_number(grid: World, alice: APIClient) -> None:
+def test_an_exact_value_and_a_text_beside_a_number(grid: SampleData, alice: APIClient) -> None:
     (missed,) = [each for each in ask(alice, {"Model": "new"}).json()["ineligible"] if each["queue"] == "q3"]
     assert [(each["problem"], each["level"]) for each in missed["unmet"]] == [("other_value", "ce")]
     Site.objects.filter(name="B").update(parameters={"Memory": "4000"})
@@ -98,7 +98,7 @@ def test_an_exact_value_and_a_text_beside_a_number(grid: World, alice: APIClient
     assert [(each["problem"], each["level"]) for each in of_b[0]["unmet"]] == [("not_a_number", "site")]
 
 
-def test_nothing_is_stored_and_the_pool_is_that_of_a_submission(grid: World, alice: APIClient) -> None:
+def test_nothing_is_stored_and_the_pool_is_that_of_a_submission(grid: SampleData, alice: APIClient) -> None:
     pool = ask(alice, {"Memory": 4000}).json()["submit_pool"]
     assert not SubmitPool.objects.exists()
     alice.post("/api/v1/jobs/", {"executable": "a", "requirements": {"MEMORY": 4000.0}}, format="json")
@@ -127,7 +127,7 @@ def test_nothing_is_stored_and_the_pool_is_that_of_a_submission(grid: World, ali
     ],
 )
 def test_what_a_submission_would_refuse_is_refused_in_its_words(
-    requirements: object, field: str, words: str, grid: World, alice: APIClient
+    requirements: object, field: str, words: str, grid: SampleData, alice: APIClient
 ) -> None:
     answer = ask(alice, requirements)
     assert answer.status_code == 400
@@ -138,16 +138,16 @@ def test_what_a_submission_would_refuse_is_refused_in_its_words(
 
 
 @pytest.mark.parametrize("query", [{}, {"requirements": "{}", "site": "A"}])
-def test_a_wrong_query_is_refused(query: dict[str, str], grid: World, alice: APIClient) -> None:
+def test_a_wrong_query_is_refused(query: dict[str, str], grid: SampleData, alice: APIClient) -> None:
     assert alice.get(ADDRESS, query).status_code == 400
 
 
-def test_without_requirements_all_queues_of_the_vo_are_eligible(grid: World, alice: APIClient) -> None:
+def test_without_requirements_all_queues_of_the_vo_are_eligible(grid: SampleData, alice: APIClient) -> None:
     told = ask(alice, {}).json()
     assert (told["eligible_queues"], told["ineligible"]) == (5, [])
 
 
-def test_callers_see_their_own_vos_only(grid: World, client_of: Callable[[User], APIClient]) -> None:
+def test_callers_see_their_own_vos_only(grid: SampleData, client_of: Callable[[User], APIClient]) -> None:
     atlas = factories.make_group(vo=Site.objects.get(name="C").vos.get())
     both = client_of(factories.make_user(groups=[grid.users, atlas]))
     answer = ask(both, {"Memory": 1})
@@ -161,7 +161,7 @@ def test_callers_see_their_own_vos_only(grid: World, client_of: Callable[[User],
 @pytest.mark.parametrize(
     ("caller", "status"), [("alice", 200), ("mallory", 400), ("session", 200), ("site", 403), ("nobody", 401)]
 )
-def test_who_may_ask(caller: str, status: int, grid: World, client_of: Callable[[User], APIClient]) -> None:
+def test_who_may_ask(caller: str, status: int, grid: SampleData, client_of: Callable[[User], APIClient]) -> None:
     site = APIClient()
     token = issue_site_token(Site.objects.get(name="A"), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     site.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
@@ -175,7 +175,7 @@ def test_who_may_ask(caller: str, status: int, grid: World, client_of: Callable[
     assert ask(callers[caller], {"Memory": 1}).status_code == status
 
 
-def test_hundreds_of_queues_cost_as_many_statements_as_one(grid: World, alice: APIClient) -> None:
+def test_hundreds_of_queues_cost_as_many_statements_as_one(grid: SampleData, alice: APIClient) -> None:
     def statements() -> int:
         with CaptureQueriesContext(
             connection,

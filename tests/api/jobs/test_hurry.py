@@ -11,7 +11,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.models import Job
 from wms.jobs.tasks import reevaluate_input_data
@@ -33,14 +33,14 @@ def sent() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def job(world: World, client_of: ClientOf) -> Job:
+def job(sample: SampleData, client_of: ClientOf) -> Job:
     """Return a job that reads two files without a common site."""
-    near = factories.make_storage_element(name="near", sites=[world.cern])
-    far = factories.make_storage_element(name="far", sites=[world.ral])
+    near = factories.make_storage_element(name="near", sites=[sample.cern])
+    far = factories.make_storage_element(name="far", sites=[sample.ral])
     for lfn, element in (("/lhcb/a", near), ("/lhcb/b", far)):
-        factories.make_replica(lfn, vo=world.vo, storage_element=element)
+        factories.make_replica(lfn, vo=sample.vo, storage_element=element)
     body = {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}
-    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json").json()
+    answer = client_of(sample.alice).post("/api/v1/jobs/", body, format="json").json()
     assert answer["jobs"][0]["status"] == "Checking"
     return Job.objects.get(pk=answer["jobs"][0]["id"])
 
@@ -57,7 +57,7 @@ def job(world: World, client_of: ClientOf) -> Job:
     ],
 )
 def test_only_what_jobs_wait_for_is_looked_at_at_once(
-    world: World,
+    sample: SampleData,
     client_of: ClientOf,
     job: Job,
     sent: list[str],
@@ -69,21 +69,21 @@ def test_only_what_jobs_wait_for_is_looked_at_at_once(
 ) -> None:
     body: dict[str, Any] = {"replicas": [{"lfn": lfn, "storage_element": element}]}
     with django_capture_on_commit_callbacks(execute=True):
-        client_of(world.mallory).post(address, body, format="json")
+        client_of(sample.mallory).post(address, body, format="json")
     assert sent == expected
 
 
-def test_the_job_goes_on_when_the_task_is_run(world: World, client_of: ClientOf, job: Job) -> None:
+def test_the_job_goes_on_when_the_task_is_run(sample: SampleData, client_of: ClientOf, job: Job) -> None:
     body = {"replicas": [{"lfn": "/lhcb/b", "storage_element": "near"}]}
-    assert client_of(world.mallory).post("/api/v1/replicas/", body, format="json").status_code == 201
+    assert client_of(sample.mallory).post("/api/v1/replicas/", body, format="json").status_code == 201
     reevaluate_input_data()
-    told = client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/").json()
+    told = client_of(sample.alice).get(f"/api/v1/jobs/{job.pk}/").json()
     assert (told["status"], told["minor_status"]) == ("Waiting", "")
     assert told["task_queue"] is not None
 
 
 def test_a_file_of_replicas_hurries_too(
-    world: World,
+    sample: SampleData,
     job: Job,
     sent: list[str],
     tmp_path: Path,

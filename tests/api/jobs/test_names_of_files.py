@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from resources.models import Replica, StorageElement
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.models import Job
 
@@ -23,8 +23,8 @@ ClientOf = Callable[[User], APIClient]
 
 
 @pytest.fixture
-def disk(world: World) -> StorageElement:
-    return factories.make_storage_element(name="disk", sites=[world.cern])
+def disk(sample: SampleData) -> StorageElement:
+    return factories.make_storage_element(name="disk", sites=[sample.cern])
 
 
 def register(client: APIClient, *lfns: str) -> Any:
@@ -33,9 +33,9 @@ def register(client: APIClient, *lfns: str) -> Any:
 
 
 def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
-    world: World, disk: StorageElement, client_of: ClientOf
+    sample: SampleData, disk: StorageElement, client_of: ClientOf
 ) -> None:
-    client = client_of(world.mallory)
+    client = client_of(sample.mallory)
     refused = register(client, "/lhcb/a", NFD)
     assert refused.status_code == 400
     assert "composed form (NFC)" in refused.json()["errors"]["replicas.1.lfn"][0]
@@ -46,7 +46,9 @@ def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
     assert Replica.objects.get().lfn == NFC
 
 
-def test_a_file_with_a_decomposed_name_refuses_its_line(world: World, disk: StorageElement, tmp_path: Path) -> None:
+def test_a_file_with_a_decomposed_name_refuses_its_line(
+    sample: SampleData, disk: StorageElement, tmp_path: Path
+) -> None:
     file = tmp_path / "replicas.csv"
     file.write_text(f"{NFC},disk\n{NFD},disk\n", encoding="utf-8")
     with pytest.raises(CommandError, match=r"Line 2 .*composed form \(NFC\)"):
@@ -57,9 +59,9 @@ def test_a_file_with_a_decomposed_name_refuses_its_line(world: World, disk: Stor
 @pytest.mark.parametrize("before", ["", "LFN:", "lfn:"])
 @pytest.mark.parametrize("typed", [NFC, NFD])
 def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
-    world: World, disk: StorageElement, client_of: ClientOf, before: str, typed: str
+    sample: SampleData, disk: StorageElement, client_of: ClientOf, before: str, typed: str
 ) -> None:
-    assert register(client_of(world.mallory), f"{before}{NFC}").status_code == 201
+    assert register(client_of(sample.mallory), f"{before}{NFC}").status_code == 201
     lfn = f"{before}{typed}"
     bodies: list[dict[str, object]] = [
         {"executable": "x", "input_data": [lfn]},
@@ -68,7 +70,7 @@ def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
         {"cfg": f"Executable = x\nInputData = {lfn}\n"},
     ]
     for body in bodies:
-        answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
+        answer = client_of(sample.alice).post("/api/v1/jobs/", body, format="json")
         assert answer.status_code == 201, answer.content
         job = Job.objects.get(pk=answer.json()["jobs"][0]["id"])
         assert job.description["input_data"] == [NFC]
@@ -76,10 +78,10 @@ def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
 
 
 def test_files_are_listed_by_either_spelling_of_their_names(
-    world: World, disk: StorageElement, client_of: ClientOf
+    sample: SampleData, disk: StorageElement, client_of: ClientOf
 ) -> None:
-    register(client_of(world.mallory), NFC, f"{NFC}s/below")
-    client = client_of(world.alice)
+    register(client_of(sample.mallory), NFC, f"{NFC}s/below")
+    client = client_of(sample.alice)
     for query, expected in (
         ({"lfn": NFD}, [NFC]),
         ({"lfn": f"LFN:{NFC}"}, [NFC]),
@@ -88,16 +90,16 @@ def test_files_are_listed_by_either_spelling_of_their_names(
         assert [row["lfn"] for row in client.get("/api/v1/replicas/", query).json()["results"]] == expected
 
 
-def test_the_operators_page_finds_either_spelling(world: World, disk: StorageElement) -> None:
-    factories.make_replica(NFC, vo=world.vo, storage_element=disk)
+def test_the_operators_page_finds_either_spelling(sample: SampleData, disk: StorageElement) -> None:
+    factories.make_replica(NFC, vo=sample.vo, storage_element=disk)
     client = APIClient()
     client.force_login(factories.make_user(operator=True, staff=True))
     assert NFC in client.get("/admin/resources/replica/", {"q": NFD}).content.decode()
 
 
-def test_output_goes_below_the_composed_name_of_a_directory(world: World, client_of: ClientOf) -> None:
+def test_output_goes_below_the_composed_name_of_a_directory(sample: SampleData, client_of: ClientOf) -> None:
     path = normalize("NFD", "/lhcb/user/a/alice/mésons")
     body = {"executable": "x", "output_data": ["y"], "output_path": path}
-    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
+    answer = client_of(sample.alice).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.content
     assert Job.objects.get().description["output_path"] == normalize("NFC", path)

@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -51,7 +51,7 @@ ClientOf = Callable[[User], APIClient]
 @pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: " ".join(map(str, endpoint[:2])) + endpoint[3])
 def test_who_may_do_what_to_a_job(
-    world: World,
+    sample: SampleData,
     client_of: ClientOf,
     everything: Everything,
     actor: str,
@@ -60,9 +60,9 @@ def test_who_may_do_what_to_a_job(
     endpoint: tuple[str, str, object, JobStatus, int],
 ) -> None:
     verb, path, body, status, answer = endpoint
-    job = factories.make_job(owner=world.alice, group=world.prod if shared else world.users, status=status)
+    job = factories.make_job(owner=sample.alice, group=sample.prod if shared else sample.users, status=status)
     before = everything()
-    response = getattr(client_of(getattr(world, actor)), verb)(f"/api/v1/jobs/{job.pk}/{path}", body, format="json")
+    response = getattr(client_of(getattr(sample, actor)), verb)(f"/api/v1/jobs/{job.pk}/{path}", body, format="json")
 
     assert response.status_code == (answer if sees else 404)
     if response.status_code >= 400:
@@ -91,10 +91,10 @@ def test_nobody_is_told_to_log_in(db: None, everything: Everything, verb: str, p
 
 @pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
 def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
-    world: World, client_of: ClientOf, everything: Everything, actor: str, shared: bool, sees: bool
+    sample: SampleData, client_of: ClientOf, everything: Everything, actor: str, shared: bool, sees: bool
 ) -> None:
-    job = factories.make_job(owner=world.alice, group=world.prod if shared else world.users)
-    client = client_of(getattr(world, actor))
+    job = factories.make_job(owner=sample.alice, group=sample.prod if shared else sample.users)
+    client = client_of(getattr(sample, actor))
     before = everything()
 
     found = client.get("/api/v1/jobs/").json()["results"]
@@ -114,18 +114,18 @@ def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
     assert Job.objects.get().status == JobStatus.KILLED
 
 
-def test_who_is_in_no_group_cannot_submit(client_of: ClientOf, world: World, everything: Everything) -> None:
+def test_who_is_in_no_group_cannot_submit(client_of: ClientOf, sample: SampleData, everything: Everything) -> None:
     before = everything()
-    response = client_of(world.olga).post("/api/v1/jobs/", {"executable": "a"}, format="json")
+    response = client_of(sample.olga).post("/api/v1/jobs/", {"executable": "a"}, format="json")
 
     assert (response.status_code, response.json()["code"]) == (400, "group_needed")
     assert everything() == before
 
 
-def test_an_owner_who_left_the_group_still_has_the_job(world: World, client_of: ClientOf) -> None:
-    job = factories.make_job(owner=world.alice, group=world.prod)
-    world.alice.memberships.all().delete()
-    world.bob.memberships.all().delete()
+def test_an_owner_who_left_the_group_still_has_the_job(sample: SampleData, client_of: ClientOf) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.prod)
+    sample.alice.memberships.all().delete()
+    sample.bob.memberships.all().delete()
 
-    assert client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/").status_code == 200
-    assert client_of(world.bob).get(f"/api/v1/jobs/{job.pk}/").status_code == 404
+    assert client_of(sample.alice).get(f"/api/v1/jobs/{job.pk}/").status_code == 200
+    assert client_of(sample.bob).get(f"/api/v1/jobs/{job.pk}/").status_code == 404

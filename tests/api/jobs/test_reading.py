@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -23,21 +23,21 @@ def _ids(client: APIClient, query: str) -> list[int]:
 
 
 @pytest.fixture
-def jobs(world: World) -> dict[str, Job]:
+def jobs(sample: SampleData) -> dict[str, Job]:
     """Return jobs of Alice, one of each kind, oldest first."""
     make = factories.make_job
     return {
-        "waiting": make(owner=world.alice, group=world.users, job_name="first", job_group="set"),
+        "waiting": make(owner=sample.alice, group=sample.users, job_name="first", job_group="set"),
         "running": make(
-            owner=world.alice,
-            group=world.prod,
+            owner=sample.alice,
+            group=sample.prod,
             status=JobStatus.RUNNING,
-            site=world.cern,
+            site=sample.cern,
             job_type="MCSimulation",
             submitted_at=factories.NOW + timedelta(hours=1),
         ),
-        "done": make(owner=world.bob, group=world.prod, status=JobStatus.DONE, site=world.ral),
-        "deleted": make(owner=world.alice, group=world.users, status=JobStatus.DELETED),
+        "done": make(owner=sample.bob, group=sample.prod, status=JobStatus.DONE, site=sample.ral),
+        "deleted": make(owner=sample.alice, group=sample.users, status=JobStatus.DELETED),
     }
 
 
@@ -75,8 +75,8 @@ def test_a_submission_is_found_by_its_job_group_id(alice: APIClient, jobs: dict[
     assert _ids(alice, f"job_group_id={jobs['running'].submission_id}") == [jobs["running"].pk]
 
 
-def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, world: World) -> None:
-    submission = factories.make_submission(owner=world.alice, group=world.users)
+def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, sample: SampleData) -> None:
+    submission = factories.make_submission(owner=sample.alice, group=sample.users)
     made = [factories.make_job(submission=submission, job_group="x").pk for _ in range(5)]
     factories.make_job(submission=submission)
     seen: list[int] = []
@@ -89,18 +89,18 @@ def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, world: W
     assert seen == made
 
 
-def test_a_list_takes_as_many_queries_for_thirty_jobs_as_for_one(alice: APIClient, world: World) -> None:
+def test_a_list_takes_as_many_queries_for_thirty_jobs_as_for_one(alice: APIClient, sample: SampleData) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert alice.get(JOBS).status_code == 200
         return len(captured)
 
-    queue = world.cern.ces.get().queues.get()
-    factories.make_job(owner=world.alice, group=world.users)
+    queue = sample.cern.ces.get().queues.get()
+    factories.make_job(owner=sample.alice, group=sample.users)
     for_one = queries()
     for number in range(29):
         status = JobStatus.RUNNING if number % 2 else JobStatus.WAITING
-        factories.make_job(owner=world.alice, group=world.users, status=status, site=world.cern, queue=queue)
+        factories.make_job(owner=sample.alice, group=sample.users, status=status, site=sample.cern, queue=queue)
 
     assert queries() == for_one == 2
 
@@ -125,8 +125,8 @@ def test_a_summary_counts_by_what_is_asked(alice: APIClient, jobs: dict[str, Job
     assert counted("status=deleted&group_by=site") == [{"site": None, "count": 1}]
 
 
-def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient, world: World) -> None:
-    job = factories.make_job(owner=world.alice, group=world.users, sites=["LCG.CERN.ch"], priority=3)
+def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.users, sites=["LCG.CERN.ch"], priority=3)
     answer = alice.get(f"{JOBS}{job.pk}/").json()
 
     assert answer["task_queue"] is not None
@@ -156,10 +156,10 @@ def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient
     assert {name: answer[name] for name in expected} == expected
 
 
-def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, world: World) -> None:
-    queue = world.cern.ces.get().queues.get()
+def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, sample: SampleData) -> None:
+    queue = sample.cern.ces.get().queues.get()
     job = factories.make_job(
-        owner=world.alice, group=world.users, status=JobStatus.DONE, site=world.cern, queue=queue, pilot_id=7
+        owner=sample.alice, group=sample.users, status=JobStatus.DONE, site=sample.cern, queue=queue, pilot_id=7
     )
     Job.objects.update(exit_code=0, cpu_s=1.5, wall_s=2.5, max_memory_mb=100, max_disk_mb=3)
     answer = alice.get(f"{JOBS}{job.pk}/").json()
@@ -169,9 +169,11 @@ def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, world: Wo
     assert answer["usage"] == {"cpu_s": 1.5, "wall_s": 2.5, "memory_mb": 100, "disk_mb": 3}
 
 
-def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(alice: APIClient, world: World) -> None:
+def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(
+    alice: APIClient, sample: SampleData
+) -> None:
     """No constraint holds the site for a claim (ADR 16)."""
-    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.MATCHED, pilot_id=7)
+    job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.MATCHED, pilot_id=7)
     Job.objects.update(site_id=10**9, queue_id=10**9)
     answer = alice.get(f"{JOBS}{job.pk}/").json()
 
@@ -179,7 +181,7 @@ def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(alic
     assert [each["site"] for each in alice.get(JOBS).json()["results"]] == [None]
 
 
-def test_the_history_is_told_oldest_first(alice: APIClient, world: World) -> None:
+def test_the_history_is_told_oldest_first(alice: APIClient, sample: SampleData) -> None:
     [submitted] = alice.post(JOBS, {"executable": "a"}, format="json").json()["jobs"]
     alice.post(f"{JOBS}{submitted['id']}/hold/", {"reason": "not yet"}, format="json")
     alice.post(f"{JOBS}{submitted['id']}/release/")
@@ -194,9 +196,9 @@ def test_the_history_is_told_oldest_first(alice: APIClient, world: World) -> Non
     assert sorted(line["changed_at"] for line in lines) == [line["changed_at"] for line in lines]
 
 
-def test_peek_tells_the_last_lines(alice: APIClient, world: World) -> None:
+def test_peek_tells_the_last_lines(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(
-        owner=world.alice, group=world.users, status=JobStatus.RUNNING, std_output_tail="step 1\nstep 2\n"
+        owner=sample.alice, group=sample.users, status=JobStatus.RUNNING, std_output_tail="step 1\nstep 2\n"
     )
     answer = alice.get(f"{JOBS}{job.pk}/peek/").json()
 

@@ -16,7 +16,7 @@ REMOVE = "/api/v1/replicas/remove/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Alice is in the VO, Mallory manages it; Charlie is in another VO, which Mia manages; Olga is an operator."""
 
     vo: VO
@@ -27,7 +27,7 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def sample() -> SampleData:
     vo, other = factories.make_vo(name="lhcb"), factories.make_vo(name="atlas")
     people = {
         "alice": factories.make_user(groups=[factories.make_group(vo=vo)]),
@@ -36,7 +36,7 @@ def world() -> World:
         "mia": factories.make_user(manages=[other]),
         "olga": factories.make_user(operator=True),
     }
-    return World(
+    return SampleData(
         vo=vo,
         other=other,
         people=people,
@@ -46,10 +46,10 @@ def world() -> World:
 
 
 @pytest.fixture
-def as_(world: World) -> Callable[[str], APIClient]:
+def as_(sample: SampleData) -> Callable[[str], APIClient]:
     def as_(name: str) -> APIClient:
         client = APIClient()
-        client.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_token(world.people[name])}")
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_token(sample.people[name])}")
         return client
 
     return as_
@@ -73,9 +73,9 @@ def one(lfn: str = "/lhcb/a", element: str = "CERN-disk", **more: object) -> dic
     ],
 )
 def test_who_may_see_and_say_where_the_files_of_a_vo_are(
-    world: World, as_: As, who: str, sees: bool, registers: int, code: str
+    sample: SampleData, as_: As, who: str, sees: bool, registers: int, code: str
 ) -> None:
-    factories.make_replica("/lhcb/known", vo=world.vo, storage_element=world.disk, size_bytes=7)
+    factories.make_replica("/lhcb/known", vo=sample.vo, storage_element=sample.disk, size_bytes=7)
     client = as_(who)
 
     listed = client.get(REPLICAS).json()["results"]
@@ -93,7 +93,7 @@ def test_who_may_see_and_say_where_the_files_of_a_vo_are(
 
 
 @pytest.mark.parametrize("address", [REPLICAS, REMOVE])
-def test_nobody_is_told_to_log_in_and_machines_are_refused(world: World, address: str) -> None:
+def test_nobody_is_told_to_log_in_and_machines_are_refused(sample: SampleData, address: str) -> None:
     assert APIClient().post(address, {}, format="json").status_code == 401
     pilot = APIClient()
     pilot.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_pilot_token()}")
@@ -101,7 +101,7 @@ def test_nobody_is_told_to_log_in_and_machines_are_refused(world: World, address
     assert pilot.get(REPLICAS).status_code == 403
 
 
-def test_what_is_told_again_is_nothing_new_and_what_differs_replaces(world: World, as_: As) -> None:
+def test_what_is_told_again_is_nothing_new_and_what_differs_replaces(sample: SampleData, as_: As) -> None:
     client = as_("mallory")
     both = {"replicas": [one(size_bytes=5), one(element="CERN-tape")]}
     assert client.post(REPLICAS, both, format="json").json() == {"new": 2, "changed": 0}
@@ -113,27 +113,27 @@ def test_what_is_told_again_is_nothing_new_and_what_differs_replaces(world: Worl
     assert [(row["size_bytes"], row["checksum"]) for row in found] == [(6, "adler32:00000001")]
 
 
-def test_replicas_are_removed_at_one_storage_element_or_at_all(world: World, as_: As) -> None:
+def test_replicas_are_removed_at_one_storage_element_or_at_all(sample: SampleData, as_: As) -> None:
     client = as_("olga")
     for lfn in ("/lhcb/a", "/lhcb/b"):
-        for element in (world.disk, world.tape):
-            factories.make_replica(lfn, vo=world.vo, storage_element=element)
+        for element in (sample.disk, sample.tape):
+            factories.make_replica(lfn, vo=sample.vo, storage_element=element)
     body = {"replicas": [one(), {"lfn": "/lhcb/b"}, one("/lhcb/never-there")]}
     assert client.post(REMOVE, body, format="json").json() == {"removed": 3}
     assert client.post(REMOVE, body, format="json").json() == {"removed": 0}
     assert list(Replica.objects.values_list("lfn", "storage_element__name")) == [("/lhcb/a", "CERN-tape")]
 
 
-def test_the_same_name_in_two_vos_is_two_files(world: World, as_: As) -> None:
+def test_the_same_name_in_two_vos_is_two_files(sample: SampleData, as_: As) -> None:
     as_("mallory").post(REPLICAS, {"replicas": [one("/lhcb/a")]}, format="json")
     as_("mia").post(REPLICAS, {"vo": "atlas", "replicas": [one("/lhcb/a")]}, format="json")
     assert as_("mia").post(REMOVE, {"vo": "atlas", "replicas": [one()]}, format="json").json() == {"removed": 1}
     assert list(Replica.objects.values_list("vo__name", flat=True)) == ["lhcb"]
 
 
-def test_files_are_found_by_directory_and_in_pages(world: World, as_: As) -> None:
+def test_files_are_found_by_directory_and_in_pages(sample: SampleData, as_: As) -> None:
     for lfn in ("/lhcb/run1/a", "/lhcb/run1/sub/b", "/lhcb/run10/c", "/lhcb/run1_/d"):
-        factories.make_replica(lfn, vo=world.vo, storage_element=world.disk)
+        factories.make_replica(lfn, vo=sample.vo, storage_element=sample.disk)
     client = as_("alice")
     page = client.get(f"{REPLICAS}?directory=/lhcb/run1/&page_size=1").json()
     following = client.get(page["next"]).json()
@@ -174,7 +174,7 @@ def test_files_are_found_by_directory_and_in_pages(world: World, as_: As) -> Non
     ],
 )
 def test_what_is_wrong_is_told_by_its_place_and_nothing_is_written(
-    world: World, as_: As, body: object, field: str, words: str
+    sample: SampleData, as_: As, body: object, field: str, words: str
 ) -> None:
     answer = as_("mallory").post(REPLICAS, body, format="json")
     assert answer.status_code == 400
@@ -183,12 +183,12 @@ def test_what_is_wrong_is_told_by_its_place_and_nothing_is_written(
     assert not ReplicaChange.objects.exists()
 
 
-def test_a_storage_element_that_holds_files_is_not_deleted_by_a_click(world: World) -> None:
-    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=world.disk)
+def test_a_storage_element_that_holds_files_is_not_deleted_by_a_click(sample: SampleData) -> None:
+    factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=sample.disk)
     admin = factories.make_user(operator=True, staff=True)
     client = APIClient()
     client.force_login(admin)
-    assert client.post(f"/admin/resources/storageelement/{world.disk.pk}/delete/", {"post": "yes"}).status_code == 403
-    action = {"action": "delete_selected", "_selected_action": [world.disk.pk, world.tape.pk], "post": "yes"}
+    assert client.post(f"/admin/resources/storageelement/{sample.disk.pk}/delete/", {"post": "yes"}).status_code == 403
+    action = {"action": "delete_selected", "_selected_action": [sample.disk.pk, sample.tape.pk], "post": "yes"}
     client.post("/admin/resources/storageelement/", action)
-    assert StorageElement.objects.filter(pk=world.disk.pk).exists()
+    assert StorageElement.objects.filter(pk=sample.disk.pk).exists()

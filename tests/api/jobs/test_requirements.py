@@ -8,17 +8,17 @@ from rest_framework.test import APIClient
 from resources.domain.enums import RequirementKind
 from taskqueues.models import SubmitPool
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def described(world: World) -> None:
+def described(sample: SampleData) -> None:
     """Define Memory as a capacity of the VO, SoftwareTag with values of resources, and names for other VOs."""
     factories.make_requirement_definition(name="Memory", kind=RequirementKind.CAPACITY, unit="MB")
     factories.make_requirement_definition(name="Theirs", kind=RequirementKind.SET, vos=[factories.make_vo()])
-    ce = factories.make_ce(site=world.cern, parameters={"SoftwareTag": ["v1", "v2"], "Memory": 4000})
+    ce = factories.make_ce(site=sample.cern, parameters={"SoftwareTag": ["v1", "v2"], "Memory": 4000})
     factories.make_queue(ce=ce, name="big")
 
 

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from tests import factories
-from tests.api.jobs.conftest import World
+from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.domain.description import MAX_CPU_TIME_S
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
@@ -17,7 +17,7 @@ from wms.kernel.amounts import AMOUNT
 JOBS = "/api/v1/jobs/"
 
 
-def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, world: World) -> None:
+def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, sample: SampleData) -> None:
     response = alice.post(JOBS, {"executable": "run.sh", "sites": ["LCG.CERN.ch"], "priority": 7}, format="json")
 
     assert response.status_code == 201
@@ -28,7 +28,7 @@ def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, world: World)
     job = Job.objects.get()
     queued = QueuedJob.objects.get()
     assert submitted == {"id": job.pk, "status": "Waiting", "task_queue": queued.task_queue_id}
-    assert (job.owner, job.group, job.vo, job.status) == (world.alice, world.users, world.vo, "Waiting")
+    assert (job.owner, job.group, job.vo, job.status) == (sample.alice, sample.users, sample.vo, "Waiting")
     assert (queued.job_id, queued.user_priority) == (job.pk, 7)
     assert job.description["setup"] == "LHCb-Production"
     assert str(job.submission_id) == answer["job_group_id"]
@@ -108,15 +108,15 @@ def test_a_percent_sign_of_a_single_job_stays(alice: APIClient) -> None:
         {"jobs": [{"executable": "a"}, {"jdl": 'Executable = "b"; OwnerGroup = "lhcb_prod";'}]},
     ],
 )
-def test_the_group_that_is_named_is_acted_in(alice: APIClient, world: World, body: dict[str, object]) -> None:
+def test_the_group_that_is_named_is_acted_in(alice: APIClient, sample: SampleData, body: dict[str, object]) -> None:
     assert alice.post(JOBS, body, format="json").status_code == 201
     assert set(Job.objects.values_list("group__name", flat=True)) == {"lhcb_prod"}
 
 
-def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient, world: World) -> None:
+def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient, sample: SampleData) -> None:
     digest = "ab" * 32
     sandbox = Sandbox.objects.create(digest=digest, size_bytes=1, is_archive=False, created_at=factories.NOW)
-    SandboxUpload.objects.create(sandbox=sandbox, owner=world.alice, file_name="data.txt", uploaded_at=factories.NOW)
+    SandboxUpload.objects.create(sandbox=sandbox, owner=sample.alice, file_name="data.txt", uploaded_at=factories.NOW)
     body = {"executable": "run.sh", "input_sandbox": [f"sha256:{digest}"], "parameters": {"count": 2}}
 
     assert alice.post(JOBS, body, format="json").status_code == 201
@@ -124,9 +124,9 @@ def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient
     assert list(given) == [("data.txt", digest)] * 2
 
 
-def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClient, world: World) -> None:
-    world.cern.parameters = {"SoftwareTag": ["v1", "v2"]}
-    world.cern.save()
+def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClient, sample: SampleData) -> None:
+    sample.cern.parameters = {"SoftwareTag": ["v1", "v2"]}
+    sample.cern.save()
     jobs = [{"executable": "run.sh", "requirements": {name: ["v1"]}} for name in ("SoftwareTag", "softwaretag")]
 
     answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
@@ -137,9 +137,9 @@ def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClie
     assert TaskQueue.objects.get().submit_pools == [pool.pk]
 
 
-def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, world: World) -> None:
-    world.cern.parameters = {"Memory": 1000}
-    world.cern.save()
+def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, sample: SampleData) -> None:
+    sample.cern.parameters = {"Memory": 1000}
+    sample.cern.save()
     jobs = [
         {"executable": "a", "tags": ["quantum", "gpu"]},
         {"executable": "b", "submit_pools": ["nowhere"]},
@@ -157,22 +157,22 @@ def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, 
         assert all(word in warning for word in expected)
 
 
-def test_a_grid_middleware_that_no_computing_element_has_is_warned_of(alice: APIClient, world: World) -> None:
+def test_a_grid_middleware_that_no_computing_element_has_is_warned_of(alice: APIClient, sample: SampleData) -> None:
     job = {"executable": "a", "grid_middlewares": ["Local", "ARX"]}
-    world.cern.ces.update(middleware="ARC")
+    sample.cern.ces.update(middleware="ARC")
     warnings = alice.post(JOBS, {"jobs": [job]}, format="json").json()["warnings"]
     assert [warning.partition(";")[0] for warning in warnings] == [
         'No computing element has the grid middleware "ARX" today',
         'No computing element has the grid middleware "Local" today',
     ]
     assert warnings[0].endswith('Did you mean "arc"?')
-    world.cern.ces.update(middleware="")
+    sample.cern.ces.update(middleware="")
     job["grid_middlewares"] = ["Local"]
     assert alice.post(JOBS, {"jobs": [job]}, format="json").json()["warnings"] == []
 
 
-def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, world: World) -> None:
-    queue = world.cern.ces.get().queues.get()
+def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, sample: SampleData) -> None:
+    queue = sample.cern.ces.get().queues.get()
     queue.job_types = ["MCSimulation"]
     queue.save()
 
@@ -181,13 +181,13 @@ def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, world: Wo
 
 
 def test_a_request_asked_again_is_answered_as_before_and_changes_nothing(
-    alice: APIClient, world: World, everything: Callable[[], object]
+    alice: APIClient, sample: SampleData, everything: Callable[[], object]
 ) -> None:
     body = {"executable": "run.sh", "tags": ["quantum"], "request_id": str(uuid4())}
     first = alice.post(JOBS, body, format="json")
     before = everything()
     # What the first found is no longer so, and the order of names has changed.
-    world.cern.delete()
+    sample.cern.delete()
     again = alice.post(JOBS, dict(reversed(body.items())), format="json")
 
     assert (first.status_code, again.status_code) == (201, 201)
@@ -196,7 +196,7 @@ def test_a_request_asked_again_is_answered_as_before_and_changes_nothing(
 
 
 def test_a_request_id_cannot_be_used_for_another_request(
-    alice: APIClient, world: World, everything: Callable[[], object]
+    alice: APIClient, sample: SampleData, everything: Callable[[], object]
 ) -> None:
     request_id = str(uuid4())
     alice.post(JOBS, {"executable": "run.sh", "request_id": request_id}, format="json")
@@ -209,11 +209,11 @@ def test_a_request_id_cannot_be_used_for_another_request(
 
 
 def test_a_request_id_belongs_to_its_owner(
-    alice: APIClient, world: World, client_of: Callable[[User], APIClient]
+    alice: APIClient, sample: SampleData, client_of: Callable[[User], APIClient]
 ) -> None:
     body = {"executable": "run.sh", "request_id": str(uuid4())}
     first = alice.post(JOBS, body, format="json")
-    second = client_of(world.bob).post(JOBS, body, format="json")
+    second = client_of(sample.bob).post(JOBS, body, format="json")
 
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json()["job_group_id"] != second.json()["job_group_id"]

@@ -17,7 +17,7 @@ from wms.accounts.models import VO, Group, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Alice's jobs wait; Bob is in her group; Charlie is in another; Mallory manages the VO; Olga is an operator."""
 
     vo: VO
@@ -32,12 +32,12 @@ class World:
 
 
 @pytest.fixture
-def world(db: None) -> World:
+def sample(db: None) -> SampleData:
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
     prod = factories.make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
     queue = factories.make_queue(name="grid", ce=factories.make_ce(name="ce01.cern.ch", site=site))
-    return World(
+    return SampleData(
         vo=vo,
         prod=prod,
         alice=factories.make_user(username="alice", groups=[prod]),
@@ -51,9 +51,9 @@ def world(db: None) -> World:
 
 
 @pytest.fixture
-def large_slot(world: World) -> None:
+def large_slot(sample: SampleData) -> None:
     """Make the slots of the pilot's queue large enough for all jobs of a test."""
-    Queue.objects.filter(pk=world.queue.pk).update(**factories.LARGE_SLOT)
+    Queue.objects.filter(pk=sample.queue.pk).update(**factories.LARGE_SLOT)
 
 
 def bearer(token: str) -> APIClient:
@@ -73,8 +73,8 @@ def client_of() -> Callable[[User | Pilot], APIClient]:
 
 
 @pytest.fixture
-def pilot(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
-    return client_of(world.pilot)
+def pilot(sample: SampleData, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
+    return client_of(sample.pilot)
 
 
 def offer(**said: object) -> dict[str, object]:

@@ -13,19 +13,19 @@ from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.services.site_tokens import issue_site_token, revoke_site_token
 from tests import factories
-from tests.api.matching.conftest import World, bearer
+from tests.api.matching.conftest import SampleData, bearer
 
 SAID: Mapping[str, Any] = {"current_submitting_jobs": 2, "current_gathering_output_jobs": 1, "current_jobs": 40}
 
 
-def site_of(world: World) -> Site:
+def site_of(sample: SampleData) -> Site:
     return Site.objects.get(name="LCG.CERN.ch")
 
 
 @pytest.fixture
-def site(world: World) -> Site:
+def site(sample: SampleData) -> Site:
     """Return a site whose throttle accepts five jobs in submission."""
-    site = site_of(world)
+    site = site_of(sample)
     site.throttle_policy, site.max_submitting_jobs = ThrottlePolicy.LEVEL0, 5
     site.save()
     return site
@@ -194,18 +194,18 @@ def test_a_wrong_classad_is_pointed_at(gateway: APIClient) -> None:
         ("nobody", 401, "not_authenticated"),
     ],
 )
-def test_who_may_advertise_a_site(world: World, site: Site, caller: str, status: int, code: str | None) -> None:
+def test_who_may_advertise_a_site(sample: SampleData, site: Site, caller: str, status: int, code: str | None) -> None:
     now, other = timezone.now(), factories.make_site(name="LCG.RAL.uk")
-    match = factories.make_match(pilot=world.pilot)
+    match = factories.make_match(pilot=sample.pilot)
     tokens = {
         "its gateway": issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=now),
         "another gateway": issue_site_token(other, purpose=SiteTokenPurpose.ADVERTISE, now=now),
         "its registrar": issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=now),
         "another registrar": issue_site_token(other, purpose=SiteTokenPurpose.REGISTER, now=now),
-        "alice": factories.make_token(world.alice),
-        "mallory": factories.make_token(world.mallory),
-        "olga": factories.make_token(world.olga),
-        "a pilot": factories.make_pilot_token(world.pilot),
+        "alice": factories.make_token(sample.alice),
+        "mallory": factories.make_token(sample.mallory),
+        "olga": factories.make_token(sample.olga),
+        "a pilot": factories.make_pilot_token(sample.pilot),
         "a job": job_tokens.issue(match.pk, job_id=match.job_id, now=now),
     }
     revoked = issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=now)

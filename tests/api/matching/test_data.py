@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from pilots.models import Pilot
 from resources.models import Replica, ReplicaChange, StorageElement
 from tests import factories
-from tests.api.matching.conftest import World, bearer, offer
+from tests.api.matching.conftest import SampleData, bearer, offer
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -20,10 +20,10 @@ ClientOf = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture
-def disk(world: World) -> StorageElement:
+def disk(sample: SampleData) -> StorageElement:
     """Return a storage element of the pilot's site."""
     return factories.make_storage_element(
-        name="near", url="https://near.example.org/data/", credential="hush", sites=[world.queue.ce.site]
+        name="near", url="https://near.example.org/data/", credential="hush", sites=[sample.queue.ce.site]
     )
 
 
@@ -34,23 +34,23 @@ def leased(pilot: APIClient, **said: object) -> dict[str, Any]:
     return found
 
 
-def make_job(world: World, **described: Any) -> Job:
-    return factories.make_job(owner=world.alice, group=world.prod, **described)
+def make_job(sample: SampleData, **described: Any) -> Job:
+    return factories.make_job(owner=sample.alice, group=sample.prod, **described)
 
 
-def test_a_job_without_data_is_leased_as_ever(world: World, pilot: APIClient, disk: StorageElement) -> None:
-    make_job(world)
+def test_a_job_without_data_is_leased_as_ever(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
+    make_job(sample)
     assert set(leased(pilot)) == {"match_id", "expires_at", "token", "job"}
 
 
 def test_each_file_is_read_at_the_pilots_own_site_or_else_elsewhere_and_only_what_opens_these_is_handed_out(
-    world: World, pilot: APIClient, disk: StorageElement
+    sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
     far = factories.make_storage_element(name="afar", url="https://far.example.org", credential="other")
     factories.make_storage_element(name="unused", url="https://no.example.org", credential="never")
     for element in (far, disk):
-        factories.make_replica("/lhcb/a b", vo=world.vo, storage_element=element, size_bytes=5)
-    make_job(world, input_data=["/lhcb/a b", "/lhcb/a b"])
+        factories.make_replica("/lhcb/a b", vo=sample.vo, storage_element=element, size_bytes=5)
+    make_job(sample, input_data=["/lhcb/a b", "/lhcb/a b"])
 
     lease = leased(pilot)
 
@@ -76,13 +76,13 @@ def test_each_file_is_read_at_the_pilots_own_site_or_else_elsewhere_and_only_wha
     }
 
 
-def test_of_many_copies_the_nearest_are_told(world: World, pilot: APIClient, disk: StorageElement) -> None:
+def test_of_many_copies_the_nearest_are_told(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
     for number in range(8):
         kind = "file:///disk" if number < 2 else "https://far.example.org"
         far = factories.make_storage_element(name=f"far{number}", url=kind, credential=f"secret{number}")
-        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=far)
-    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
-    make_job(world, input_data=["/lhcb/a"])
+        factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=far)
+    factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
+    make_job(sample, input_data=["/lhcb/a"])
     data = leased(pilot)["job_data"]
     (file,) = data["input_files"]
     told = [file["storage_element"], *(copy["storage_element"] for copy in file["other_copies"])]
@@ -90,9 +90,9 @@ def test_of_many_copies_the_nearest_are_told(world: World, pilot: APIClient, dis
     assert set(data["credentials"]) == set(told)
 
 
-def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, disk: StorageElement) -> None:
-    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
-    make_job(world, input_data=["/lhcb/a"])
+def test_the_same_request_is_told_the_same_data(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
+    factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
+    make_job(sample, input_data=["/lhcb/a"])
     body = offer()
     first = pilot.post("/api/v1/matches/", body, format="json").json()
     again = pilot.post("/api/v1/matches/", body, format="json").json()
@@ -101,44 +101,46 @@ def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, 
 
 @pytest.mark.usefixtures("large_slot")
 def test_several_leases_of_one_request_have_their_own_data(
-    world: World, pilot: APIClient, disk: StorageElement
+    sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
-    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
-    with_data, without = make_job(world, input_data=["/lhcb/a"]), make_job(world)
+    factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
+    with_data, without = make_job(sample, input_data=["/lhcb/a"]), make_job(sample)
     leases = {lease["job"]["id"]: lease for lease in leased(pilot, max_jobs=2, processors=2)["leases"]}
     assert [file["lfn"] for file in leases[with_data.pk]["job_data"]["input_files"]] == ["/lhcb/a"]
     assert "job_data" not in leases[without.pk]
 
 
-def test_a_pilot_from_nowhere_reads_where_it_can_from_afar(world: World, client_of: ClientOf) -> None:
+def test_a_pilot_from_nowhere_reads_where_it_can_from_afar(sample: SampleData, client_of: ClientOf) -> None:
     """It is given the job because each site where it may be holds the file."""
-    sites = [factories.make_site(vos=[world.vo]), world.queue.ce.site]
+    sites = [factories.make_site(vos=[sample.vo]), sample.queue.ce.site]
     for name, url in {"a": "file:///disk", "b": "https://b.example.org", "c": "https://c.example.org"}.items():
         element = factories.make_storage_element(name=name, url=url, sites=sites)
-        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=element)
-    make_job(world, input_data=["/lhcb/a"])
-    pilot = client_of(factories.make_pilot(vo=world.vo))
+        factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=element)
+    make_job(sample, input_data=["/lhcb/a"])
+    pilot = client_of(factories.make_pilot(vo=sample.vo))
     (file,) = leased(pilot)["job_data"]["input_files"]
     assert (file["storage_element"], file["url"]) == ("b", "https://b.example.org/lhcb/a")
 
 
 def test_a_pilot_of_which_only_the_site_is_known_reads_and_writes_there(
-    world: World, client_of: ClientOf, disk: StorageElement
+    sample: SampleData, client_of: ClientOf, disk: StorageElement
 ) -> None:
     far = factories.make_storage_element(name="afar", url="https://far.example.org")
     for element in (far, disk):
-        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=element)
-    job = make_job(world, input_data=["/lhcb/a"], output_data=["x"])
-    pilot = client_of(factories.make_pilot(vo=world.vo, site=world.queue.ce.site))
+        factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=element)
+    job = make_job(sample, input_data=["/lhcb/a"], output_data=["x"])
+    pilot = client_of(factories.make_pilot(vo=sample.vo, site=sample.queue.ce.site))
     data = leased(pilot)["job_data"]
     assert (data["input_files"][0]["storage_element"], data["output"]["storage_element"]) == ("near", "near")
     job.refresh_from_db()
-    assert job.site == world.queue.ce.site
+    assert job.site == sample.queue.ce.site
 
 
-def test_a_file_whose_last_copy_has_gone_has_no_address(world: World, pilot: APIClient, disk: StorageElement) -> None:
-    replica = factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
-    make_job(world, input_data=["/lhcb/a"])
+def test_a_file_whose_last_copy_has_gone_has_no_address(
+    sample: SampleData, pilot: APIClient, disk: StorageElement
+) -> None:
+    replica = factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
+    make_job(sample, input_data=["/lhcb/a"])
     replica.delete()
     (file,) = leased(pilot)["job_data"]["input_files"]
     assert (file["lfn"], file["url"], file["storage_element"], file["other_copies"]) == ("/lhcb/a", None, "", [])
@@ -153,10 +155,10 @@ def test_a_file_whose_last_copy_has_gone_has_no_address(world: World, pilot: API
     ],
 )
 def test_output_goes_to_the_pilots_site_or_where_the_job_says(
-    world: World, pilot: APIClient, disk: StorageElement, described: dict[str, object], element: str, path: str
+    sample: SampleData, pilot: APIClient, disk: StorageElement, described: dict[str, object], element: str, path: str
 ) -> None:
     factories.make_storage_element(name="tape")
-    job = make_job(world, output_data=["x"], **described)
+    job = make_job(sample, output_data=["x"], **described)
     output = leased(pilot)["job_data"]["output"]
     assert (output["storage_element"], output["path"]) == (element, path.format(id=job.pk))
 
@@ -170,9 +172,9 @@ def test_output_goes_to_the_pilots_site_or_where_the_job_says(
     ],
 )
 def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_old_the_job_is(
-    world: World, pilot: APIClient, disk: StorageElement, lfn: str, own: bool
+    sample: SampleData, pilot: APIClient, disk: StorageElement, lfn: str, own: bool
 ) -> None:
-    make_job(world, output_data=["x"])
+    make_job(sample, output_data=["x"])
     # As stored before such entries were logical names, when nobody asked whose they are.
     job = Job.objects.get()
     Job.objects.update(description={**job.description, "output_data": [f"LFN:{lfn}"]})
@@ -185,9 +187,9 @@ def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_o
 
 
 def test_output_is_registered_once_and_marks_those_who_wait_for_it(
-    world: World, pilot: APIClient, disk: StorageElement
+    sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
-    job = make_job(world, output_data=["x"])
+    job = make_job(sample, output_data=["x"])
     lease = leased(pilot)
     body = {
         "lfn": f"{lease['job_data']['output']['path']}/sub/x",
@@ -212,38 +214,38 @@ def test_output_is_registered_once_and_marks_those_who_wait_for_it(
     ],
 )
 def test_output_replaces_a_file_of_its_name_and_no_copy_of_another_content_counts(
-    world: World, pilot: APIClient, disk: StorageElement, known: str, left: list[str]
+    sample: SampleData, pilot: APIClient, disk: StorageElement, known: str, left: list[str]
 ) -> None:
     shelf = factories.make_storage_element(name="shelf")
     name = "/lhcb/user/a/alice/run/x"
     for lfn, checksum in ((name, known), ("/lhcb/user/a/alice/run/y", "")):
-        factories.make_replica(lfn, vo=world.vo, storage_element=shelf, checksum=checksum)
+        factories.make_replica(lfn, vo=sample.vo, storage_element=shelf, checksum=checksum)
     factories.make_replica(name, vo=factories.make_vo(), storage_element=shelf)
-    make_job(world, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run")
     lease = leased(pilot)
     stored = {"lfn": name, "storage_element": "near", "size_bytes": 3, "checksum": "adler32:00000001"}
     for _ in range(2):
         answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", stored, format="json")
         assert answer.status_code == 201
-    of_vo = Replica.objects.filter(vo=world.vo)
+    of_vo = Replica.objects.filter(vo=sample.vo)
     assert sorted(of_vo.filter(lfn=name).values_list("storage_element__name", flat=True)) == left
-    assert of_vo.exclude(lfn=name).count() == Replica.objects.exclude(vo=world.vo).count() == 1
+    assert of_vo.exclude(lfn=name).count() == Replica.objects.exclude(vo=sample.vo).count() == 1
 
 
 def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
-    world: World,
+    sample: SampleData,
     pilot: APIClient,
     client_of: ClientOf,
     disk: StorageElement,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=factories.make_storage_element(name="shelf"))
-    make_job(world, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=factories.make_storage_element(name="shelf"))
+    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run")
     lease = leased(pilot)
     known = "/lhcb/user/a/alice/run/x"
-    factories.make_replica(known, vo=world.vo, storage_element=StorageElement.objects.get(name="shelf"))
+    factories.make_replica(known, vo=sample.vo, storage_element=StorageElement.objects.get(name="shelf"))
     body = {"executable": "y", "input_data": [known]}
-    (waits,) = client_of(world.alice).post("/api/v1/jobs/", body, format="json").json()["jobs"]
+    (waits,) = client_of(sample.alice).post("/api/v1/jobs/", body, format="json").json()["jobs"]
     assert waits["status"] == "Checking"
     said = []
     for name in ("other", "x"):
@@ -272,10 +274,10 @@ def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
     ],
 )
 def test_a_pilot_registers_nothing_but_its_jobs_output(
-    world: World, pilot: APIClient, disk: StorageElement, change: dict[str, Any], field: str
+    sample: SampleData, pilot: APIClient, disk: StorageElement, change: dict[str, Any], field: str
 ) -> None:
     factories.make_storage_element(name="tape")
-    make_job(world, output_data=["x"])
+    make_job(sample, output_data=["x"])
     lease = leased(pilot)
     path = lease["job_data"]["output"]["path"]
     change = {name: value.format(path=path) if isinstance(value, str) else value for name, value in change.items()}
@@ -286,8 +288,10 @@ def test_a_pilot_registers_nothing_but_its_jobs_output(
     assert not Replica.objects.exists()
 
 
-def test_a_job_that_stores_nothing_registers_nothing(world: World, pilot: APIClient, disk: StorageElement) -> None:
-    job = make_job(world)
+def test_a_job_that_stores_nothing_registers_nothing(
+    sample: SampleData, pilot: APIClient, disk: StorageElement
+) -> None:
+    job = make_job(sample)
     lease = leased(pilot)
     body = {"lfn": f"/lhcb/user/a/alice/{job.pk}/x", "storage_element": "near"}
     answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
@@ -296,16 +300,16 @@ def test_a_job_that_stores_nothing_registers_nothing(world: World, pilot: APICli
 
 @pytest.mark.usefixtures("large_slot")
 def test_only_the_token_of_the_open_lease_registers(
-    world: World, pilot: APIClient, client_of: ClientOf, disk: StorageElement
+    sample: SampleData, pilot: APIClient, client_of: ClientOf, disk: StorageElement
 ) -> None:
-    job = make_job(world, output_data=["x"])
+    job = make_job(sample, output_data=["x"])
     lease = leased(pilot)
     address = f"/api/v1/matches/{lease['match_id']}/replicas/"
     body = {"lfn": f"{lease['job_data']['output']['path']}/x", "storage_element": "near"}
     assert APIClient().post(address, body, format="json").status_code == 401
     assert pilot.post(address, body, format="json").status_code == 403
-    assert client_of(world.alice).post(address, body, format="json").status_code == 403
-    make_job(world, output_data=["x"])
+    assert client_of(sample.alice).post(address, body, format="json").status_code == 403
+    make_job(sample, output_data=["x"])
     stranger = leased(pilot)
     assert bearer(stranger["token"]).post(address, body, format="json").status_code == 404
 

@@ -12,7 +12,7 @@ from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_preview import NAMES
 from wms.accounts.models import Membership, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -22,8 +22,8 @@ ClientOf = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture
-def alice(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.alice)
+def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.alice)
 
 
 def explained(client: APIClient, job: Job, **query: str) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def explained(client: APIClient, job: Job, **query: str) -> dict[str, Any]:
     return said
 
 
-def of_alice(world: World, **description: Any) -> Job:
-    return factories.make_job(group=world.prod, owner=world.alice, **description)
+def of_alice(sample: SampleData, **description: Any) -> Job:
+    return factories.make_job(group=sample.prod, owner=sample.alice, **description)
 
 
 def submitted(client: APIClient, **description: Any) -> Job:
@@ -52,9 +52,9 @@ def condition(said: dict[str, Any], name: str) -> tuple[int, int, str]:
 # ---- What it says ----------------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: APIClient) -> None:
-    other = factories.make_group(vo=world.vo, priority=3000.0, shares_jobs=True)
-    job = of_alice(world)
+def test_a_job_that_fits_is_told_its_rank_and_its_share(sample: SampleData, alice: APIClient) -> None:
+    other = factories.make_group(vo=sample.vo, priority=3000.0, shares_jobs=True)
+    job = of_alice(sample)
     factories.make_job(group=other)
     factories.make_job(group=factories.make_group())  # another VO does not compete
     priorities.recalculate()
@@ -76,27 +76,27 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
     )
 
 
-def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(world: World, alice: APIClient) -> None:
-    job = of_alice(world, cpu_time_s=500)
-    of_alice(world, cpu_time_s=5000)
+def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample, cpu_time_s=500)
+    of_alice(sample, cpu_time_s=5000)
     said = explained(alice, job)
     assert said["expected_share"] == 1.0
     assert said["summary"].endswith(
         " 100 % of the priorities of its CPU segment; 1 task queue of longer jobs comes first where it fits too."
     )
-    world.vo.any_segment_fraction = 0.1
-    world.vo.save()
-    of_alice(world, cpu_time_s=50_000)
+    sample.vo.any_segment_fraction = 0.1
+    sample.vo.save()
+    of_alice(sample, cpu_time_s=50_000)
     assert explained(alice, job)["summary"].endswith(
         "; 2 task queues of longer jobs mostly come first where they fit too."
     )
 
 
-def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: World, alice: APIClient) -> None:
-    ce = world.queue.ce
+def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(sample: SampleData, alice: APIClient) -> None:
+    ce = sample.queue.ce
     factories.make_queue(name="big", ce=ce, processors=8, memory_mb=500)
     factories.make_queue(name="gpu", ce=ce, processors=4, required_tags=["gpu"], job_types=["MCSimulation"])
-    said = explained(alice, of_alice(world, processors=8, memory_mb=1200, cpu_time_s=300))
+    said = explained(alice, of_alice(sample, processors=8, memory_mb=1200, cpu_time_s=300))
     assert [each["name"] for each in said["conditions"]] == NAMES
     assert {name: condition(said, name)[:2] for name in NAMES if condition(said, name)[1]} == {
         "required_tags": (2, 1),
@@ -119,14 +119,16 @@ def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: Worl
     )
 
 
-def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(world: World, alice: APIClient) -> None:
-    ral = factories.make_site(name="LCG.RAL.uk", vos=[world.vo], state=ResourceState.BANNED)
+def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
+    sample: SampleData, alice: APIClient
+) -> None:
+    ral = factories.make_site(name="LCG.RAL.uk", vos=[sample.vo], state=ResourceState.BANNED)
     Site.objects.filter(pk=ral.pk).update(state_reason="cooling")
     ce = factories.make_ce(name="arc", site=ral)
     factories.make_queue(name="long", ce=ce, processors=4, tags=["gpu"], platforms=["el8"])
-    factories.make_queue(name="a", ce=world.queue.ce, processors=4, tags=["gpu", "ssd"])
+    factories.make_queue(name="a", ce=sample.queue.ce, processors=4, tags=["gpu", "ssd"])
     job = of_alice(
-        world,
+        sample,
         processors=4,
         tags=["gpu"],
         platforms=["el9"],
@@ -189,17 +191,17 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
     ],
 )
 def test_a_reason_says_what_is_asked_and_what_is_offered(
-    world: World, alice: APIClient, description: dict[str, Any], queue: dict[str, Any], reason: str
+    sample: SampleData, alice: APIClient, description: dict[str, Any], queue: dict[str, Any], reason: str
 ) -> None:
     Queue.objects.update(**{name: value for name, value in queue.items() if name != "required_tags"})
     if "required_tags" in queue:
         Queue.objects.update(tags=["gpu"], required_tags=["gpu"])
-    (only,) = explained(alice, of_alice(world, **description))["queues"]
+    (only,) = explained(alice, of_alice(sample, **description))["queues"]
     assert (only["fits"], only["reasons"]) == (False, [reason])
 
 
-def test_the_first_sentence_says_what_no_queue_offers(world: World, alice: APIClient) -> None:
-    said = explained(alice, of_alice(world, processors=8, tags=["gpu"]))
+def test_the_first_sentence_says_what_no_queue_offers(sample: SampleData, alice: APIClient) -> None:
+    said = explained(alice, of_alice(sample, processors=8, tags=["gpu"]))
     assert said["summary"] == (
         "It waits because no queue that serves lhcb fits it: it asks for the tag gpu; queues offer none, and it asks "
         "for 8 processors; queues offer 1."
@@ -207,7 +209,7 @@ def test_the_first_sentence_says_what_no_queue_offers(world: World, alice: APICl
 
 
 def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what_it_lacks(
-    world: World, alice: APIClient
+    sample: SampleData, alice: APIClient
 ) -> None:
     factories.make_requirement_definition(name="memory", kind=RequirementKind.CAPACITY, unit="MB")
     Queue.objects.update(parameters={"Memory": 4000, "CPUModel": "Xeon"})
@@ -231,7 +233,9 @@ def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what
     }
 
 
-def test_a_queue_that_changed_a_moment_ago_counts_from_the_next_refresh_on(world: World, alice: APIClient) -> None:
+def test_a_queue_that_changed_a_moment_ago_counts_from_the_next_refresh_on(
+    sample: SampleData, alice: APIClient
+) -> None:
     Queue.objects.update(parameters={"Memory": 1000})
     job = submitted(alice, requirements={"Memory": 2000})
     Queue.objects.update(parameters={"Memory": 4000})
@@ -239,7 +243,7 @@ def test_a_queue_that_changed_a_moment_ago_counts_from_the_next_refresh_on(world
     assert reason.endswith("this queue has changed, and counts from the next refresh of the submit pools on")
 
 
-def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClient) -> None:
+def test_requirements_that_no_queue_meets_are_named(sample: SampleData, alice: APIClient) -> None:
     Queue.objects.update(parameters={"Memory": 4000})
     for required, fits in ((4000, True), (8000, False)):
         job = submitted(alice, requirements={"Memory": required})
@@ -251,15 +255,15 @@ def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClie
     assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
 
 
-def test_only_banned_queues_fit(world: World, alice: APIClient) -> None:
+def test_only_banned_queues_fit(sample: SampleData, alice: APIClient) -> None:
     Site.objects.update(state=ResourceState.BANNED, state_reason="cooling.", state_until="2999-01-01T00:00Z")
-    job = of_alice(world)
+    job = of_alice(sample)
     said = explained(alice, job)
     assert said["summary"] == (
         "It waits because the only queue that it fits takes no jobs at present: site LCG.CERN.ch is banned until "
         "2999-01-01 00:00 UTC: cooling."
     )
-    factories.make_queue(ce=world.queue.ce)
+    factories.make_queue(ce=sample.queue.ce)
     assert explained(alice, job)["summary"].startswith(
         "It waits because the 2 queues that it fits take no jobs at present: site LCG.CERN.ch is banned until"
     )
@@ -268,25 +272,25 @@ def test_only_banned_queues_fit(world: World, alice: APIClient) -> None:
     assert explained(alice, job)["queues"][0]["reasons"] == ["computing element ce01.cern.ch is draining: upgrade"]
 
 
-def test_no_queue_is_configured(world: World, alice: APIClient) -> None:
-    job = of_alice(world)
-    world.pilot.delete()
+def test_no_queue_is_configured(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample)
+    sample.pilot.delete()
     Site.objects.all().delete()
     said = explained(alice, job)
     assert said["summary"] == "It waits because no queue is configured at any site that serves lhcb."
     assert condition(said, "processors") == (0, 0, "asks for 1 processor")
 
 
-def test_a_group_of_priority_zero_is_never_drawn(world: World, alice: APIClient) -> None:
-    world.prod.priority = 0.0
-    world.prod.save()
-    said = explained(alice, of_alice(world))
+def test_a_group_of_priority_zero_is_never_drawn(sample: SampleData, alice: APIClient) -> None:
+    sample.prod.priority = 0.0
+    sample.prod.save()
+    said = explained(alice, of_alice(sample))
     assert "is never drawn, because its group lhcb_prod has priority 0" in said["summary"]
     assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
 
 
-def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(world: World, alice: APIClient) -> None:
-    possible, impossible = of_alice(world), of_alice(world, processors=8)
+def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(sample: SampleData, alice: APIClient) -> None:
+    possible, impossible = of_alice(sample), of_alice(sample, processors=8)
     priorities.recalculate()
     said = explained(alice, impossible)
     assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
@@ -301,19 +305,19 @@ def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(world: World, a
     assert explained(alice, impossible)["priority_rank"] == 1
 
 
-def test_a_suspended_owner_is_why(world: World, client_of: ClientOf) -> None:
-    job = of_alice(world)
-    world.alice.is_active = False
-    world.alice.save()
-    said = explained(client_of(world.bob), job)
+def test_a_suspended_owner_is_why(sample: SampleData, client_of: ClientOf) -> None:
+    job = of_alice(sample)
+    sample.alice.is_active = False
+    sample.alice.save()
+    said = explained(client_of(sample.bob), job)
     assert said["summary"].startswith("It waits because its owner alice is suspended")
     assert condition(said, "owner_group")[:2] == (0, 1)
     assert said["queues"][0]["reasons"] == ["belongs to alice in the group lhcb_prod; suspended users get no pilot"]
 
 
-def test_an_owner_who_left_the_group_is_why(world: World, client_of: ClientOf, alice: APIClient) -> None:
-    job = of_alice(world)
-    membership = Membership.objects.get(user=world.alice, group=world.prod)
+def test_an_owner_who_left_the_group_is_why(sample: SampleData, client_of: ClientOf, alice: APIClient) -> None:
+    job = of_alice(sample)
+    membership = Membership.objects.get(user=sample.alice, group=sample.prod)
     membership.delete()
     priorities.recalculate()
     said = explained(alice, job)  # it is still Alice's
@@ -327,22 +331,22 @@ def test_an_owner_who_left_the_group_is_why(world: World, client_of: ClientOf, a
         "belongs to alice in the group lhcb_prod, of which alice is no longer a member",
     )
     assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
-    User.objects.filter(pk=world.alice.pk).update(is_active=False)
-    assert explained(client_of(world.bob), job)["summary"] == (
+    User.objects.filter(pk=sample.alice.pk).update(is_active=False)
+    assert explained(client_of(sample.bob), job)["summary"] == (
         "It waits because its owner alice is suspended: no pilot gets the jobs of a suspended user; and because "
         f"{left}."
     )
-    User.objects.filter(pk=world.alice.pk).update(is_active=True)
-    Membership.objects.create(user=world.alice, group=world.prod)
+    User.objects.filter(pk=sample.alice.pk).update(is_active=True)
+    Membership.objects.create(user=sample.alice, group=sample.prod)
     priorities.recalculate()
-    alice = client_of(world.alice)  # with a new token: those of before ended with the suspension
+    alice = client_of(sample.alice)  # with a new token: those of before ended with the suspension
     assert "waits for a pilot there" in explained(alice, job)["summary"]
     assert alice.post(f"/api/v1/jobs/{job.pk}/kill/").status_code == 200
 
 
-def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(world: World, alice: APIClient) -> None:
-    job = of_alice(world)
-    Membership.objects.filter(user=world.alice).delete()
+def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample)
+    Membership.objects.filter(user=sample.alice).delete()
     assert alice.get(f"/api/v1/jobs/{job.pk}/").json()["status"] == "Waiting"
     assert [queue["owner"] for queue in alice.get("/api/v1/task-queues/").json()["results"]] == ["alice"]
     for action in ("kill", "delete"):
@@ -376,9 +380,9 @@ def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(world: Worl
     ],
 )
 def test_a_job_that_does_not_wait_says_what_it_does(
-    world: World, alice: APIClient, status: JobStatus, sentence: str
+    sample: SampleData, alice: APIClient, status: JobStatus, sentence: str
 ) -> None:
-    job = factories.make_job(group=world.prod, owner=world.alice, status=status, site=world.queue.ce.site)
+    job = factories.make_job(group=sample.prod, owner=sample.alice, status=status, site=sample.queue.ce.site)
     Job.objects.update(minor_status="why")
     assert explained(alice, job) == {
         "job_id": job.pk,
@@ -394,17 +398,17 @@ def test_a_job_that_does_not_wait_says_what_it_does(
     }
 
 
-def test_a_job_whose_queue_has_just_given_it_away_says_so(world: World, alice: APIClient) -> None:
-    job = of_alice(world)
+def test_a_job_whose_queue_has_just_given_it_away_says_so(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample)
     QueuedJob.objects.all().delete()
     said = explained(alice, job)
     assert (said["summary"], said["queues"]) == ("It has just left its task queue; repeat the request.", [])
 
 
-def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: World, alice: APIClient) -> None:
-    ce = factories.make_ce(name="zz", site=world.queue.ce.site, pilot_types=[PilotType.GENERIC])
+def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(sample: SampleData, alice: APIClient) -> None:
+    ce = factories.make_ce(name="zz", site=sample.queue.ce.site, pilot_types=[PilotType.GENERIC])
     factories.make_queue(name="generic", ce=ce)
-    said = explained(alice, of_alice(world, pilot_types=["private"]))
+    said = explained(alice, of_alice(sample, pilot_types=["private"]))
     assert [(q["queue"], q["reasons"]) for q in said["queues"]] == [
         ("grid", []),
         ("generic", ["asks for the pilot type private; this queue takes generic pilots"]),
@@ -418,10 +422,10 @@ def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: Wor
     ("actor", "status"),
     [("alice", 200), ("bob", 200), ("charlie", 404), ("mallory", 200), ("olga", 200), ("pilot", 403)],
 )
-def test_who_may_ask(world: World, client_of: ClientOf, actor: str, status: int) -> None:
-    job = of_alice(world)
-    assert client_of(getattr(world, actor)).get(f"/api/v1/jobs/{job.pk}/explain/").status_code == status
+def test_who_may_ask(sample: SampleData, client_of: ClientOf, actor: str, status: int) -> None:
+    job = of_alice(sample)
+    assert client_of(getattr(sample, actor)).get(f"/api/v1/jobs/{job.pk}/explain/").status_code == status
 
 
-def test_nobody_may_ask(world: World) -> None:
-    assert APIClient().get(f"/api/v1/jobs/{of_alice(world).pk}/explain/").status_code == 401
+def test_nobody_may_ask(sample: SampleData) -> None:
+    assert APIClient().get(f"/api/v1/jobs/{of_alice(sample).pk}/explain/").status_code == 401

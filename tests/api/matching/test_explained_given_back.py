@@ -11,7 +11,7 @@ from matching.services import leases
 from pilots.models import Pilot
 from resources.models import Queue
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import ClientOf, explained, of_alice
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.database.matching.test_given_back import jobs_for, pilot_at
@@ -23,7 +23,7 @@ DELAY_S = 60
 
 
 @pytest.fixture(autouse=True)
-def clock(settings: Settings, world: World) -> Iterator[None]:
+def clock(settings: Settings, sample: SampleData) -> Iterator[None]:
     settings.WMS_RESCHEDULE_DELAY_S = DELAY_S
     settings.WMS_RESCHEDULE_ELSEWHERE_S = 600
     stop_clock()
@@ -32,8 +32,8 @@ def clock(settings: Settings, world: World) -> Iterator[None]:
 
 
 @pytest.fixture
-def bad(world: World) -> Pilot:
-    return pilot_at(Queue.objects.get(), world.prod)
+def bad(sample: SampleData) -> Pilot:
+    return pilot_at(Queue.objects.get(), sample.prod)
 
 
 def given_back(job: Job, pilot: Pilot) -> None:
@@ -47,20 +47,20 @@ def words(moment: timedelta) -> str:
 
 
 def test_explain_says_until_when_it_waits_and_which_place_comes_last(
-    world: World, client_of: ClientOf, bad: Pilot
+    sample: SampleData, client_of: ClientOf, bad: Pilot
 ) -> None:
     factories.make_queue(ce=factories.make_ce(site=factories.make_site(name="S.OTHER"), name="ce2"), name="long")
-    job = of_alice(world)
+    job = of_alice(sample)
     given_back(job, bad)
     from_, until = words(timedelta(seconds=DELAY_S)), words(timedelta(seconds=DELAY_S + 600))
     goes_elsewhere = f"until {until} it goes elsewhere than LCG.CERN.ch/ce01.cern.ch/grid first, which gave it back"
-    said = explained(client_of(world.alice), job)
+    said = explained(client_of(sample.alice), job)
     assert said["summary"] == (
         "It fits 1 of 2 queues and waits because it was given back by a pilot, and no pilot gets it before"
         f" {from_}; {goes_elsewhere}."
     )
     pass_time(seconds=DELAY_S)
-    said = explained(client_of(world.alice), job)
+    said = explained(client_of(sample.alice), job)
     assert said["summary"].startswith("It fits 1 of 2 queues")
     assert said["summary"].endswith(f"; {goes_elsewhere}.")
     assert {each["queue"]: (each["fits"], each["reasons"]) for each in said["queues"]} == {
@@ -68,22 +68,22 @@ def test_explain_says_until_when_it_waits_and_which_place_comes_last(
         "grid": (False, [f"this queue gave it back; until {until} other queues come first"]),
     }
     pass_time(seconds=600)
-    said = explained(client_of(world.alice), job)
+    said = explained(client_of(sample.alice), job)
     assert "gave it back" not in said["summary"]
     assert all(each["fits"] for each in said["queues"])
 
 
 def test_preview_expects_nothing_of_jobs_that_the_place_does_not_get_yet(
-    world: World, client_of: ClientOf, bad: Pilot
+    sample: SampleData, client_of: ClientOf, bad: Pilot
 ) -> None:
     other = factories.make_queue(ce=factories.make_ce(site=factories.make_site(name="S.OTHER"), name="ce2"))
-    job = of_alice(world)
+    job = of_alice(sample)
     given_back(job, bad)
 
     def chance(queue: Queue) -> float:
         place = {"site": str(queue.ce.site), "ce": str(queue.ce), "queue": str(queue)}
-        offer: dict[str, Any] = {"vo": world.vo.name, "cpu_time_s": 300_000, **place}
-        answer = client_of(world.mallory).post("/api/v1/matches/preview/", offer, format="json")
+        offer: dict[str, Any] = {"vo": sample.vo.name, "cpu_time_s": 300_000, **place}
+        answer = client_of(sample.mallory).post("/api/v1/matches/preview/", offer, format="json")
         assert answer.status_code == 200, answer.content
         (found,) = answer.json()["task_queues"]
         assert found["jobs"] == 1

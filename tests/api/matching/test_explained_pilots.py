@@ -16,7 +16,7 @@ from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot, Pil
 from resources.models import ComputingElement, Queue
 from taskqueues.models import TaskQueue
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
@@ -30,43 +30,43 @@ NOBODY = "It fits 1 of 1 queue, but no pilot is there and none is sent at presen
 
 
 @pytest.fixture
-def alice(world: World, client_of: ClientOf, clock: None) -> APIClient:
+def alice(sample: SampleData, client_of: ClientOf, clock: None) -> APIClient:
     """Return Alice's client; directors are at work, and there is one CE with free room and without pilots."""
     pass_time(seconds=(NOW - database_now()).total_seconds())
     stop_clock()
     Pilot.objects.all().delete()
     DirectorRun.objects.create(pk=1, ran_at=NOW, running_since=NOW)
-    CEHealth.objects.create(ce=world.queue.ce, asked_at=NOW, free_slots=10)
-    return client_of(world.alice)
+    CEHealth.objects.create(ce=sample.queue.ce, asked_at=NOW, free_slots=10)
+    return client_of(sample.alice)
 
 
-def summary(client: APIClient, world: World, **description: Any) -> str:
-    said: str = explained(client, of_alice(world, **description))["summary"]
+def summary(client: APIClient, sample: SampleData, **description: Any) -> str:
+    said: str = explained(client, of_alice(sample, **description))["summary"]
     return said
 
 
-def sent(world: World, *, ended: PilotStatus | None = None, **columns: Any) -> Pilot:
+def sent(sample: SampleData, *, ended: PilotStatus | None = None, **columns: Any) -> Pilot:
     """Return a pilot that a director has sent to the queue."""
-    pilot = factories.make_pilot(vo=world.vo, queue=world.queue, status=ended or PilotStatus.WAITING)
+    pilot = factories.make_pilot(vo=sample.vo, queue=sample.queue, status=ended or PilotStatus.WAITING)
     PilotSecret.objects.create(pilot=pilot, digest=f"{pilot.pk:032d}".encode(), expires_at=LATER)
     Pilot.objects.filter(pk=pilot.pk).update(submitted_at=NOW, batch_id="1", **columns)
     return Pilot.objects.get(pk=pilot.pk)
 
 
-def test_while_pilots_run_the_priority_is_all_there_is_to_say(world: World, alice: APIClient) -> None:
-    factories.make_pilot(vo=world.vo, queue=world.queue)
-    assert summary(alice, world).endswith("its own has 100 % of the priorities of its CPU segment.")
+def test_while_pilots_run_the_priority_is_all_there_is_to_say(sample: SampleData, alice: APIClient) -> None:
+    factories.make_pilot(vo=sample.vo, queue=sample.queue)
+    assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
 
 
-def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, alice: APIClient) -> None:
+def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(sample: SampleData, alice: APIClient) -> None:
     for _ in range(2):
-        sent(world)
-    assert summary(alice, world).endswith("; 2 pilots are on the way.")
+        sent(sample)
+    assert summary(alice, sample).endswith("; 2 pilots are on the way.")
     roomy, small = (asdict(BatchRequest(queue="grid", processors=cores)) for cores in (1, 8))
     Pilot.objects.update(slot=roomy)
     Pilot.objects.filter(pk=Pilot.objects.order_by("pk")[0].pk).update(slot=small)
     Queue.objects.update(processors=8)
-    assert summary(alice, world, processors=4).endswith("; 1 pilot is on the way.")
+    assert summary(alice, sample, processors=4).endswith("; 1 pilot is on the way.")
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, 
         {"queue": None},
     ],
 )
-def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, columns: dict[str, Any]) -> None:
-    others: dict[str, Any] = {"vo": factories.make_vo(), "group": factories.make_group(vo=world.vo)}
-    sent(world, **{name: others[name] if value == "another" else value for name, value in columns.items()})
-    assert summary(alice, world).endswith("; no pilot is there now.")
+def test_pilots_that_cannot_take_it_are_none(sample: SampleData, alice: APIClient, columns: dict[str, Any]) -> None:
+    others: dict[str, Any] = {"vo": factories.make_vo(), "group": factories.make_group(vo=sample.vo)}
+    sent(sample, **{name: others[name] if value == "another" else value for name, value in columns.items()})
+    assert summary(alice, sample).endswith("; no pilot is there now.")
 
 
 @pytest.mark.parametrize(
@@ -112,75 +112,75 @@ def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, col
     ],
 )
 def test_a_computing_element_that_takes_no_pilots_is_why(
-    world: World, alice: APIClient, health: dict[str, Any], why: str
+    sample: SampleData, alice: APIClient, health: dict[str, Any], why: str
 ) -> None:
     CEHealth.objects.update(**health)
-    assert summary(alice, world) == NOBODY + why
+    assert summary(alice, sample) == NOBODY + why
     # Of several that fit, one that takes pilots is enough.
-    other = factories.make_queue(name="other", ce=factories.make_ce(name="ce02", site=world.queue.ce.site))
+    other = factories.make_queue(name="other", ce=factories.make_ce(name="ce02", site=sample.queue.ce.site))
     silent = "computing element ce02 has not reported yet how many pilots it can take."
-    assert summary(alice, world) == (
+    assert summary(alice, sample) == (
         "It fits 2 of 2 queues, but no pilot is there and none is sent at present: "
         f"at 1 of them, {why.removesuffix('.')}; at 1 of them, {silent}"
     )
     factories.make_queue(name="third", ce=other.ce)
-    assert f"at present: at 2 of them, {silent.removesuffix('.')}; at 1 of them, {why}" in summary(alice, world)
+    assert f"at present: at 2 of them, {silent.removesuffix('.')}; at 1 of them, {why}" in summary(alice, sample)
     CEHealth.objects.create(ce=other.ce, asked_at=NOW, free_slots=1)
-    assert summary(alice, world).startswith("It fits 3 of 3 queues and waits for a pilot there")
+    assert summary(alice, sample).startswith("It fits 3 of 3 queues and waits for a pilot there")
 
 
-def test_computing_elements_that_fail_are_one_cause(world: World, alice: APIClient) -> None:
-    site = world.queue.ce.site
+def test_computing_elements_that_fail_are_one_cause(sample: SampleData, alice: APIClient) -> None:
+    site = sample.queue.ce.site
     CEHealth.objects.update(failures=1, trouble="ssh: no route to host", ask_after=LATER)
     for name in ("ce02", "ce03"):
         ce = factories.make_queue(name=name, ce=factories.make_ce(name=name, site=site)).ce
         CEHealth.objects.create(ce=ce, failures=1, trouble=f"ssh: no route to {name}", ask_after=LATER)
     silent = factories.make_queue(name="other", ce=factories.make_ce(name="ce04", site=site)).ce
-    assert summary(alice, world) == (
+    assert summary(alice, sample) == (
         "It fits 4 of 4 queues, but no pilot is there and none is sent at present: at 3 of them, 3 computing elements "
         f"fail (ce01.cern.ch, ce02, ce03), the first with: ssh: no route to host; it is queried again at {UNTIL}; "
         f"at 1 of them, computing element {silent} has not reported yet how many pilots it can take."
     )
 
 
-def test_the_words_of_a_computing_element_are_cut(world: World, alice: APIClient) -> None:
+def test_the_words_of_a_computing_element_are_cut(sample: SampleData, alice: APIClient) -> None:
     CEHealth.objects.update(failures=1, trouble="Permission denied.\n" + "é" * 400)
-    said = summary(alice, world)
+    said = summary(alice, sample)
     assert f"fails: Permission denied. {'é' * 181}…." in said
 
 
-def test_full_queues_are_why(world: World, alice: APIClient) -> None:
+def test_full_queues_are_why(sample: SampleData, alice: APIClient) -> None:
     for limit, words in (("max_waiting_pilots", "as many pilots wait as may (1)"), ("max_pilots", "all the pilots")):
         Queue.objects.update(max_waiting_pilots=10, max_pilots=10)
         Queue.objects.update(**{limit: 1})
-        others = factories.make_pilot(vo=factories.make_vo(), queue=world.queue, status=PilotStatus.WAITING)
-        said = summary(alice, world)
+        others = factories.make_pilot(vo=factories.make_vo(), queue=sample.queue, status=PilotStatus.WAITING)
+        said = summary(alice, sample)
         assert said.startswith(NOBODY)
         assert words in said
         others.delete()
 
 
-def test_directors_that_do_not_run_or_serve_others_are_why(world: World, alice: APIClient) -> None:
+def test_directors_that_do_not_run_or_serve_others_are_why(sample: SampleData, alice: APIClient) -> None:
     elsewhere = Director.objects.create(name="elsewhere")
     elsewhere.sites.add(factories.make_site())
     Director.objects.create(name="farm", job_types=["MCSimulation"])
-    assert summary(alice, world) == f"{NOBODY}no director sends pilots to LCG.CERN.ch for jobs of the type User."
-    assert "waits for a pilot" in summary(alice, world, job_type="MCSimulation")
+    assert summary(alice, sample) == f"{NOBODY}no director sends pilots to LCG.CERN.ch for jobs of the type User."
+    assert "waits for a pilot" in summary(alice, sample, job_type="MCSimulation")
     DirectorRun.objects.update(ran_at=NOW - timedelta(days=1))
-    assert f"have not run since {NOW - timedelta(days=1):%F %H:%M} UTC." in summary(alice, world)
+    assert f"have not run since {NOW - timedelta(days=1):%F %H:%M} UTC." in summary(alice, sample)
     DirectorRun.objects.all().delete()
-    assert summary(alice, world) == f"{NOBODY}the directors, which send pilots, have not run yet."
+    assert summary(alice, sample) == f"{NOBODY}the directors, which send pilots, have not run yet."
 
 
-def test_types_of_computing_elements_that_get_no_pilots_are_why(world: World, alice: APIClient) -> None:
+def test_types_of_computing_elements_that_get_no_pilots_are_why(sample: SampleData, alice: APIClient) -> None:
     ComputingElement.objects.update(type="cream")
-    assert "no computing element of the type cream, as ce01.cern.ch is" in summary(alice, world)
+    assert "no computing element of the type cream, as ce01.cern.ch is" in summary(alice, sample)
 
 
-def test_pilots_that_come_back_empty_are_why_for_what_waited_then(world: World, alice: APIClient) -> None:
-    job = of_alice(world)
+def test_pilots_that_come_back_empty_are_why_for_what_waited_then(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample)
     for _ in range(10):
-        sent(world, ended=PilotStatus.DONE, nothing_at=NOW)
+        sent(sample, ended=PilotStatus.DONE, nothing_at=NOW)
     TaskQueue.objects.update(created_at=NOW - timedelta(minutes=5))
     said = explained(alice, job)["summary"]
     assert said.startswith(f"{NOBODY}nearly all of the last pilots in queue grid of ce01.cern.ch found no job that")
@@ -189,38 +189,38 @@ def test_pilots_that_come_back_empty_are_why_for_what_waited_then(world: World, 
     assert "waits for a pilot there" in explained(alice, job)["summary"]
 
 
-def test_computing_elements_of_another_grid_middleware_are_why(world: World, alice: APIClient) -> None:
+def test_computing_elements_of_another_grid_middleware_are_why(sample: SampleData, alice: APIClient) -> None:
     only = f"{NOBODY}pilots for these jobs are sent only to computing elements of the grid middleware ARC"
-    said = summary(alice, world, grid_middlewares=["ARC"])
+    said = summary(alice, sample, grid_middlewares=["ARC"])
     assert said.startswith(f"{only}, and no site that serves lhcb has one")
-    other = factories.make_ce(name="ce02", site=world.queue.ce.site)
+    other = factories.make_ce(name="ce02", site=sample.queue.ce.site)
     ComputingElement.objects.filter(pk=other.pk).update(middleware="arc")
-    said = summary(alice, world, grid_middlewares=["ARC"])
+    said = summary(alice, sample, grid_middlewares=["ARC"])
     assert said.startswith(f"{only}, and ce01.cern.ch is of local")
-    ComputingElement.objects.filter(pk=world.queue.ce_id).update(middleware="Arc")
-    assert "waits for a pilot there" in summary(alice, world, grid_middlewares=["ARC"])
+    ComputingElement.objects.filter(pk=sample.queue.ce_id).update(middleware="Arc")
+    assert "waits for a pilot there" in summary(alice, sample, grid_middlewares=["ARC"])
 
 
-def test_pilots_that_did_not_start_in_time_are_why(world: World, alice: APIClient) -> None:
-    sent(world, ended=PilotStatus.STALLED, ended_at=NOW, stalled_at=NOW)
+def test_pilots_that_did_not_start_in_time_are_why(sample: SampleData, alice: APIClient) -> None:
+    sent(sample, ended=PilotStatus.STALLED, ended_at=NOW, stalled_at=NOW)
     until = f"{NOW + timedelta(minutes=10):%F %H:%M} UTC"
-    assert summary(alice, world).startswith(
+    assert summary(alice, sample).startswith(
         f"{NOBODY}the last pilots in queue grid of ce01.cern.ch did not start in time; the next is sent at {until};"
     )
 
 
-def test_jobs_whose_nodes_are_black_holes_are_told_so(world: World, alice: APIClient) -> None:
-    holes = [factories.make_black_hole(site=world.queue.ce.site, host_name=name) for name in ("wn1", "wn2", "wn3")]
+def test_jobs_whose_nodes_are_black_holes_are_told_so(sample: SampleData, alice: APIClient) -> None:
+    holes = [factories.make_black_hole(site=sample.queue.ce.site, host_name=name) for name in ("wn1", "wn2", "wn3")]
     factories.make_black_hole(site=factories.make_site(), host_name="elsewhere")
     BlackHole.objects.update(found_at=NOW, until=LATER)
     BlackHole.objects.filter(pk=holes[2].pk).update(lifted_at=NOW)
-    sent(world, status=PilotStatus.RUNNING, started_at=NOW, black_hole=holes[0])
+    sent(sample, status=PilotStatus.RUNNING, started_at=NOW, black_hole=holes[0])
     nodes = f"2 nodes there, wn1, wn2, get no jobs until {UNTIL} because jobs fail there at once."
-    assert summary(alice, world).endswith(f"; no pilot is there now; {nodes}")
-    sent(world)
-    assert summary(alice, world).endswith(f"; 1 pilot is on the way; {nodes}")
-    sent(world, status=PilotStatus.RUNNING, started_at=NOW)
-    assert "nodes" not in summary(alice, world)
+    assert summary(alice, sample).endswith(f"; no pilot is there now; {nodes}")
+    sent(sample)
+    assert summary(alice, sample).endswith(f"; 1 pilot is on the way; {nodes}")
+    sent(sample, status=PilotStatus.RUNNING, started_at=NOW)
+    assert "nodes" not in summary(alice, sample)
 
 
 @pytest.mark.parametrize(
@@ -241,34 +241,34 @@ def test_jobs_whose_nodes_are_black_holes_are_told_so(world: World, alice: APICl
     ],
 )
 def test_how_the_last_pilot_ended_is_told(
-    world: World, alice: APIClient, status: PilotStatus, columns: dict[str, str], words: str
+    sample: SampleData, alice: APIClient, status: PilotStatus, columns: dict[str, str], words: str
 ) -> None:
-    sent(world, ended=status, **columns)
+    sent(sample, ended=status, **columns)
     at = f"{NOW:%F %H:%M} UTC"
-    assert summary(alice, world).endswith(f"; no pilot is there now; the last pilot there has {words.format(at=at)}")
+    assert summary(alice, sample).endswith(f"; no pilot is there now; the last pilot there has {words.format(at=at)}")
 
 
-def test_a_last_pilot_that_got_nothing_tells_after_which_condition(world: World, alice: APIClient) -> None:
-    sent(world, ended=PilotStatus.DONE, nothing_at=NOW, nothing_left={"site": 3, "memory": 0, "disk": 0})
-    assert "was given no job: none was left after the condition memory." in summary(alice, world)
-    sent(world, ended=PilotStatus.DONE, matched_at=NOW)  # one that had a job says nothing
-    assert summary(alice, world).endswith("; no pilot is there now.")
+def test_a_last_pilot_that_got_nothing_tells_after_which_condition(sample: SampleData, alice: APIClient) -> None:
+    sent(sample, ended=PilotStatus.DONE, nothing_at=NOW, nothing_left={"site": 3, "memory": 0, "disk": 0})
+    assert "was given no job: none was left after the condition memory." in summary(alice, sample)
+    sent(sample, ended=PilotStatus.DONE, matched_at=NOW)  # one that had a job says nothing
+    assert summary(alice, sample).endswith("; no pilot is there now.")
 
 
-def test_pilots_of_other_vos_are_nobodys_business(world: World, alice: APIClient) -> None:
-    pilot = sent(world, ended=PilotStatus.FAILED, status_reason="secret of atlas")
+def test_pilots_of_other_vos_are_nobodys_business(sample: SampleData, alice: APIClient) -> None:
+    pilot = sent(sample, ended=PilotStatus.FAILED, status_reason="secret of atlas")
     Pilot.objects.filter(pk=pilot.pk).update(vo=factories.make_vo())
-    assert "secret" not in summary(alice, world)
+    assert "secret" not in summary(alice, sample)
 
 
-def test_more_queues_and_pilots_cost_no_more_queries(world: World, alice: APIClient) -> None:
-    job = of_alice(world)
+def test_more_queues_and_pilots_cost_no_more_queries(sample: SampleData, alice: APIClient) -> None:
+    job = of_alice(sample)
     CEHealth.objects.update(free_slots=0)
     with CaptureQueriesContext(connection) as few:
         explained(alice, job)
     for number in range(30):
-        queue = factories.make_queue(ce=factories.make_ce(name=f"more{number}", site=world.queue.ce.site))
-        factories.make_pilot(vo=world.vo, queue=queue, status=PilotStatus.FAILED)
+        queue = factories.make_queue(ce=factories.make_ce(name=f"more{number}", site=sample.queue.ce.site))
+        factories.make_pilot(vo=sample.vo, queue=queue, status=PilotStatus.FAILED)
     with CaptureQueriesContext(connection) as many:
         explained(alice, job)
     assert len(many) == len(few)

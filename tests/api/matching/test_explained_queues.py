@@ -13,7 +13,7 @@ from pilots.models import Pilot
 from resources.domain.enums import ResourceState
 from resources.models import Queue, ReportedPlatform
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import condition, explained, of_alice, submitted
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -23,32 +23,32 @@ ClientOf = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture
-def alice(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.alice)
+def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.alice)
 
 
-def test_a_site_narrows_the_queues_and_nothing_else(world: World, alice: APIClient) -> None:
+def test_a_site_narrows_the_queues_and_nothing_else(sample: SampleData, alice: APIClient) -> None:
     ral = factories.make_site(name="LCG.RAL.uk")
     factories.make_queue(ce=factories.make_ce(site=ral))
     factories.make_queue(ce=factories.make_ce(site=factories.make_site(vos=[factories.make_vo()])))  # not of this VO
-    job = of_alice(world)
+    job = of_alice(sample)
     everywhere, there = explained(alice, job), explained(alice, job, site="LCG.RAL.uk")
     assert [queue["site"] for queue in everywhere["queues"]] == ["LCG.CERN.ch", "LCG.RAL.uk"]
     assert [queue["site"] for queue in there["queues"]] == ["LCG.RAL.uk"]
     assert {**there, "queues": []} == {**everywhere, "queues": []}
 
 
-def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(world: World, alice: APIClient) -> None:
+def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(sample: SampleData, alice: APIClient) -> None:
     Queue.objects.update(platforms=["el9"])
-    job = of_alice(world, platforms=["el9"])
+    job = of_alice(sample, platforms=["el9"])
     assert explained(alice, job)["queues"][0]["fits"]
-    report = ReportedPlatform.objects.create(queue=world.queue, platform="deb12", seen_at=database_now())
+    report = ReportedPlatform.objects.create(queue=sample.queue, platform="deb12", seen_at=database_now())
     (queue,) = explained(alice, job)["queues"]
     assert queue["reasons"] == ["asks for the platform el9; nodes of this queue (configured: el9) report deb12"]
     Queue.objects.update(platforms=[])
     (queue,) = explained(alice, job)["queues"]
     assert queue["reasons"] == ["asks for the platform el9; this queue runs deb12; nodes of this queue report deb12"]
-    ReportedPlatform.objects.create(queue=world.queue, platform="el9", seen_at=database_now())
+    ReportedPlatform.objects.create(queue=sample.queue, platform="el9", seen_at=database_now())
     assert explained(alice, job)["queues"][0]["fits"]
     ReportedPlatform.objects.exclude(pk=report.pk).delete()
     ReportedPlatform.objects.update(seen_at=database_now() - timedelta(days=2))
@@ -61,21 +61,21 @@ def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(world: World
     [({"site": "LCG.CERM.ch"}, "site", '"LCG.CERN.ch"'), ({"sites": "LCG.CERN.ch"}, "sites", '"site"')],
 )
 def test_what_is_not_known_is_refused_with_the_nearest_name(
-    world: World, alice: APIClient, query: dict[str, str], field: str, nearest: str, status: JobStatus
+    sample: SampleData, alice: APIClient, query: dict[str, str], field: str, nearest: str, status: JobStatus
 ) -> None:
-    job = of_alice(world, status=status)
+    job = of_alice(sample, status=status)
     answer = alice.get(f"/api/v1/jobs/{job.pk}/explain/", query)
     assert answer.status_code == 400
     assert nearest in answer.json()["errors"][field][0]
 
 
-def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(world: World, alice: APIClient) -> None:
+def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(sample: SampleData, alice: APIClient) -> None:
     Queue.objects.update(parameters={"Memory": 4000}, platforms=["el9"])
     job = submitted(alice, requirements={"Memory": 4000})
     with CaptureQueriesContext(connection) as few:
         explained(alice, job)
     for number in range(250):
-        ce = world.queue.ce if number % 2 else factories.make_ce(site=factories.make_site(vos=[world.vo]))
+        ce = sample.queue.ce if number % 2 else factories.make_ce(site=factories.make_site(vos=[sample.vo]))
         factories.make_queue(ce=ce, platforms=["el9"], processors=number + 1)
     with CaptureQueriesContext(connection) as many:
         said = explained(alice, job)
@@ -89,9 +89,9 @@ def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(world: World,
 
 
 def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
-    world: World, alice: APIClient, client_of: ClientOf
+    sample: SampleData, alice: APIClient, client_of: ClientOf
 ) -> None:
-    chance, mallory = Random(7), client_of(world.mallory)
+    chance, mallory = Random(7), client_of(sample.mallory)
     names = ["A", "B", "C"]
 
     def some(most: int = 2) -> list[str]:
@@ -99,7 +99,7 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
 
     for number in range(6):
         state = chance.choice([ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.BANNED])
-        site = factories.make_site(name=f"site{number}", vos=[world.vo], state=state)
+        site = factories.make_site(name=f"site{number}", vos=[sample.vo], state=state)
         for _ in range(3):
             factories.make_queue(
                 ce=factories.make_ce(site=site),
@@ -157,8 +157,8 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
     assert 10 < fits < 150
 
 
-def test_what_queues_ask_of_jobs_is_told(alice: APIClient, world: World) -> None:
+def test_what_queues_ask_of_jobs_is_told(alice: APIClient, sample: SampleData) -> None:
     Queue.objects.update(processors=1)
-    factories.make_queue(name="gpu", ce=world.queue.ce, processors=8, tags=["GPU"], required_tags=["GPU"])
-    told = explained(alice, of_alice(world, processors=8))["summary"]
+    factories.make_queue(name="gpu", ce=sample.queue.ce, processors=8, tags=["GPU"], required_tags=["GPU"])
+    told = explained(alice, of_alice(sample, processors=8))["summary"]
     assert "1 does not fit because it asks for no tag; some queues take only jobs that ask for GPU" in told

@@ -17,7 +17,7 @@ from matching.services import job_tokens
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
-from tests.api.matching.conftest import World, lease_for
+from tests.api.matching.conftest import SampleData, lease_for
 from tests.wsgi import FrontDoor
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
@@ -47,8 +47,8 @@ def by_the_view(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def lease(world: World, pilot: "APIClient") -> dict[str, Any]:
-    factories.make_job(owner=world.alice, group=world.prod)
+def lease(sample: SampleData, pilot: "APIClient") -> dict[str, Any]:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     return lease_for(pilot)
 
 
@@ -98,10 +98,10 @@ def test_both_ways_renew_a_lease(
 
 @pytest.mark.parametrize("whose", ["pilot's", "lease's"])
 def test_both_ways_give_a_new_token_for_one_that_is_about_to_end(
-    world: World, beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str], whose: str
+    sample: SampleData, beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str], whose: str
 ) -> None:
     if whose == "pilot's":
-        token = token_of(world.pilot, lifetime=timedelta(minutes=20))
+        token = token_of(sample.pilot, lifetime=timedelta(minutes=20))
     else:
         match = Match.objects.get()
         token = job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now() - timedelta(hours=20))
@@ -145,19 +145,19 @@ def test_both_ways_refuse_a_body_in_the_same_words(
     assert before == (Job.objects.values().get(), Match.objects.values().get())
 
 
-def test_both_ways_refuse_other_tokens_in_the_same_words(world: World, beat: Callable[..., "Answer"]) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
-    good, other_pilot = token_of(world.pilot), factories.make_pilot(vo=world.vo)
+def test_both_ways_refuse_other_tokens_in_the_same_words(sample: SampleData, beat: Callable[..., "Answer"]) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
+    good, other_pilot = token_of(sample.pilot), factories.make_pilot(vo=sample.vo)
     match = Match.objects.get()
     tokens = {
         None: 401,
         "": 401,
         "x": 401,
-        token_of(world.pilot, lifetime=-timedelta(seconds=1)): 401,
+        token_of(sample.pilot, lifetime=-timedelta(seconds=1)): 401,
         good[:-4] + "AAAA": 401,
         f"{good} {good}": 401,
         good.replace("wmsp_", "wmsj_"): 401,
-        factories.make_token(world.alice): 403,
+        factories.make_token(sample.alice): 403,
         token_of(other_pilot): 404,
         job_tokens.issue(uuid4(), job_id=match.job_id, now=timezone.now()): 404,
     }
@@ -170,9 +170,9 @@ def test_both_ways_refuse_other_tokens_in_the_same_words(world: World, beat: Cal
 
 @pytest.mark.parametrize("whose", ["pilot's", "lease's"])
 def test_both_ways_refuse_a_lease_that_has_ended_and_a_pilot_that_was_revoked(
-    world: World, beat: Callable[..., "Answer"], lease: dict[str, Any], whose: str
+    sample: SampleData, beat: Callable[..., "Answer"], lease: dict[str, Any], whose: str
 ) -> None:
-    token = lease["token"] if whose == "lease's" else token_of(world.pilot)
+    token = lease["token"] if whose == "lease's" else token_of(sample.pilot)
     assert beat(token=token).status_code == HTTPStatus.OK
     for code, status in (("pilot_revoked", HTTPStatus.FORBIDDEN), ("lease_ended", HTTPStatus.CONFLICT)):
         now = timezone.now()

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
-from tests.api.matching.conftest import World, offer
+from tests.api.matching.conftest import SampleData, offer
 from wms.kernel.fast.views import FastRequest, MachineView
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def told(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, dict(answer.headers)
 
 
-def test_both_ways_give_the_same_lease(world: World, plain_ones: list[bool]) -> None:
+def test_both_ways_give_the_same_lease(sample: SampleData, plain_ones: list[bool]) -> None:
     factories.make_job(
-        owner=world.alice, group=world.prod, arguments="\u2028 \N{GRINNING FACE} é", environment={"A": "1e16"}
+        owner=sample.alice, group=sample.prod, arguments="\u2028 \N{GRINNING FACE} é", environment={"A": "1e16"}
     )
-    said, token = offer(), token_of(world.pilot)
+    said, token = offer(), token_of(sample.pilot)
     plain, other = (post(said, token=token, content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, False]
     assert plain.status_code == other.status_code == HTTPStatus.CREATED
@@ -66,8 +66,8 @@ def test_both_ways_give_the_same_lease(world: World, plain_ones: list[bool]) -> 
     assert set(plain.headers) == set(other.headers)
 
 
-def test_both_ways_have_nothing_to_give(world: World, plain_ones: list[bool]) -> None:
-    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+def test_both_ways_have_nothing_to_give(sample: SampleData, plain_ones: list[bool]) -> None:
+    plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, False]
     assert plain.status_code == other.status_code == HTTPStatus.NO_CONTENT
     assert set(plain.headers) == set(other.headers)
@@ -97,27 +97,29 @@ def test_both_ways_have_nothing_to_give(world: World, plain_ones: list[bool]) ->
     ],
 )
 def test_both_ways_refuse_a_body_in_the_same_words(
-    world: World, settings: Settings, plain_ones: list[bool], body: object
+    sample: SampleData, settings: Settings, plain_ones: list[bool], body: object
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 20_000
-    plain, other = (post(body, token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    plain, other = (post(body, token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [body != b"", False]
     assert plain.status_code >= 400
     assert told(plain) == told(other)
 
 
-def test_both_ways_refuse_a_body_that_is_too_large(world: World, settings: Settings, plain_ones: list[bool]) -> None:
+def test_both_ways_refuse_a_body_that_is_too_large(
+    sample: SampleData, settings: Settings, plain_ones: list[bool]
+) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
-    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, False]
     assert plain.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert told(plain) == told(other)
 
 
-def test_both_ways_refuse_a_pilot_that_was_revoked(world: World) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_both_ways_refuse_a_pilot_that_was_revoked(sample: SampleData) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     Pilot.objects.update(revoked_at=timezone.now())
-    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain.status_code == HTTPStatus.FORBIDDEN
     assert told(plain) == told(other)
 
@@ -136,20 +138,20 @@ def test_both_ways_refuse_a_pilot_that_was_revoked(world: World) -> None:
     ],
 )
 def test_both_ways_refuse_other_tokens_in_the_same_words(
-    world: World, plain_ones: list[bool], token: str, is_plain: bool, status: int
+    sample: SampleData, plain_ones: list[bool], token: str, is_plain: bool, status: int
 ) -> None:
-    good = token_of(world.pilot)
+    good = token_of(sample.pilot)
     tokens = {
         "none": None,
         "empty": "",
-        "expired": token_of(world.pilot, lifetime=-timedelta(seconds=1)),
+        "expired": token_of(sample.pilot, lifetime=-timedelta(seconds=1)),
         "forged": good[:-4] + "AAAA",
         "two": f"{good} {good}",
         "of another kind": good.replace("wmsp_", "wmsj_"),
         "unknown": "x",
-        "user": factories.make_token(world.alice),
+        "user": factories.make_token(sample.alice),
     }
-    factories.make_job(owner=world.alice, group=world.prod)
+    factories.make_job(owner=sample.alice, group=sample.prod)
     post(offer(), token=good)
     plain, other = (post(offer(), token=tokens[token], content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, is_plain, False]
@@ -167,26 +169,26 @@ def test_both_ways_refuse_other_tokens_in_the_same_words(
     ],
 )
 def test_what_is_to_be_negotiated_is_left_to_the_framework(
-    world: World, plain_ones: list[bool], headers: dict[str, str], content_type: str, status: int
+    sample: SampleData, plain_ones: list[bool], headers: dict[str, str], content_type: str, status: int
 ) -> None:
     body: object = offer() if content_type == PLAIN else b'{"cpu_time_s": 1}'
-    assert post(body, token=token_of(world.pilot), content_type=content_type, **headers).status_code == status
+    assert post(body, token=token_of(sample.pilot), content_type=content_type, **headers).status_code == status
     assert plain_ones == [False]
 
 
-def test_only_post_is_answered(world: World, plain_ones: list[bool]) -> None:
+def test_only_post_is_answered(sample: SampleData, plain_ones: list[bool]) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
-        headers = {"Authorization": f"Bearer {token_of(world.pilot)}"}
+        headers = {"Authorization": f"Bearer {token_of(sample.pilot)}"}
         answer = Client().generic(method, "/api/v1/matches/", b"{}", content_type=PLAIN, headers=headers)
         assert (answer.status_code, answer["Allow"]) == (405, "POST, OPTIONS")
     assert not any(plain_ones)
 
 
-def test_a_fault_of_ours_is_500_in_the_usual_shape(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_500_in_the_usual_shape(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError("a secret detail")
 
     monkeypatch.setattr("matching.api.views.match", broken)
-    answer = post(offer(request_id=str(uuid4())), token=token_of(world.pilot))
+    answer = post(offer(request_id=str(uuid4())), token=token_of(sample.pilot))
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal_error"

@@ -23,7 +23,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.api.matching.conftest import World, lease_for
+from tests.api.matching.conftest import SampleData, lease_for
 from tests.clock import stop_clock
 from tests.wsgi import FrontDoor
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
@@ -149,8 +149,8 @@ STATES: Final = st.builds(
 
 
 @pytest.fixture
-def lease(world: World, pilot: "APIClient") -> dict[str, Any]:
-    factories.make_job(owner=world.alice, group=world.prod)
+def lease(sample: SampleData, pilot: "APIClient") -> dict[str, Any]:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     stop_clock()
     given = lease_for(pilot)
     for number, name in enumerate(("drain", "peek", "kill")):
@@ -160,17 +160,17 @@ def lease(world: World, pilot: "APIClient") -> dict[str, Any]:
 
 
 @pytest.fixture
-def tokens(world: World, lease: dict[str, Any]) -> Mapping[str, str]:
-    match, other = Match.objects.get(), factories.make_pilot(vo=world.vo)
+def tokens(sample: SampleData, lease: dict[str, Any]) -> Mapping[str, str]:
+    match, other = Match.objects.get(), factories.make_pilot(vo=sample.vo)
     minutes, hours = timedelta(minutes=20), timedelta(hours=20)
     return {
         "job": lease["token"],
         "old job": job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now() - hours),
-        "pilot": factories.make_pilot_token(world.pilot),
-        "old pilot": factories.make_pilot_token(world.pilot, lifetime=minutes),
-        "expired pilot": factories.make_pilot_token(world.pilot, lifetime=-minutes),
+        "pilot": factories.make_pilot_token(sample.pilot),
+        "old pilot": factories.make_pilot_token(sample.pilot, lifetime=minutes),
+        "expired pilot": factories.make_pilot_token(sample.pilot, lifetime=-minutes),
         "other pilot": factories.make_pilot_token(other),
-        "owner": factories.make_token(world.alice),
+        "owner": factories.make_token(sample.alice),
     }
 
 

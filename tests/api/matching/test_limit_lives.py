@@ -20,7 +20,7 @@ from taskqueues.models import Limit, TaskQueue
 from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
 from tests import factories
-from tests.api.matching.conftest import World, bearer, offer
+from tests.api.matching.conftest import SampleData, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slo
 
 
 @pytest.fixture
-def alice(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
-    return client_of(world.alice)
+def alice(sample: SampleData, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
+    return client_of(sample.alice)
 
 
 def limit(written: str) -> None:
@@ -116,10 +116,10 @@ WAYS: dict[str, Callable[[APIClient, dict[str, Any]], None]] = {
 @pytest.mark.parametrize("begun", ["Matched", "Running", "Completing"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_makes_room_once_however_it_ends(
-    world: World, alice: APIClient, pilot: APIClient, way: str, begun: str
+    sample: SampleData, alice: APIClient, pilot: APIClient, way: str, begun: str
 ) -> None:
     for _ in range(4):
-        of_alice(world)
+        of_alice(sample)
     site = "site: LCG.CERN.ch"
     limit(
         "{scope: {user: alice}, running: 1}, {scope: {vo: lhcb}, running: 2},"
@@ -134,16 +134,16 @@ def test_a_job_makes_room_once_however_it_ends(
     assert job.status not in {JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING, JobStatus.STALLED}
     assert list(violations()) == []
     assert [standing.bounds.held for standing in limit_standings() if standing.bounds.running is not None] == [0] * 3
-    other = bearer(factories.make_pilot_token(factories.make_pilot(vo=world.vo, queue=world.queue)))
+    other = bearer(factories.make_pilot_token(factories.make_pilot(vo=sample.vo, queue=sample.queue)))
     assert len(leases(other)) == 1
     limits.sum_up()
     assert lease(other) is None
     assert list(violations()) == []
 
 
-def test_a_stalled_job_holds_its_place_and_a_revived_one_takes_no_second(world: World, pilot: APIClient) -> None:
+def test_a_stalled_job_holds_its_place_and_a_revived_one_takes_no_second(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(3):
-        of_alice(world)
+        of_alice(sample)
     limit("{scope: {user: alice}, running: 1}")
     (held,) = leases(pilot)
     on(held, "status", {"status": "Running"})
@@ -166,10 +166,10 @@ def one_that_waits() -> Job:
 
 
 def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
-    world: World, alice: APIClient, pilot: APIClient
+    sample: SampleData, alice: APIClient, pilot: APIClient
 ) -> None:
     for _ in range(12):
-        of_alice(world)
+        of_alice(sample)
     scope = "scope: {user: alice}"
     limit(f"{{{scope}, running: 4}}")
     held = leases(pilot)
@@ -196,8 +196,8 @@ def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
     assert [standing.bounds.held for standing in limit_standings()] == [7]
 
 
-def test_a_quota_of_nothing_lets_nothing_in(world: World, alice: APIClient, pilot: APIClient) -> None:
-    job = of_alice(world)
+def test_a_quota_of_nothing_lets_nothing_in(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+    job = of_alice(sample)
     limit("{scope: {user: alice}, cpu_s_per_day: 0}, {scope: {user: alice}, waiting: 0}")
     assert leases(pilot) == []
     assert explained(alice, job)["limits"] == [
@@ -213,9 +213,9 @@ def test_a_quota_of_nothing_lets_nothing_in(world: World, alice: APIClient, pilo
 # ---- Time ------------------------------------------------------------------------------------------------------------
 
 
-def test_cpu_time_of_before_midnight_counts_after_it_and_not_for_ever(world: World, pilot: APIClient) -> None:
+def test_cpu_time_of_before_midnight_counts_after_it_and_not_for_ever(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(8):
-        of_alice(world)
+        of_alice(sample)
     limit("{scope: {group: lhcb_prod}, cpu_s_per_day: 100}")
     now = database_now()
     pass_time(seconds=(now.replace(hour=23, minute=59, second=0, microsecond=0) - now).total_seconds() % 86_400)
@@ -261,10 +261,10 @@ def test_cpu_time_of_before_midnight_counts_after_it_and_not_for_ever(world: Wor
     ],
 )
 def test_matches_come_by_the_delay_and_at_most_the_burst_at_once(
-    world: World, pilot: APIClient, written: str, given: dict[int, int]
+    sample: SampleData, pilot: APIClient, written: str, given: dict[int, int]
 ) -> None:
     for _ in range(12):
-        of_alice(world)
+        of_alice(sample)
     limit(f"{{scope: {{site: LCG.CERN.ch}}, {written}}}")
     stop_clock()
     passed, found = 0, {}

@@ -13,7 +13,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotSecret
 from taskqueues.models import Limit
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import condition, explained, of_alice
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -26,17 +26,17 @@ OTHERS = ("xavier", "yolanda", "lhcb_hidden", "atlas", "HiddenType", "hush")
 
 
 @pytest.fixture
-def alice(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.alice)
+def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.alice)
 
 
-def others(world: World) -> tuple[User, Group, VO]:
+def others(sample: SampleData) -> tuple[User, Group, VO]:
     """Return a user and a group of the VO without relation to Alice, and another VO; all have waiting jobs."""
-    hidden = factories.make_group(name="lhcb_hidden", vo=world.vo)
+    hidden = factories.make_group(name="lhcb_hidden", vo=sample.vo)
     atlas = factories.make_vo(name="atlas")
     xavier = factories.make_user(username="xavier", groups=[hidden])
     yolanda = factories.make_user(username="yolanda", groups=[factories.make_group(name="atlas_prod", vo=atlas)])
-    world.queue.ce.site.vos.add(atlas)
+    sample.queue.ce.site.vos.add(atlas)
     factories.make_job(owner=xavier, group=hidden, job_type="HiddenType")
     factories.make_job(owner=yolanda, group=Group.objects.get(name="atlas_prod"), job_type="HiddenType")
     return xavier, hidden, atlas
@@ -44,9 +44,9 @@ def others(world: World) -> tuple[User, Group, VO]:
 
 @pytest.mark.parametrize("of", ["user", "group", "vo", "job_type", "site", "ce"])
 def test_a_full_limit_on_other_jobs_or_places_is_neither_shown_nor_counted(
-    world: World, alice: APIClient, of: str
+    sample: SampleData, alice: APIClient, of: str
 ) -> None:
-    xavier, hidden, atlas = others(world)
+    xavier, hidden, atlas = others(sample)
     elsewhere = factories.make_site(name="LCG.Hidden.org", vos=[atlas])
     scope: dict[str, object] = {
         "user": xavier,
@@ -58,20 +58,20 @@ def test_a_full_limit_on_other_jobs_or_places_is_neither_shown_nor_counted(
     }
     Limit.objects.create(running=0, **{of: scope[of]})
     # One that is on the job's site and VO, but on another user there.
-    Limit.objects.create(running=0, user=xavier, vo=world.vo, site=world.queue.ce.site)
-    said = explained(alice, of_alice(world))
+    Limit.objects.create(running=0, user=xavier, vo=sample.vo, site=sample.queue.ce.site)
+    said = explained(alice, of_alice(sample))
     assert condition(said, "limit") == (1, 0, "may be held back by limits")
     assert (said["limits"], said["queues"][0]["reasons"]) == ([], [])
     # Nor is it a reason when nothing fits, where the summary repeats what the conditions compare.
-    nothing_fits = explained(alice, of_alice(world, processors=64))
+    nothing_fits = explained(alice, of_alice(sample, processors=64))
     assert "may run at a time" not in str(nothing_fits)
 
 
-def test_every_part_of_a_limits_scope_must_cover_the_job(world: World, alice: APIClient) -> None:
+def test_every_part_of_a_limits_scope_must_cover_the_job(sample: SampleData, alice: APIClient) -> None:
     """All combinations of own and other names in a scope of four parts: only that of own names alone is told."""
-    xavier, hidden, atlas = others(world)
-    job = of_alice(world)
-    own: dict[str, Any] = {"user": world.alice, "group": world.prod, "vo": world.vo, "job_type": "User"}
+    xavier, hidden, atlas = others(sample)
+    job = of_alice(sample)
+    own: dict[str, Any] = {"user": sample.alice, "group": sample.prod, "vo": sample.vo, "job_type": "User"}
     other: dict[str, Any] = {"user": xavier, "group": hidden, "vo": atlas, "job_type": "HiddenType"}
     for which in product((None, own, other), repeat=len(own)):
         scope = {name: names[name] for name, names in zip(own, which, strict=True) if names is not None}
@@ -84,27 +84,27 @@ def test_every_part_of_a_limits_scope_must_cover_the_job(world: World, alice: AP
         limit.delete()
 
 
-def test_a_limit_is_told_only_for_places_that_the_job_would_fit(world: World, alice: APIClient) -> None:
-    far = factories.make_site(name="LCG.Far.org", vos=[world.vo])
+def test_a_limit_is_told_only_for_places_that_the_job_would_fit(sample: SampleData, alice: APIClient) -> None:
+    far = factories.make_site(name="LCG.Far.org", vos=[sample.vo])
     factories.make_queue(ce=factories.make_ce(site=far))
     Limit.objects.create(running=0, site=far)
-    assert explained(alice, of_alice(world, sites=["LCG.CERN.ch"]))["limits"] == []
-    assert len(explained(alice, of_alice(world))["limits"]) == 1
+    assert explained(alice, of_alice(sample, sites=["LCG.CERN.ch"]))["limits"] == []
+    assert len(explained(alice, of_alice(sample))["limits"]) == 1
 
 
-def test_how_a_private_pilot_of_somebody_else_ended_is_not_told(world: World, alice: APIClient) -> None:
-    xavier, hidden, _ = others(world)
+def test_how_a_private_pilot_of_somebody_else_ended_is_not_told(sample: SampleData, alice: APIClient) -> None:
+    xavier, hidden, _ = others(sample)
     now = database_now()
     Pilot.objects.all().delete()
     DirectorRun.objects.create(pk=1, ran_at=now, running_since=now)
-    CEHealth.objects.create(ce=world.queue.ce, asked_at=now, free_slots=10)
+    CEHealth.objects.create(ce=sample.queue.ce, asked_at=now, free_slots=10)
     for group, owner in ((hidden, xavier), (hidden, None)):
-        pilot = factories.make_pilot(group=group, owner=owner, queue=world.queue, status=PilotStatus.FAILED)
+        pilot = factories.make_pilot(group=group, owner=owner, queue=sample.queue, status=PilotStatus.FAILED)
         Pilot.objects.filter(pk=pilot.pk).update(submitted_at=now, ended_at=now, status_reason="hush: of xavier")
         PilotSecret.objects.create(
             pilot=pilot, digest=f"{pilot.pk:032d}".encode(), expires_at=now + timedelta(minutes=20)
         )
-    assert explained(alice, of_alice(world))["summary"].endswith("; no pilot is there now.")
+    assert explained(alice, of_alice(sample))["summary"].endswith("; no pilot is there now.")
 
 
 # ---- A walk through everything that a user can read ------------------------------------------------------------------
@@ -131,24 +131,24 @@ def readable(job: Job) -> list[str]:
 
 
 @pytest.mark.parametrize("is_held_back", [True, False])
-def test_a_stranger_reads_nothing_about_others(world: World, alice: APIClient, is_held_back: bool) -> None:
-    xavier, hidden, atlas = others(world)
+def test_a_stranger_reads_nothing_about_others(sample: SampleData, alice: APIClient, is_held_back: bool) -> None:
+    xavier, hidden, atlas = others(sample)
     # Sites, and what they say of themselves, are shown to all VOs that they serve; the names of groups to the VO.
     hidden_names = [name for name in OTHERS if name != "lhcb_hidden"]
-    site = world.queue.ce.site
+    site = sample.queue.ce.site
     site.throttle_policy, site.max_submitting_jobs = "level0", 0 if is_held_back else 5
     site.save()
     for scope in ({"user": xavier}, {"group": hidden, "user": xavier}, {"vo": atlas}, {"job_type": "HiddenType"}):
         Limit.objects.create(running=0, site=site, **scope)
         Limit.objects.create(waiting=1, **scope)
-    Limit.objects.create(running=0, vo=world.vo) if is_held_back else None
+    Limit.objects.create(running=0, vo=sample.vo) if is_held_back else None
     for group, owner in ((hidden, xavier), (Group.objects.get(name="atlas_prod"), None)):
-        pilot = factories.make_pilot(group=group, owner=owner, queue=world.queue, status=PilotStatus.FAILED)
+        pilot = factories.make_pilot(group=group, owner=owner, queue=sample.queue, status=PilotStatus.FAILED)
         Pilot.objects.filter(pk=pilot.pk).update(status_reason="hush")
-    factories.make_pilot(vo=atlas, queue=world.queue)
-    job = of_alice(world)
+    factories.make_pilot(vo=atlas, queue=sample.queue)
+    job = of_alice(sample)
     page = Client()
-    page.force_login(world.alice)
+    page.force_login(sample.alice)
     for address in readable(job):
         answer = (alice if address.startswith("/api/") else page).get(address)
         assert answer.status_code == 200, address
@@ -162,11 +162,11 @@ def test_a_stranger_reads_nothing_about_others(world: World, alice: APIClient, i
     assert (refused.status_code, [name for name in OTHERS if name in refused.content.decode()]) == (400, [])
 
 
-def test_the_manager_of_another_vo_is_told_nothing_of_this_one(world: World, client_of: ClientOf) -> None:
+def test_the_manager_of_another_vo_is_told_nothing_of_this_one(sample: SampleData, client_of: ClientOf) -> None:
     """Yannick manages atlas, which the same site serves: a preview there counts and names atlas's task queues alone."""
-    _, _, atlas = others(world)
-    of_alice(world)
-    Limit.objects.create(running=0, user=world.alice)
+    _, _, atlas = others(sample)
+    of_alice(sample)
+    Limit.objects.create(running=0, user=sample.alice)
     yannick = factories.make_user(username="yannick", manages=[atlas])
     client, page = client_of(yannick), Client()
     page.force_login(yannick)
@@ -176,7 +176,7 @@ def test_the_manager_of_another_vo_is_told_nothing_of_this_one(world: World, cli
     seen = answer.json()
     assert [queue["owner"] for queue in seen["task_queues"]] == ["yolanda"]
     assert {each["left"] for each in seen["conditions"]} == {1}
-    named = (world.alice.username, world.bob.username, world.prod.name, "xavier", "lhcb_hidden")
+    named = (sample.alice.username, sample.bob.username, sample.prod.name, "xavier", "lhcb_hidden")
     for address in (
         "/api/v1/jobs/",
         "/api/v1/task-queues/",
@@ -193,14 +193,14 @@ def test_the_manager_of_another_vo_is_told_nothing_of_this_one(world: World, cli
         assert "alice" not in refused.content.decode()
 
 
-def test_a_quota_that_refuses_a_submission_names_own_scopes_only(world: World, alice: APIClient) -> None:
-    xavier, hidden, atlas = others(world)
+def test_a_quota_that_refuses_a_submission_names_own_scopes_only(sample: SampleData, alice: APIClient) -> None:
+    xavier, hidden, atlas = others(sample)
     for scope in ({"user": xavier}, {"group": hidden}, {"vo": atlas}, {"job_type": "HiddenType"}):
         Limit.objects.create(waiting=0, **scope)
     body = {"executable": "a"}
     assert alice.post("/api/v1/jobs/", body, format="json").status_code == 201
-    Limit.objects.create(waiting=0, vo=world.vo)
+    Limit.objects.create(waiting=0, vo=sample.vo)
     refused = alice.post("/api/v1/jobs/", body, format="json")
     assert refused.status_code == 409
     assert not any(name in refused.content.decode() for name in OTHERS)
-    assert Job.objects.filter(owner=world.alice, status=JobStatus.WAITING).count() == 1
+    assert Job.objects.filter(owner=sample.alice, status=JobStatus.WAITING).count() == 1

@@ -21,7 +21,7 @@ from resources.domain.enums import SiteTokenPurpose
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.api.matching.conftest import World, bearer, lease_for, offer
+from tests.api.matching.conftest import SampleData, bearer, lease_for, offer
 from wms.accounts.models import User
 from wms.jobs.models import InputSandbox, Job
 from wms.jobs.services import sandboxes
@@ -38,9 +38,9 @@ def output_archive() -> SimpleUploadedFile:
     return SimpleUploadedFile("out.tar.gz", packed.getvalue())
 
 
-def test_a_lease_carries_the_whole_description(world: World, pilot: APIClient) -> None:
+def test_a_lease_carries_the_whole_description(sample: SampleData, pilot: APIClient) -> None:
     job = factories.make_job(
-        owner=world.alice, group=world.prod, arguments="1 2", memory_mb=1000, environment={"A": "b"}, tags=["x"]
+        owner=sample.alice, group=sample.prod, arguments="1 2", memory_mb=1000, environment={"A": "b"}, tags=["x"]
     )
     lease = lease_for(pilot, tags=["x"])
     assert set(lease) == {"match_id", "expires_at", "token", "job"}
@@ -57,9 +57,9 @@ def test_nothing_that_fits_is_204_with_retry_after(pilot: APIClient) -> None:
     assert int(answer["Retry-After"]) > 0
 
 
-def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(world: World, client_of: Clients) -> None:
-    factories.make_job(owner=world.alice, group=world.prod, sites=["LCG.RAL.uk"])
-    by_hand = client_of(factories.make_pilot(vo=world.vo))
+def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(sample: SampleData, client_of: Clients) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod, sites=["LCG.RAL.uk"])
+    by_hand = client_of(factories.make_pilot(vo=sample.vo))
     answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch"), format="json")
     assert answer.status_code == 204
     assert answer["X-WMS-Why"] == (
@@ -70,14 +70,14 @@ def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(world: World, c
     assert (answer.status_code, "X-WMS-Why" in answer) == (204, False)
 
 
-def test_a_forged_offer_gains_nothing(world: World, client_of: Clients) -> None:
+def test_a_forged_offer_gains_nothing(sample: SampleData, client_of: Clients) -> None:
     """A pilot made for a site names another site, CE or queue, or pools that nobody there belongs to."""
     away = factories.make_queue(
         name="away", ce=factories.make_ce(name="far", site=factories.make_site(name="LCG.RAL.uk"))
     )
-    factories.make_job(owner=world.alice, group=world.prod, sites=["LCG.RAL.uk"])
-    factories.make_job(owner=world.alice, group=world.prod, submit_pools=["pool"])
-    pilot = client_of(factories.make_pilot(vo=world.vo, site=world.queue.ce.site))
+    factories.make_job(owner=sample.alice, group=sample.prod, sites=["LCG.RAL.uk"])
+    factories.make_job(owner=sample.alice, group=sample.prod, submit_pools=["pool"])
+    pilot = client_of(factories.make_pilot(vo=sample.vo, site=sample.queue.ce.site))
     for said, status in (
         ({"site": "LCG.RAL.uk"}, 403),
         ({"ce": "far"}, 400),
@@ -90,16 +90,16 @@ def test_a_forged_offer_gains_nothing(world: World, client_of: Clients) -> None:
 
 
 @pytest.mark.usefixtures("large_slot")
-def test_max_jobs_is_answered_with_a_list_also_of_one(world: World, pilot: APIClient) -> None:
+def test_max_jobs_is_answered_with_a_list_also_of_one(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(2):
-        factories.make_job(owner=world.alice, group=world.prod)
+        factories.make_job(owner=sample.alice, group=sample.prod)
     assert len(lease_for(pilot, max_jobs=1)["leases"]) == 1
     assert len(lease_for(pilot, max_jobs=5, processors=4)["leases"]) == 1
 
 
-def test_the_same_request_is_answered_with_the_same_lease(world: World, pilot: APIClient) -> None:
+def test_the_same_request_is_answered_with_the_same_lease(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(2):
-        factories.make_job(owner=world.alice, group=world.prod)
+        factories.make_job(owner=sample.alice, group=sample.prod)
     request_id = str(uuid4())
     one, other = (lease_for(pilot, request_id=request_id) for _ in range(2))
     assert (one["match_id"], one["job"]) == (other["match_id"], other["job"])
@@ -141,9 +141,9 @@ def test_the_same_request_is_answered_with_the_same_lease(world: World, pilot: A
     ],
 )
 def test_a_bad_offer_is_refused_and_claims_nothing(
-    world: World, pilot: APIClient, said: dict[str, Any], status: int, code: str, field: str | None
+    sample: SampleData, pilot: APIClient, said: dict[str, Any], status: int, code: str, field: str | None
 ) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+    factories.make_job(owner=sample.alice, group=sample.prod)
     answer = pilot.post("/api/v1/matches/", offer(**said), format="json")
     assert answer.status_code == status
     body = answer.json()
@@ -158,15 +158,15 @@ def test_a_misspelt_field_is_answered_with_the_right_one(pilot: APIClient) -> No
     assert 'Did you mean "processors"?' in answer["errors"]["proccessors"][0]
 
 
-def test_a_pilot_that_was_revoked_gets_403(world: World, pilot: APIClient) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_a_pilot_that_was_revoked_gets_403(sample: SampleData, pilot: APIClient) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     Pilot.objects.update(revoked_at=timezone.now())
     answer = pilot.post("/api/v1/matches/", offer(), format="json")
     assert (answer.status_code, answer.json()["code"]) == (403, "pilot_not_welcome")
 
 
-def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(world: World, pilot: APIClient) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(sample: SampleData, pilot: APIClient) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     given = lease_for(pilot)
     at, payload = f"/api/v1/matches/{given['match_id']}", bearer(given["token"])
     Pilot.objects.update(revoked_at=timezone.now())
@@ -179,9 +179,9 @@ def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(world: World, pilot
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(403, "pilot_revoked")] * 4
 
 
-def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None:
-    job = factories.make_job(owner=world.alice, group=world.prod)
-    given = sandboxes.upload(io.BytesIO(b"input"), file_name="in.txt", owner=world.alice, now=timezone.now())
+def test_a_job_runs_to_its_end_over_http(sample: SampleData, pilot: APIClient) -> None:
+    job = factories.make_job(owner=sample.alice, group=sample.prod)
+    given = sandboxes.upload(io.BytesIO(b"input"), file_name="in.txt", owner=sample.alice, now=timezone.now())
     InputSandbox.objects.create(job=job, sandbox=given.sandbox, file_name="in.txt")
 
     lease = lease_for(pilot)
@@ -206,15 +206,15 @@ def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None
     assert own.post(f"{base}/finish/", end, format="json").json() == {"status": "Done"}
     job = Job.objects.get()
     assert (job.status, job.cpu_s, job.std_output_tail) == ("Done", 2.0, "half")
-    client = bearer(factories.make_token(world.alice))
+    client = bearer(factories.make_token(sample.alice))
     output = client.get(f"/api/v1/jobs/{job.pk}/output/")
     packed = b"".join(output.streaming_content)  # type: ignore[attr-defined]
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as archive:
         assert archive.getnames() == ["std.out"]
 
 
-def test_a_lease_that_has_ended_is_409_for_every_report(world: World, pilot: APIClient) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_a_lease_that_has_ended_is_409_for_every_report(sample: SampleData, pilot: APIClient) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     lease = lease_for(pilot)
     Match.objects.update(ended_at=timezone.now(), end_reason="expired")
     own = bearer(lease["token"])
@@ -230,10 +230,10 @@ def test_a_lease_that_has_ended_is_409_for_every_report(world: World, pilot: API
     assert Job.objects.values().get() == before
 
 
-def test_an_output_that_was_not_uploaded_for_the_job_is_refused(world: World, pilot: APIClient) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_an_output_that_was_not_uploaded_for_the_job_is_refused(sample: SampleData, pilot: APIClient) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     lease = lease_for(pilot)
-    foreign = sandboxes.upload(io.BytesIO(b"hers"), file_name="x.txt", owner=world.bob, now=timezone.now())
+    foreign = sandboxes.upload(io.BytesIO(b"hers"), file_name="x.txt", owner=sample.bob, now=timezone.now())
     end = {"exit_code": 0, "usage": {}, "output_sandbox": sandboxes.reference_of(foreign.sandbox)}
     answer = pilot.post(f"/api/v1/matches/{lease['match_id']}/finish/", end, format="json")
     assert answer.status_code == 400
@@ -258,9 +258,9 @@ def test_an_output_that_was_not_uploaded_for_the_job_is_refused(world: World, pi
     ],
 )
 def test_a_bad_report_is_refused_and_changes_nothing(
-    world: World, pilot: APIClient, report: str, body: dict[str, Any]
+    sample: SampleData, pilot: APIClient, report: str, body: dict[str, Any]
 ) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+    factories.make_job(owner=sample.alice, group=sample.prod)
     lease = lease_for(pilot)
     before = Job.objects.values().get(), Match.objects.values().get()
     answer = pilot.post(f"/api/v1/matches/{lease['match_id']}/{report}/", body, format="json")
@@ -269,12 +269,12 @@ def test_a_bad_report_is_refused_and_changes_nothing(
     assert (Job.objects.values().get(), Match.objects.values().get()) == before
 
 
-def test_a_token_about_to_end_is_renewed_by_a_report(world: World, pilot: APIClient) -> None:
-    factories.make_job(owner=world.alice, group=world.prod)
+def test_a_token_about_to_end_is_renewed_by_a_report(sample: SampleData, pilot: APIClient) -> None:
+    factories.make_job(owner=sample.alice, group=sample.prod)
     lease = lease_for(pilot)
     path = f"/api/v1/matches/{lease['match_id']}/heartbeat/"
     assert "token" not in pilot.post(path, {}, format="json").json()
-    old = issue_pilot_token(world.pilot, now=timezone.now(), lifetime=timedelta(minutes=20)).token
+    old = issue_pilot_token(sample.pilot, now=timezone.now(), lifetime=timedelta(minutes=20)).token
     new = bearer(old).post(path, {}, format="json").json()["token"]
     assert bearer(new).post(path, {}, format="json").status_code == 200
     match = Match.objects.get()
@@ -287,21 +287,21 @@ ROLES = ["job", "pilot", "other_job", "other_pilot", "owner", "manager", "operat
 
 
 @pytest.fixture
-def as_role(world: World, client_of: Clients) -> Callable[[str], APIClient]:
+def as_role(sample: SampleData, client_of: Clients) -> Callable[[str], APIClient]:
     """Return the client of a role; "job" and "pilot" hold the lease of the oldest job."""
     for _ in range(2):
-        factories.make_job(owner=world.alice, group=world.prod)
-    other_pilot = factories.make_pilot(vo=world.vo)
-    lease, other = lease_for(client_of(world.pilot)), lease_for(client_of(other_pilot))
-    site = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
+        factories.make_job(owner=sample.alice, group=sample.prod)
+    other_pilot = factories.make_pilot(vo=sample.vo)
+    lease, other = lease_for(client_of(sample.pilot)), lease_for(client_of(other_pilot))
+    site = issue_site_token(sample.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     clients = {
         "job": bearer(lease["token"]),
-        "pilot": client_of(world.pilot),
+        "pilot": client_of(sample.pilot),
         "other_job": bearer(other["token"]),
         "other_pilot": client_of(other_pilot),
-        "owner": client_of(world.alice),
-        "manager": client_of(world.mallory),
-        "operator": client_of(world.olga),
+        "owner": client_of(sample.alice),
+        "manager": client_of(sample.mallory),
+        "operator": client_of(sample.olga),
         "site": bearer(site),
         "nobody": APIClient(),
     }

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from pilots.models import Pilot
 from tests import factories
-from tests.api.matching.conftest import World, offer
+from tests.api.matching.conftest import SampleData, offer
 from wms.accounts.models import User
 from wms.jobs.models import Job
 
@@ -39,7 +39,7 @@ def _in_jdl(value: object) -> str:
     ],
 )
 def test_a_pilot_gets_the_job_only_when_it_offers_enough(
-    world: World,
+    sample: SampleData,
     pilot: APIClient,
     client_of: ClientOf,
     form: str,
@@ -50,12 +50,12 @@ def test_a_pilot_gets_the_job_only_when_it_offers_enough(
     too_little: dict[str, object],
 ) -> None:
     body = FORMS[form](field, name, value)
-    answer = client_of(world.alice).post("/api/v1/jobs/", body, format="json")
+    answer = client_of(sample.alice).post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.content
     job_id = answer.json()["jobs"][0]["id"]
     assert Job.objects.get(pk=job_id).description[field] == value
 
-    manager = client_of(world.mallory)
+    manager = client_of(sample.mallory)
     for said, expected in ((too_little, 0), (fits, 1)):
         found = manager.post("/api/v1/matches/preview/", offer(**said), format="json").json()["task_queues"]
         assert len(found) == expected
@@ -77,10 +77,10 @@ def test_a_pilot_gets_the_job_only_when_it_offers_enough(
     ],
 )
 def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
-    world: World, pilot: APIClient, described: dict[str, Any], said: dict[str, object], expected: int
+    sample: SampleData, pilot: APIClient, described: dict[str, Any], said: dict[str, object], expected: int
 ) -> None:
     for _ in range(2):
-        factories.make_job(owner=world.alice, group=world.prod, **described)
+        factories.make_job(owner=sample.alice, group=sample.prod, **described)
     body = offer(processors=8, memory_mb=8000, max_jobs=8, **said)
     assert len(pilot.post("/api/v1/matches/", body, format="json").json()["leases"]) == expected
 
@@ -104,9 +104,9 @@ def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_field(
-    world: World, client_of: ClientOf, field: str, value: object
+    sample: SampleData, client_of: ClientOf, field: str, value: object
 ) -> None:
-    answer = client_of(world.alice).post("/api/v1/jobs/", {"executable": "x", field: value}, format="json")
+    answer = client_of(sample.alice).post("/api/v1/jobs/", {"executable": "x", field: value}, format="json")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
     assert not Job.objects.exists()
@@ -121,10 +121,10 @@ def test_what_cannot_be_meant_is_refused_by_its_field(
     ],
 )
 def test_explain_tells_what_no_queue_offers(
-    world: World, client_of: ClientOf, described: dict[str, Any], words: str
+    sample: SampleData, client_of: ClientOf, described: dict[str, Any], words: str
 ) -> None:
-    type(world.queue).objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000)
-    job = factories.make_job(owner=world.alice, group=world.prod, **described)
-    said = client_of(world.alice).get(f"/api/v1/jobs/{job.pk}/explain/").json()
+    type(sample.queue).objects.filter(pk=sample.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000)
+    job = factories.make_job(owner=sample.alice, group=sample.prod, **described)
+    said = client_of(sample.alice).get(f"/api/v1/jobs/{job.pk}/explain/").json()
     assert words in said["summary"]
     assert words in " ".join(said["queues"][0]["reasons"])

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.factories import make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_site
 from wms.accounts.models import VO, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -22,7 +22,7 @@ Clients = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture(autouse=True)
-def _only_own_pilots(world: World) -> None:
+def _only_own_pilots(sample: SampleData) -> None:
     Pilot.objects.update(submitted_at=timezone.now() - timedelta(days=40))
 
 
@@ -54,19 +54,19 @@ def asked(client: APIClient, **query: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> None:
-    sent(world.vo, world.queue, PilotStatus.WAITING, started=False)
-    sent(world.vo, world.queue, PilotStatus.SUBMITTED, started=False)
-    sent(world.vo, world.queue, PilotStatus.STALLED, started=False)
-    sent(world.vo, world.queue, PilotStatus.RUNNING)
-    sent(world.vo, world.queue, PilotStatus.RUNNING, jobs=3)
-    sent(world.vo, world.queue, PilotStatus.DONE, jobs=2)
-    sent(world.vo, world.queue, PilotStatus.DONE)
-    sent(world.vo, world.queue, PilotStatus.ABORTED, started=False)
-    sent(world.vo, world.queue, PilotStatus.FAILED)
-    sent(world.vo, world.queue, PilotStatus.LOST, jobs=1)
-    sent(world.vo, world.queue, PilotStatus.DONE, ago=timedelta(hours=25))
-    answer = client_of(world.mallory).get("/api/v1/pilots/summary/").json()
+def test_a_place_with_pilots_of_every_fate(sample: SampleData, client_of: Clients) -> None:
+    sent(sample.vo, sample.queue, PilotStatus.WAITING, started=False)
+    sent(sample.vo, sample.queue, PilotStatus.SUBMITTED, started=False)
+    sent(sample.vo, sample.queue, PilotStatus.STALLED, started=False)
+    sent(sample.vo, sample.queue, PilotStatus.RUNNING)
+    sent(sample.vo, sample.queue, PilotStatus.RUNNING, jobs=3)
+    sent(sample.vo, sample.queue, PilotStatus.DONE, jobs=2)
+    sent(sample.vo, sample.queue, PilotStatus.DONE)
+    sent(sample.vo, sample.queue, PilotStatus.ABORTED, started=False)
+    sent(sample.vo, sample.queue, PilotStatus.FAILED)
+    sent(sample.vo, sample.queue, PilotStatus.LOST, jobs=1)
+    sent(sample.vo, sample.queue, PilotStatus.DONE, ago=timedelta(hours=25))
+    answer = client_of(sample.mallory).get("/api/v1/pilots/summary/").json()
     assert answer["group_by"] == ["site"]
     assert timezone.now() - datetime.fromisoformat(answer["since"]) >= timedelta(hours=24)
     assert answer["results"] == [
@@ -90,21 +90,23 @@ def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> 
 
 
 def test_a_pilot_that_was_killed_because_it_did_not_start_is_counted_as_stalled(
-    world: World, client_of: Clients
+    sample: SampleData, client_of: Clients
 ) -> None:
-    sent(world.vo, world.queue, PilotStatus.STALLED, started=False)
+    sent(sample.vo, sample.queue, PilotStatus.STALLED, started=False)
     Pilot.objects.filter(status=PilotStatus.STALLED).update(ended_at=timezone.now())
-    (row,) = asked(client_of(world.olga))
+    (row,) = asked(client_of(sample.olga))
     assert (row["submitted"], row["waiting"], row["stalled"], row["aborted"], row["efficiency"]) == (1, 0, 1, 0, 0.0)
 
 
-def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(world: World, client_of: Clients) -> None:
+def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(
+    sample: SampleData, client_of: Clients
+) -> None:
     other = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
-    for number, (queue, status) in enumerate(product((world.queue, other, None), PilotStatus)):
+    for number, (queue, status) in enumerate(product((sample.queue, other, None), PilotStatus)):
         for _ in range(1 + number % 3):
             is_queued = status in {PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.STALLED, PilotStatus.ABORTED}
-            sent(world.vo, queue, status, started=not is_queued, jobs=0 if is_queued else number % 2)
-    client = client_of(world.olga)
+            sent(sample.vo, queue, status, started=not is_queued, jobs=0 if is_queued else number % 2)
+    client = client_of(sample.olga)
     sites, (vo,) = asked(client, group_by="site"), asked(client, group_by="vo")
     for row in (*sites, vo):
         states = ("waiting", "stalled", "running", "done", "aborted", "failed", "lost")
@@ -114,12 +116,12 @@ def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(world: 
     assert vo["submitted"] == Pilot.objects.filter(submitted_at__gt=timezone.now() - timedelta(hours=1)).count() == 48
 
 
-def test_pilots_are_counted_by_place_and_vo(world: World, client_of: Clients) -> None:
-    other = make_queue(name="grid", ce=make_ce(name="ce02.cern.ch", site=world.queue.ce.site))
+def test_pilots_are_counted_by_place_and_vo(sample: SampleData, client_of: Clients) -> None:
+    other = make_queue(name="grid", ce=make_ce(name="ce02.cern.ch", site=sample.queue.ce.site))
     far = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
-    for queue in (world.queue, other, other, far, None):
-        sent(world.vo, queue, PilotStatus.RUNNING)
-    client = client_of(world.olga)
+    for queue in (sample.queue, other, other, far, None):
+        sent(sample.vo, queue, PilotStatus.RUNNING)
+    client = client_of(sample.olga)
 
     def counts(group_by: str) -> dict[tuple[str | None, ...], int]:
         return {tuple(row["values"].values()): row["submitted"] for row in asked(client, group_by=group_by)}
@@ -131,23 +133,23 @@ def test_pilots_are_counted_by_place_and_vo(world: World, client_of: Clients) ->
     assert (asked(client)[0]["efficiency"], asked(client)[0]["jobs_per_pilot"]) == (None, None)
 
 
-def test_the_period_is_chosen(world: World, client_of: Clients) -> None:
+def test_the_period_is_chosen(sample: SampleData, client_of: Clients) -> None:
     for hours in (0.5, 5, 50):
-        sent(world.vo, world.queue, PilotStatus.DONE, ago=timedelta(hours=hours))
-    client = client_of(world.mallory)
+        sent(sample.vo, sample.queue, PilotStatus.DONE, ago=timedelta(hours=hours))
+    client = client_of(sample.mallory)
     assert [asked(client, hours=hours)[0]["submitted"] for hours in ("1", "24", "744")] == [1, 2, 3]
 
 
-def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(world: World, client_of: Clients) -> None:
-    sent(world.vo, world.queue, PilotStatus.RUNNING)
-    sent(make_group().vo, world.queue, PilotStatus.RUNNING, jobs=1)
-    mallory, olga = (asked(client_of(who))[0] for who in (world.mallory, world.olga))
+def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(sample: SampleData, client_of: Clients) -> None:
+    sent(sample.vo, sample.queue, PilotStatus.RUNNING)
+    sent(make_group().vo, sample.queue, PilotStatus.RUNNING, jobs=1)
+    mallory, olga = (asked(client_of(who))[0] for who in (sample.mallory, sample.olga))
     assert (mallory["submitted"], mallory["jobs"]) == (1, 0)
     assert (olga["submitted"], olga["jobs"]) == (2, 1)
 
 
-def test_users_and_pilots_are_refused(world: World, client_of: Clients) -> None:
-    for who in (world.alice, world.charlie, world.pilot):
+def test_users_and_pilots_are_refused(sample: SampleData, client_of: Clients) -> None:
+    for who in (sample.alice, sample.charlie, sample.pilot):
         assert client_of(who).get("/api/v1/pilots/summary/").status_code == 403
     assert APIClient().get("/api/v1/pilots/summary/").status_code == 401
 
@@ -163,21 +165,21 @@ def test_users_and_pilots_are_refused(world: World, client_of: Clients) -> None:
         ({"our": "1"}, "our"),
     ],
 )
-def test_what_cannot_be_asked(world: World, client_of: Clients, query: dict[str, str], field: str) -> None:
-    answer = client_of(world.mallory).get("/api/v1/pilots/summary/", query)
+def test_what_cannot_be_asked(sample: SampleData, client_of: Clients, query: dict[str, str], field: str) -> None:
+    answer = client_of(sample.mallory).get("/api/v1/pilots/summary/", query)
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
-def test_the_nearest_name_is_told(world: World, client_of: Clients) -> None:
-    answer = client_of(world.mallory).get("/api/v1/pilots/summary/", {"group_by": "sites"})
+def test_the_nearest_name_is_told(sample: SampleData, client_of: Clients) -> None:
+    answer = client_of(sample.mallory).get("/api/v1/pilots/summary/", {"group_by": "sites"})
     assert 'Did you mean "site"' in str(answer.json())
 
 
 def test_the_number_of_statements_does_not_grow(
-    world: World, client_of: Clients, django_assert_num_queries: DjangoAssertNumQueries
+    sample: SampleData, client_of: Clients, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    client = client_of(world.olga)
+    client = client_of(sample.olga)
     for _ in range(3):
-        sent(world.vo, make_queue(), PilotStatus.DONE, jobs=2)
+        sent(sample.vo, make_queue(), PilotStatus.DONE, jobs=2)
     with django_assert_num_queries(3):  # who asks; pilots; leases
         assert len(asked(client)) == 3

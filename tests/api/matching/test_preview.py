@@ -13,7 +13,7 @@ from resources.models import Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from wms.accounts.models import User
 
 NAMES = [
@@ -24,8 +24,8 @@ NAMES = [
 
 
 @pytest.fixture
-def manager(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
-    return client_of(world.mallory)
+def manager(sample: SampleData, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
+    return client_of(sample.mallory)
 
 
 def preview(client: APIClient, **said: Any) -> dict[str, Any]:
@@ -35,51 +35,51 @@ def preview(client: APIClient, **said: Any) -> dict[str, Any]:
     return seen
 
 
-def test_chances_are_the_priorities_within_the_highest_segment(world: World, manager: APIClient) -> None:
-    other = factories.make_group(vo=world.vo, priority=3000.0, shares_jobs=True)
-    world.prod.priority = 1000.0
-    world.prod.save()
-    for group, cpu_time_s in ((world.prod, 86_400), (other, 86_400), (other, 500), (other, 500)):
-        factories.make_job(group=group, owner=world.alice, cpu_time_s=cpu_time_s)
+def test_chances_are_the_priorities_within_the_highest_segment(sample: SampleData, manager: APIClient) -> None:
+    other = factories.make_group(vo=sample.vo, priority=3000.0, shares_jobs=True)
+    sample.prod.priority = 1000.0
+    sample.prod.save()
+    for group, cpu_time_s in ((sample.prod, 86_400), (other, 86_400), (other, 500), (other, 500)):
+        factories.make_job(group=group, owner=sample.alice, cpu_time_s=cpu_time_s)
     priorities.recalculate()
     queues = preview(manager)["task_queues"]
     # The other group's 3000 are divided 1 : 2 over its two queues; only its long one is in the highest segment.
     assert [(q["group"], q["cpu_time_s"], q["jobs"], q["priority"], q["chance"]) for q in queues] == [
-        (world.prod.name, 300_000, 1, pytest.approx(1000), pytest.approx(0.5)),
+        (sample.prod.name, 300_000, 1, pytest.approx(1000), pytest.approx(0.5)),
         (other.name, 300_000, 1, pytest.approx(1000), pytest.approx(0.5)),
         (other.name, 500, 2, pytest.approx(2000), 0.0),
     ]
     assert sum(q["chance"] for q in queues) == pytest.approx(1.0)
 
 
-def test_it_claims_nothing(world: World, manager: APIClient) -> None:
-    factories.make_job(group=world.prod, owner=world.alice)
+def test_it_claims_nothing(sample: SampleData, manager: APIClient) -> None:
+    factories.make_job(group=sample.prod, owner=sample.alice)
     preview(manager)
     assert QueuedJob.objects.count() == 1
     assert not Match.objects.exists()
 
 
-def test_a_queue_that_was_just_emptied_is_not_seen(world: World, manager: APIClient) -> None:
-    factories.make_job(group=world.prod, owner=world.alice)
-    factories.make_task_queue(group=world.prod, owner=world.alice, job_type="emptied")
+def test_a_queue_that_was_just_emptied_is_not_seen(sample: SampleData, manager: APIClient) -> None:
+    factories.make_job(group=sample.prod, owner=sample.alice)
+    factories.make_task_queue(group=sample.prod, owner=sample.alice, job_type="emptied")
     seen = preview(manager)
     assert [queue["chance"] for queue in seen["task_queues"]] == [1.0]
     assert {condition["left"] for condition in seen["conditions"]} == {1}
 
 
-def test_conditions_are_cumulative_and_in_the_order_of_the_design(world: World, manager: APIClient) -> None:
-    factories.make_job(group=world.prod, owner=world.alice, tags=["gpu"])
-    factories.make_job(group=world.prod, owner=world.alice, sites=["LCG.RAL.uk"])
-    factories.make_job(group=world.prod, owner=world.alice, cpu_time_s=500)
+def test_conditions_are_cumulative_and_in_the_order_of_the_design(sample: SampleData, manager: APIClient) -> None:
+    factories.make_job(group=sample.prod, owner=sample.alice, tags=["gpu"])
+    factories.make_job(group=sample.prod, owner=sample.alice, sites=["LCG.RAL.uk"])
+    factories.make_job(group=sample.prod, owner=sample.alice, cpu_time_s=500)
     factories.make_job(group=factories.make_group())
     conditions = preview(manager, site="LCG.CERN.ch", cpu_time_s=400_000)["conditions"]
     assert [c["name"] for c in conditions] == NAMES
     assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, 2, *[1] * 11]
 
 
-def test_what_is_not_named_is_not_compared(world: World, manager: APIClient) -> None:
+def test_what_is_not_named_is_not_compared(sample: SampleData, manager: APIClient) -> None:
     factories.make_job(
-        group=world.prod, owner=world.alice, sites=["LCG.RAL.uk"], platforms=["el9"], grid_ces=["elsewhere"]
+        group=sample.prod, owner=sample.alice, sites=["LCG.RAL.uk"], platforms=["el9"], grid_ces=["elsewhere"]
     )
     assert len(preview(manager)["task_queues"]) == 1
     assert len(preview(manager, site="ANY", ce="ANY", queue="ANY")["task_queues"]) == 1
@@ -87,16 +87,16 @@ def test_what_is_not_named_is_not_compared(world: World, manager: APIClient) -> 
     assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []
 
 
-def test_compatible_platforms_run_older_jobs(world: World, manager: APIClient) -> None:
+def test_compatible_platforms_run_older_jobs(sample: SampleData, manager: APIClient) -> None:
     factories.make_platform(name="x86_64-el9", runs=["x86_64-el8"])
-    factories.make_job(group=world.prod, owner=world.alice, platforms=["x86_64-el8"])
+    factories.make_job(group=sample.prod, owner=sample.alice, platforms=["x86_64-el8"])
     assert len(preview(manager, platforms=["x86_64-el9"])["task_queues"]) == 1
     assert preview(manager, platforms=["x86_64-el7"])["task_queues"] == []
 
 
-def test_a_group_makes_it_a_private_pilot(world: World, manager: APIClient) -> None:
-    plain = factories.make_group(name="lhcb_user", vo=world.vo)
-    alice, _ = world.alice, factories.make_job(group=world.prod, owner=world.alice)
+def test_a_group_makes_it_a_private_pilot(sample: SampleData, manager: APIClient) -> None:
+    plain = factories.make_group(name="lhcb_user", vo=sample.vo)
+    alice, _ = sample.alice, factories.make_job(group=sample.prod, owner=sample.alice)
     dora = factories.make_user(username="dora", groups=[plain])
     factories.make_job(group=plain, owner=dora)
     assert [q["group"] for q in preview(manager, group="lhcb_prod")["task_queues"]] == ["lhcb_prod"]
@@ -120,24 +120,24 @@ def test_a_group_makes_it_a_private_pilot(world: World, manager: APIClient) -> N
     ],
 )
 def test_names_that_do_not_exist_are_refused(
-    world: World, manager: APIClient, said: dict[str, Any], field: str
+    sample: SampleData, manager: APIClient, said: dict[str, Any], field: str
 ) -> None:
-    factories.make_group(name="lhcb_user", vo=world.vo)
+    factories.make_group(name="lhcb_user", vo=sample.vo)
     answer = manager.post("/api/v1/matches/preview/", {"cpu_time_s": 500, **said}, format="json")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
 
 
-def test_a_group_of_priority_zero_fits_and_has_no_chance(world: World, manager: APIClient) -> None:
-    nobody = factories.make_group(vo=world.vo, priority=0.0)
+def test_a_group_of_priority_zero_fits_and_has_no_chance(sample: SampleData, manager: APIClient) -> None:
+    nobody = factories.make_group(vo=sample.vo, priority=0.0)
     factories.make_job(group=nobody)
-    factories.make_job(group=world.prod, owner=world.alice, cpu_time_s=500)
+    factories.make_job(group=sample.prod, owner=sample.alice, cpu_time_s=500)
     queues = preview(manager)["task_queues"]
     assert [(q["group"], q["chance"]) for q in queues] == [(nobody.name, 0.0), ("lhcb_prod", 1.0)]
 
 
-def test_at_a_banned_site_nothing_passes_the_condition_on_sites(world: World, manager: APIClient) -> None:
-    factories.make_job(group=world.prod, owner=world.alice)
+def test_at_a_banned_site_nothing_passes_the_condition_on_sites(sample: SampleData, manager: APIClient) -> None:
+    factories.make_job(group=sample.prod, owner=sample.alice)
     Site.objects.update(state=ResourceState.BANNED, state_reason="Cooling")
     seen = preview(manager, site="LCG.CERN.ch")
     assert seen["task_queues"] == []
@@ -146,9 +146,9 @@ def test_at_a_banned_site_nothing_passes_the_condition_on_sites(world: World, ma
 
 
 def test_the_queries_do_not_grow_with_the_queues(
-    world: World, manager: APIClient, django_assert_max_num_queries: Any
+    sample: SampleData, manager: APIClient, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(30):
-        factories.make_job(group=world.prod, owner=world.alice, job_type=f"type{number}")
+        factories.make_job(group=sample.prod, owner=sample.alice, job_type=f"type{number}")
     with django_assert_max_num_queries(13):
         assert len(preview(manager)["task_queues"]) == 30

@@ -19,7 +19,7 @@ from resources.queries.throttles import ThrottleStanding, throttle_of
 from taskqueues.models import Limit
 from taskqueues.services import restrictions
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import condition, explained
 from tests.api.matching.test_preview import preview
 from wms.accounts.models import User
@@ -30,22 +30,22 @@ ClientOf = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture
-def alice(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.alice)
+def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.alice)
 
 
 @pytest.fixture
-def manager(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.mallory)
+def manager(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.mallory)
 
 
 @pytest.fixture
-def pilot(world: World, client_of: ClientOf) -> APIClient:
-    return client_of(world.pilot)
+def pilot(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.pilot)
 
 
-def of_alice(world: World, **description: Any) -> Job:
-    return factories.make_job(group=world.prod, owner=world.alice, **description)
+def of_alice(sample: SampleData, **description: Any) -> Job:
+    return factories.make_job(group=sample.prod, owner=sample.alice, **description)
 
 
 def throttle(**fields: Any) -> None:
@@ -67,10 +67,10 @@ def left(said: dict[str, Any], name: str) -> int:
     return int(found)
 
 
-def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+def test_a_closed_throttle_is_told(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=3)
     busy(3)
-    job = of_alice(world)
+    job = of_alice(sample)
     why = (
         "the throttle of LCG.CERN.ch is closed: The site advertised CurrentSubmittingJobs = 3, which leaves no room: "
         "MaxSubmittingJobs is 3"
@@ -85,8 +85,8 @@ def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIC
     seen = preview(manager, site="LCG.CERN.ch")
     assert (seen["task_queues"], left(seen, "memory"), left(seen, "throttle")) == ([], 1, 0)
     assert matches(pilot) == 204
-    world.pilot.refresh_from_db()
-    kept = world.pilot.nothing_left or {}
+    sample.pilot.refresh_from_db()
+    kept = sample.pilot.nothing_left or {}
     assert (kept["memory"], kept["throttle"]) == (1, 0)
     busy(2)
     said = explained(alice, job)
@@ -97,10 +97,10 @@ def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIC
 
 @pytest.mark.usefixtures("large_slot")
 def test_what_the_server_would_count_is_told_as_counted(
-    world: World, alice: APIClient, manager: APIClient, pilot: APIClient
+    sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient
 ) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=1)
-    job, other = of_alice(world), of_alice(world)
+    job, other = of_alice(sample), of_alice(sample)
     assert explained(alice, job)["queues"][0]["fits"]
     assert matches(pilot) == 201
     waiting = Job.objects.get(status=JobStatus.WAITING)
@@ -115,11 +115,11 @@ def test_what_the_server_would_count_is_told_as_counted(
 
 
 def test_an_expression_that_asks_about_the_job_closes_some_queues(
-    world: World, alice: APIClient, manager: APIClient, pilot: APIClient
+    sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
     busy(0)
-    merge, user = of_alice(world, job_type="Merge", cpu_time_s=5000), of_alice(world, cpu_time_s=500)
+    merge, user = of_alice(sample, job_type="Merge", cpu_time_s=5000), of_alice(sample, cpu_time_s=500)
     why = "the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their JobType"
     assert explained(alice, merge)["limits"] == [why]
     assert explained(alice, user)["limits"] == []
@@ -128,46 +128,46 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     assert matches(pilot) == 201
     assert Match.objects.get().job == user
     assert matches(pilot) == 204
-    world.pilot.refresh_from_db()
-    kept = world.pilot.nothing_left or {}
+    sample.pilot.refresh_from_db()
+    kept = sample.pilot.nothing_left or {}
     assert (kept["container"], kept["throttle"], kept["limit"]) == (1, 0, 0)
 
 
 @pytest.mark.usefixtures("large_slot")
-def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
-    Limit.objects.create(running=1, user=world.alice, site=Site.objects.get())
-    job = of_alice(world)
-    bobs = factories.make_job(group=world.prod, owner=world.bob, job_type="Merge")
+def test_a_full_limit_is_told(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(running=1, user=sample.alice, site=Site.objects.get())
+    job = of_alice(sample)
+    bobs = factories.make_job(group=sample.prod, owner=sample.bob, job_type="Merge")
     assert explained(alice, job)["limits"] == []
-    Job.objects.filter(pk=of_alice(world).pk).update(status=JobStatus.HELD)
+    Job.objects.filter(pk=of_alice(sample).pk).update(status=JobStatus.HELD)
     assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 2
-    while not Match.objects.filter(job__owner=world.alice).exists():
+    while not Match.objects.filter(job__owner=sample.alice).exists():
         assert matches(pilot) == 201
     why = "at most 1 job of the user alice at the site LCG.CERN.ch may run at a time, and 1 does"
     if not Match.objects.filter(job=bobs).exists():
         seen = preview(manager, site="LCG.CERN.ch")
         assert [(queue["owner"], queue["chance"]) for queue in seen["task_queues"]] == [("bob", 1.0)]
-    waiting = of_alice(world)
+    waiting = of_alice(sample)
     said = explained(alice, waiting)
     assert said["limits"] == [why]
     assert said["summary"] == f"It waits because the only queue that it fits takes no jobs at present: {why}."
     assert condition(said, "limit") == (0, 1, f"may be held back by limits; at present, {why}")
 
 
-def test_a_delay_is_told_with_its_time(world: World, alice: APIClient, pilot: APIClient) -> None:
-    Limit.objects.create(delay_s=1000, vo=world.vo)
-    of_alice(world)
-    of_alice(world)
+def test_a_delay_is_told_with_its_time(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(delay_s=1000, vo=sample.vo)
+    of_alice(sample)
+    of_alice(sample)
     assert matches(pilot) == 201
     assert matches(pilot) == 204
     (why,) = explained(alice, Job.objects.get(status=JobStatus.WAITING))["limits"]
     assert re.fullmatch(r"jobs of the VO lhcb are matched every 1000 s, the next in (9\d\d|1000)\.\d s", why)
 
 
-def test_cpu_time_that_is_used_up_is_told(world: World, alice: APIClient, pilot: APIClient) -> None:
-    Limit.objects.create(cpu_s_per_day=100, group=world.prod)
-    of_alice(world)
-    of_alice(world)
+def test_cpu_time_that_is_used_up_is_told(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(cpu_s_per_day=100, group=sample.prod)
+    of_alice(sample)
+    of_alice(sample)
     assert matches(pilot) == 201
     Job.objects.filter(status=JobStatus.MATCHED).update(cpu_s=150)
     (why,) = explained(alice, Job.objects.get(status=JobStatus.WAITING))["limits"]
@@ -175,9 +175,9 @@ def test_cpu_time_that_is_used_up_is_told(world: World, alice: APIClient, pilot:
     assert matches(pilot) == 204
 
 
-def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice: APIClient) -> None:
-    Limit.objects.create(waiting=3, user=world.alice)
-    Limit.objects.create(waiting=1, group=world.prod, job_type="Merge")
+def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(sample: SampleData, alice: APIClient) -> None:
+    Limit.objects.create(waiting=3, user=sample.alice)
+    Limit.objects.create(waiting=1, group=sample.prod, job_type="Merge")
 
     def submit(*types: str) -> Any:
         jobs = [{"executable": "run.sh", "job_type": job_type} for job_type in types]
@@ -197,11 +197,11 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice:
 
 
 def test_a_site_with_many_queues_is_asked_for_once(
-    world: World, alice: APIClient, monkeypatch: pytest.MonkeyPatch
+    sample: SampleData, alice: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements="CurMatches < 3 && TARGET.GPUs == 0")
     busy(0)
-    job = of_alice(world)
+    job = of_alice(sample)
     asked: list[int] = []
 
     def counting(site: Site, state: ThrottleState | None, *, now: datetime) -> ThrottleStanding | None:
@@ -216,11 +216,11 @@ def test_a_site_with_many_queues_is_asked_for_once(
 
 
 def test_an_expression_that_takes_too_long_to_ask_about_all_jobs_closes_the_site(
-    world: World, manager: APIClient, monkeypatch: pytest.MonkeyPatch
+    sample: SampleData, manager: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
     busy(0)
-    of_alice(world)
+    of_alice(sample)
     assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 1
     monkeypatch.setattr(restrictions, "PATIENCE_S", -1.0)
     seen = preview(manager, site="LCG.CERN.ch")
@@ -250,12 +250,12 @@ NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJob
     ],
 )
 def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_policy(
-    world: World, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str, requirements: str, why: str
+    sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str, requirements: str, why: str
 ) -> None:
     throttle(**POLICIES[policy])
     standing = advertise(Site.objects.get().pk, of_classad(f"{NUMBERS}; Requirements = {requirements}"))
     assert (standing.accepting, standing.room_left) == (False, 0)
-    job = of_alice(world)
+    job = of_alice(sample)
     assert matches(pilot) == 204
     assert explained(alice, job)["limits"] == [
         f"the throttle of LCG.CERN.ch is closed: The Requirements that the site advertised {why}"
@@ -266,14 +266,14 @@ def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_po
 @pytest.mark.usefixtures("large_slot")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_advertised_requirements_about_the_job_hold_under_every_policy(
-    world: World, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str
+    sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str
 ) -> None:
     throttle(**POLICIES[policy])
     requirements = 'CurMatches < 2 && TARGET.JobType != "Merge"'
     assert advertise(Site.objects.get().pk, of_classad(f"{NUMBERS}; Requirements = {requirements}")).accepting
-    merge = of_alice(world, job_type="Merge", cpu_time_s=5000)
+    merge = of_alice(sample, job_type="Merge", cpu_time_s=5000)
     for _ in range(3):
-        of_alice(world, cpu_time_s=500)
+        of_alice(sample, cpu_time_s=500)
     looked_at = "GPUs and JobType" if policy == "custom" else "JobType"
     assert explained(alice, merge)["limits"] == [
         f"the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their {looked_at}"
@@ -290,15 +290,15 @@ def test_advertised_requirements_about_the_job_hold_under_every_policy(
     ]
 
 
-def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice: APIClient) -> None:
+def test_several_limits_are_all_told_and_the_throttle_first(sample: SampleData, alice: APIClient) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=0)
     busy(0)
     site = Site.objects.get()
-    Limit.objects.create(running=0, job_type="User", site=site, group=world.prod)
-    Limit.objects.create(cpu_s_per_day=0, user=world.alice, vo=world.vo)
-    Limit.objects.create(running=0, user=world.bob)
+    Limit.objects.create(running=0, job_type="User", site=site, group=sample.prod)
+    Limit.objects.create(cpu_s_per_day=0, user=sample.alice, vo=sample.vo)
+    Limit.objects.create(running=0, user=sample.bob)
     Limit.objects.create(running=0, site=factories.make_site())
-    said = explained(alice, of_alice(world))
+    said = explained(alice, of_alice(sample))
     assert said["limits"] == [
         (
             "the throttle of LCG.CERN.ch is closed: The site advertised CurrentSubmittingJobs = 0, which leaves no "
@@ -339,26 +339,26 @@ def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice:
     ],
 )
 def test_a_site_that_never_advertised_is_told_of_as_a_match_would_find_it(
-    world: World, alice: APIClient, pilot: APIClient, fields: dict[str, Any], why: str
+    sample: SampleData, alice: APIClient, pilot: APIClient, fields: dict[str, Any], why: str
 ) -> None:
     throttle(**fields)
-    job = of_alice(world)
+    job = of_alice(sample)
     assert explained(alice, job)["limits"] == [f"the throttle of LCG.CERN.ch is closed: {why}"]
     assert matches(pilot) == 204
     assert explained(alice, job)["limits"] == [f"the throttle of LCG.CERN.ch is closed: {why}"]
-    world.pilot.refresh_from_db()
-    assert (world.pilot.nothing_left or {})["throttle"] == 0
+    sample.pilot.refresh_from_db()
+    assert (sample.pilot.nothing_left or {})["throttle"] == 0
 
 
 def test_the_headline_names_the_limit_that_closes_all_queues_not_the_throttle_of_one(
-    world: World, alice: APIClient
+    sample: SampleData, alice: APIClient
 ) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=0)
     busy(0)
     for number in range(4):
-        factories.make_queue(ce=factories.make_ce(site=factories.make_site(name=f"LCG.Site{number}", vos=[world.vo])))
-    limit = Limit.objects.create(running=0, user=world.alice)
-    job = of_alice(world)
+        factories.make_queue(ce=factories.make_ce(site=factories.make_site(name=f"LCG.Site{number}", vos=[sample.vo])))
+    limit = Limit.objects.create(running=0, user=sample.alice)
+    job = of_alice(sample)
     full = "at most 0 jobs of the user alice may run at a time, and 0 do"
     assert explained(alice, job)["summary"] == (
         f"It waits because the 5 queues that it fits take no jobs at present: {full}."

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from matching.services import accounting
 from pilots.models import Pilot
-from tests.api.matching.conftest import World, offer
+from tests.api.matching.conftest import SampleData, offer
 from tests.clock import pass_time, reset_clock
 from tests.factories import make_group, make_job, make_match, make_user
 from wms.accounts.models import Group, User
@@ -21,14 +21,14 @@ Clients = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture(autouse=True)
-def clock(world: World) -> Iterator[None]:
+def clock(sample: SampleData) -> Iterator[None]:
     yield
     reset_clock()
 
 
 @pytest.fixture
-def user_group(world: World) -> Group:
-    return make_group(name="lhcb_user", vo=world.vo, priority=3000.0)
+def user_group(sample: SampleData) -> Group:
+    return make_group(name="lhcb_user", vo=sample.vo, priority=3000.0)
 
 
 def shares(client: APIClient, name: str = "lhcb_prod") -> dict[str, Any]:
@@ -50,8 +50,10 @@ def count_all() -> None:
         pass
 
 
-def test_the_whole_answer_of_a_group_that_got_nothing_yet(world: World, user_group: Group, client_of: Clients) -> None:
-    found = shares(client_of(world.alice))
+def test_the_whole_answer_of_a_group_that_got_nothing_yet(
+    sample: SampleData, user_group: Group, client_of: Clients
+) -> None:
+    found = shares(client_of(sample.alice))
     delivered = found.pop("delivered")
     assert found == {
         "group": "lhcb_prod",
@@ -79,18 +81,18 @@ def test_the_whole_answer_of_a_group_that_got_nothing_yet(world: World, user_gro
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_delivered_shares_are_of_the_vo_and_of_the_time_asked(
-    counted: bool, world: World, user_group: Group, client_of: Clients
+    counted: bool, sample: SampleData, user_group: Group, client_of: Clients
 ) -> None:
     """Each lease is counted once, whether the counter has counted none or the older half of the leases."""
-    deliver(world.prod, ago_s=1800, lasts_s=100)
-    deliver(world.prod, ago_s=20 * 3600, lasts_s=100)
+    deliver(sample.prod, ago_s=1800, lasts_s=100)
+    deliver(sample.prod, ago_s=20 * 3600, lasts_s=100)
     deliver(user_group, ago_s=26 * 3600, lasts_s=50, processors=4)
     deliver(make_group(), ago_s=1800, lasts_s=100)  # of another VO
     if counted:
         count_all()
     deliver(user_group, ago_s=40, lasts_s=30)
     deliver(user_group, ago_s=8 * 24 * 3600, lasts_s=1000)
-    delivered = shares(client_of(world.alice))["delivered"]
+    delivered = shares(client_of(sample.alice))["delivered"]
     assert [window["matches"] for window in delivered.values()] == [
         {"count": 1, "of_vo": 2, "fraction": 0.5},
         {"count": 2, "of_vo": 3, "fraction": pytest.approx(2 / 3)},
@@ -103,12 +105,12 @@ def test_delivered_shares_are_of_the_vo_and_of_the_time_asked(
     ]
 
 
-def test_what_was_delivered_is_told_by_cpu_segment(world: World, user_group: Group, client_of: Clients) -> None:
-    deliver(world.prod, ago_s=600, lasts_s=10, cpu_time_s=400)
+def test_what_was_delivered_is_told_by_cpu_segment(sample: SampleData, user_group: Group, client_of: Clients) -> None:
+    deliver(sample.prod, ago_s=600, lasts_s=10, cpu_time_s=400)
     for _ in range(3):
         deliver(user_group, ago_s=600, lasts_s=10, cpu_time_s=500)
     deliver(user_group, ago_s=600, lasts_s=10, cpu_time_s=86400)
-    segments = shares(client_of(world.alice))["delivered"]["hour"]["segments"]
+    segments = shares(client_of(sample.alice))["delivered"]["hour"]["segments"]
     assert [(segment["cpu_segment_s"], segment["matches"]) for segment in segments] == [
         (500, {"count": 1, "of_vo": 4, "fraction": 0.25}),
         (300_000, {"count": 0, "of_vo": 1, "fraction": 0.0}),
@@ -116,22 +118,22 @@ def test_what_was_delivered_is_told_by_cpu_segment(world: World, user_group: Gro
     assert segments[0]["lease_time"]["fraction"] == pytest.approx(0.25)
 
 
-def test_a_match_shows_at_once(world: World, pilot: APIClient, client_of: Clients) -> None:
-    make_job(owner=world.alice, group=world.prod)
+def test_a_match_shows_at_once(sample: SampleData, pilot: APIClient, client_of: Clients) -> None:
+    make_job(owner=sample.alice, group=sample.prod)
     assert pilot.post("/api/v1/matches/", offer(), format="json").status_code == 201
     pass_time(seconds=10)
-    hour = shares(client_of(world.alice))["delivered"]["hour"]
+    hour = shares(client_of(sample.alice))["delivered"]["hour"]
     assert hour["matches"] == {"count": 1, "of_vo": 1, "fraction": 1.0}
     assert hour["lease_time"]["seconds"] == pytest.approx(10, abs=2)
 
 
-def test_every_factor_of_a_corrected_share_is_told(world: World, user_group: Group, client_of: Clients) -> None:
-    world.vo.history_fair_share = True
-    world.vo.save()
-    deliver(world.prod, ago_s=1000, lasts_s=400)
+def test_every_factor_of_a_corrected_share_is_told(sample: SampleData, user_group: Group, client_of: Clients) -> None:
+    sample.vo.history_fair_share = True
+    sample.vo.save()
+    deliver(sample.prod, ago_s=1000, lasts_s=400)
     deliver(user_group, ago_s=1000, lasts_s=400)
     count_all()
-    found = shares(client_of(world.alice))
+    found = shares(client_of(sample.alice))
     # Expected 1/4 and 3/4, used 1/2 each: 1/2 and 3/2 times 1000 and 3000 make 500 and 4500, together 5000, not 4000.
     assert found["corrected"] == {
         "applied": True,
@@ -144,33 +146,35 @@ def test_every_factor_of_a_corrected_share_is_told(world: World, user_group: Gro
         "share": pytest.approx(400.0),
     }
     assert found["in_effect"] == pytest.approx(400.0)
-    assert shares(client_of(world.alice), "lhcb_user")["in_effect"] == pytest.approx(3600.0)
+    assert shares(client_of(sample.alice), "lhcb_user")["in_effect"] == pytest.approx(3600.0)
 
 
 @pytest.mark.parametrize(
     ("who", "status"),
     [("alice", 200), ("mallory", 200), ("olga", 200), ("charlie", 404), ("pilot", 403), ("nobody", 401)],
 )
-def test_who_may_read_the_shares_of_a_group(who: str, status: int, world: World, client_of: Clients) -> None:
-    client = APIClient() if who == "nobody" else client_of(getattr(world, who))
+def test_who_may_read_the_shares_of_a_group(who: str, status: int, sample: SampleData, client_of: Clients) -> None:
+    client = APIClient() if who == "nobody" else client_of(getattr(sample, who))
     assert client.get("/api/v1/groups/lhcb_prod/shares/").status_code == status
 
 
-def test_a_member_of_another_group_of_the_vo_reads_it_too(world: World, user_group: Group, client_of: Clients) -> None:
+def test_a_member_of_another_group_of_the_vo_reads_it_too(
+    sample: SampleData, user_group: Group, client_of: Clients
+) -> None:
     shares(client_of(make_user(groups=[user_group])))
 
 
-def test_a_group_that_does_not_exist_is_not_found(world: World, client_of: Clients) -> None:
-    answer = client_of(world.olga).get("/api/v1/groups/nowhere/shares/")
+def test_a_group_that_does_not_exist_is_not_found(sample: SampleData, client_of: Clients) -> None:
+    answer = client_of(sample.olga).get("/api/v1/groups/nowhere/shares/")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 def test_it_takes_the_same_queries_for_one_group_and_for_ten(
-    world: World, client_of: Clients, django_assert_max_num_queries: DjangoAssertNumQueries
+    sample: SampleData, client_of: Clients, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    client = client_of(world.alice)
+    client = client_of(sample.alice)
     accounting.count_deliveries()
     for _ in range(10):
-        deliver(make_group(vo=world.vo), ago_s=30, lasts_s=10)
+        deliver(make_group(vo=sample.vo), ago_s=30, lasts_s=10)
     with django_assert_max_num_queries(12):
         shares(client)

@@ -15,7 +15,7 @@ from matching.services import submission
 from resources.models import ComputingElement, Queue, ReportedPlatform, Site
 from taskqueues.models import Limit
 from tests import factories
-from tests.api.matching.conftest import World
+from tests.api.matching.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.models import Job, Sandbox, SandboxUpload
 from wms.jobs.services.optimizers.arrival import MAX_WARNINGS
@@ -24,11 +24,11 @@ JOBS = "/api/v1/jobs/"
 
 
 @pytest.fixture
-def alice(world: World, client_of: Callable[[User], APIClient]) -> APIClient:
-    Queue.objects.filter(pk=world.queue.pk).update(parameters={"Memory": 2000}, memory_mb=4000, processors=8)
-    other = factories.make_site(name="LCG.RAL.uk", vos=[world.vo], parameters={"Memory": 16000})
+def alice(sample: SampleData, client_of: Callable[[User], APIClient]) -> APIClient:
+    Queue.objects.filter(pk=sample.queue.pk).update(parameters={"Memory": 2000}, memory_mb=4000, processors=8)
+    other = factories.make_site(name="LCG.RAL.uk", vos=[sample.vo], parameters={"Memory": 16000})
     factories.make_queue(name="big", ce=factories.make_ce(name="ce02.ral.uk", site=other), memory_mb=600_000)
-    return client_of(world.alice)
+    return client_of(sample.alice)
 
 
 def warnings(client: APIClient, body: Mapping[str, object]) -> list[str]:
@@ -62,9 +62,9 @@ def test_processors_and_memory_that_no_slot_has_together_or_at_all(alice: APICli
     assert "it asks for 64 processors; queues offer 1 or 8" in never
 
 
-def test_a_group_of_priority_0(alice: APIClient, world: World) -> None:
-    world.prod.priority = 0
-    world.prod.save()
+def test_a_group_of_priority_0(alice: APIClient, sample: SampleData) -> None:
+    sample.prod.priority = 0
+    sample.prod.save()
     (warning,) = warnings(alice, {"group": "lhcb_prod"})
     assert "is never drawn" in warning
     assert "lhcb_prod has priority 0" in warning
@@ -103,9 +103,9 @@ def test_a_grid_middleware_that_no_computing_element_has_where_the_job_fits(alic
     assert warnings(alice, {"grid_middlewares": ["Arc", "local"], "sites": ["LCG.CERN.ch"]}) == []
 
 
-def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, world: World) -> None:
+def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, sample: SampleData) -> None:
     Site.objects.update(throttle_policy="matches", max_matches=0)
-    Limit.objects.create(vo=world.vo, running=0)
+    Limit.objects.create(vo=sample.vo, running=0)
     assert warnings(alice, {}) == []
 
 
@@ -142,11 +142,11 @@ def test_descriptions_that_may_work(body: dict[str, object], alice: APIClient) -
     assert warnings(alice, body) == []
 
 
-def test_files_of_the_input_sandbox_may_be_executables(alice: APIClient, world: World) -> None:
+def test_files_of_the_input_sandbox_may_be_executables(alice: APIClient, sample: SampleData) -> None:
     for name, is_archive, expected in (("run.sh", False, 0), ("other.sh", False, 1), ("all.tar.gz", True, 0)):
         digest = sha256(name.encode()).hexdigest()
         sandbox = Sandbox.objects.create(digest=digest, size_bytes=1, is_archive=is_archive, created_at=factories.NOW)
-        SandboxUpload.objects.create(sandbox=sandbox, owner=world.alice, file_name=name, uploaded_at=factories.NOW)
+        SandboxUpload.objects.create(sandbox=sandbox, owner=sample.alice, file_name=name, uploaded_at=factories.NOW)
         body = {"executable": "./run.sh", "input_sandbox": [f"sha256:{digest}"]}
         assert len(warnings(alice, body)) == expected
 

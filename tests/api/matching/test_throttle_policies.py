@@ -18,7 +18,7 @@ from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site, ThrottleState
 from resources.services.site_tokens import issue_site_token
 from tests import factories
-from tests.api.matching.conftest import World, bearer, offer
+from tests.api.matching.conftest import SampleData, bearer, offer
 from tests.api.matching.test_advertisements import advertise
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
@@ -34,13 +34,13 @@ JOBS = 12
 
 
 @pytest.fixture
-def gateway(world: World) -> APIClient:
-    return bearer(issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.ADVERTISE, now=timezone.now()))
+def gateway(sample: SampleData) -> APIClient:
+    return bearer(issue_site_token(sample.queue.ce.site, purpose=SiteTokenPurpose.ADVERTISE, now=timezone.now()))
 
 
 @pytest.fixture
-def jobs(world: World) -> list[Job]:
-    return [factories.make_job(group=world.prod, owner=world.alice) for _ in range(JOBS)]
+def jobs(sample: SampleData) -> list[Job]:
+    return [factories.make_job(group=sample.prod, owner=sample.alice) for _ in range(JOBS)]
 
 
 def throttle(written: str) -> None:
@@ -114,7 +114,7 @@ LEVEL2 = "policy: level2, max_submitting_and_output_gathering_jobs"
     ],
 )
 def test_so_many_jobs_are_given_until_the_site_is_closed(
-    world: World,
+    sample: SampleData,
     gateway: APIClient,
     pilot: APIClient,
     jobs: list[Job],
@@ -154,13 +154,13 @@ def test_numbers_and_a_classad_that_say_the_same_leave_the_same_room(
 
 
 def test_leases_of_one_request_count_one_each_whatever_their_processors(
-    world: World, gateway: APIClient, client_of: Callable[[User | Pilot], APIClient]
+    sample: SampleData, gateway: APIClient, client_of: Callable[[User | Pilot], APIClient]
 ) -> None:
     for _ in range(5):
-        factories.make_job(group=world.prod, owner=world.alice, processors=2)
+        factories.make_job(group=sample.prod, owner=sample.alice, processors=2)
     throttle("policy: level0, max_submitting_jobs: 3")
     advertise(gateway, IDLE)
-    answer = client_of(world.pilot).post("/api/v1/matches/", offer(processors=10, max_jobs=5), format="json")
+    answer = client_of(sample.pilot).post("/api/v1/matches/", offer(processors=10, max_jobs=5), format="json")
     assert len(answer.json()["leases"]) == 3
     assert ThrottleState.objects.get().matched == 3
 
@@ -227,7 +227,7 @@ def test_an_age_that_is_none_is_refused(gateway: APIClient, number: str) -> None
 
 
 def test_a_throttle_that_is_made_changed_and_removed_while_jobs_run_holds_at_once(
-    world: World, gateway: APIClient, pilot: APIClient, jobs: list[Job]
+    sample: SampleData, gateway: APIClient, pilot: APIClient, jobs: list[Job]
 ) -> None:
     assert pilot.post("/api/v1/matches/", offer(), format="json").status_code == 201
     throttle("policy: level0, max_submitting_jobs: 3")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Alice and Bob share the jobs of one group, and are in a second group without shared jobs."""
 
     vo: VO
@@ -39,11 +39,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def sample() -> SampleData:
     vo = factories.make_vo(name="lhcb")
     alone, sharing = factories.make_group(vo=vo), factories.make_group(vo=vo, shares_jobs=True)
     alice, bob = (factories.make_user(groups=[alone, sharing]) for _ in range(2))
-    return World(vo=vo, alone=alone, sharing=sharing, alice=alice, bob=bob)
+    return SampleData(vo=vo, alone=alone, sharing=sharing, alice=alice, bob=bob)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -78,22 +78,22 @@ def got(token: str) -> int | None:
     return job
 
 
-Waits = Callable[[World], Job]
+Waits = Callable[[SampleData], Job]
 JOBS: dict[str, Waits] = {
-    "alice alone": lambda world: factories.make_job(owner=world.alice, group=world.alone),
-    "alice sharing": lambda world: factories.make_job(owner=world.alice, group=world.sharing),
-    "bob alone": lambda world: factories.make_job(owner=world.bob, group=world.alone),
-    "bob sharing": lambda world: factories.make_job(owner=world.bob, group=world.sharing),
-    "alice for generic ones": lambda world: factories.make_job(
-        owner=world.alice, group=world.alone, pilot_types=["generic"]
+    "alice alone": lambda sample: factories.make_job(owner=sample.alice, group=sample.alone),
+    "alice sharing": lambda sample: factories.make_job(owner=sample.alice, group=sample.sharing),
+    "bob alone": lambda sample: factories.make_job(owner=sample.bob, group=sample.alone),
+    "bob sharing": lambda sample: factories.make_job(owner=sample.bob, group=sample.sharing),
+    "alice for generic ones": lambda sample: factories.make_job(
+        owner=sample.alice, group=sample.alone, pilot_types=["generic"]
     ),
-    "alice for private ones": lambda world: factories.make_job(
-        owner=world.alice, group=world.alone, pilot_types=["private"]
+    "alice for private ones": lambda sample: factories.make_job(
+        owner=sample.alice, group=sample.alone, pilot_types=["private"]
     ),
-    "another group of the VO": lambda world: factories.make_job(
-        owner=world.alice, group=factories.make_group(vo=world.vo, shares_jobs=True)
+    "another group of the VO": lambda sample: factories.make_job(
+        owner=sample.alice, group=factories.make_group(vo=sample.vo, shares_jobs=True)
     ),
-    "another VO": lambda world: factories.make_job(owner=world.alice, group=factories.make_group(shares_jobs=True)),
+    "another VO": lambda sample: factories.make_job(owner=sample.alice, group=factories.make_group(shares_jobs=True)),
 }
 GETS = {
     "alone": {"alice alone", "alice for private ones"},
@@ -105,65 +105,65 @@ GETS = {
 
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("pilot", GETS)
-def test_a_pilot_of_a_director_gets_the_jobs_that_it_was_sent_for(world: World, pilot: str, job: str) -> None:
-    group = world.sharing if pilot == "sharing" else world.alone
-    reason = factories.make_job(owner=world.alice, group=group)
+def test_a_pilot_of_a_director_gets_the_jobs_that_it_was_sent_for(sample: SampleData, pilot: str, job: str) -> None:
+    group = sample.sharing if pilot == "sharing" else sample.alone
+    reason = factories.make_job(owner=sample.alice, group=group)
     token = sent_by_a_director(pilot_types=(PilotType.GENERIC if pilot == "generic" else PilotType.PRIVATE,))
     sent = Pilot.objects.get()
     assert (sent.group, sent.owner) == {
-        "alone": (world.alone, world.alice), "sharing": (world.sharing, None), "generic": (None, None),
+        "alone": (sample.alone, sample.alice), "sharing": (sample.sharing, None), "generic": (None, None),
     }[pilot]  # fmt: skip
     assert got(token) == reason.pk
 
-    waiting = JOBS[job](world)
+    waiting = JOBS[job](sample)
 
     assert got(token) == (waiting.pk if job in GETS[pilot] else None)
 
 
-def made_by_hand(world: World, group: Group, owner: User | None) -> str:
+def made_by_hand(sample: SampleData, group: Group, owner: User | None) -> str:
     return factories.make_pilot_token(factories.make_pilot(group=group, owner=owner))
 
 
 @pytest.mark.parametrize("job", ["alice alone", "bob alone"])
-def test_a_pilot_of_a_suspended_owner_gets_nothing(world: World, job: str) -> None:
-    token = made_by_hand(world, world.alone, world.alice)
-    User.objects.filter(pk=world.alice.pk).update(is_active=False)
-    JOBS[job](world)
+def test_a_pilot_of_a_suspended_owner_gets_nothing(sample: SampleData, job: str) -> None:
+    token = made_by_hand(sample, sample.alone, sample.alice)
+    User.objects.filter(pk=sample.alice.pk).update(is_active=False)
+    JOBS[job](sample)
     assert got(token) is None
 
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_only_members_share_whoever_left_or_is_suspended_gets_no_job_of_former_mates(
-    world: World, leaves: bool
+    sample: SampleData, leaves: bool
 ) -> None:
-    token = made_by_hand(world, world.sharing, world.alice)
-    first = JOBS["bob sharing"](world)
+    token = made_by_hand(sample, sample.sharing, sample.alice)
+    first = JOBS["bob sharing"](sample)
     assert got(token) == first.pk
     if leaves:
-        Membership.objects.filter(user=world.alice, group=world.sharing).delete()
+        Membership.objects.filter(user=sample.alice, group=sample.sharing).delete()
     else:
-        User.objects.filter(pk=world.alice.pk).update(is_active=False)
-    JOBS["bob sharing"](world)
+        User.objects.filter(pk=sample.alice.pk).update(is_active=False)
+    JOBS["bob sharing"](sample)
 
-    assert got(made_by_hand(world, world.sharing, world.alice)) is None
+    assert got(made_by_hand(sample, sample.sharing, sample.alice)) is None
 
 
-def test_jobs_of_who_left_the_group_wait_until_the_owner_rejoins(world: World) -> None:
+def test_jobs_of_who_left_the_group_wait_until_the_owner_rejoins(sample: SampleData) -> None:
     """For private and for generic pilots (ADR 39)."""
-    waiting = JOBS["alice sharing"](world)
-    Membership.objects.filter(user=world.alice, group=world.sharing).delete()
-    assert got(made_by_hand(world, world.sharing, world.alice)) is None
-    assert got(factories.make_pilot_token(factories.make_pilot(vo=world.vo))) is None
-    Membership.objects.create(user=world.alice, group=world.sharing)
-    assert got(made_by_hand(world, world.sharing, world.alice)) == waiting.pk
+    waiting = JOBS["alice sharing"](sample)
+    Membership.objects.filter(user=sample.alice, group=sample.sharing).delete()
+    assert got(made_by_hand(sample, sample.sharing, sample.alice)) is None
+    assert got(factories.make_pilot_token(factories.make_pilot(vo=sample.vo))) is None
+    Membership.objects.create(user=sample.alice, group=sample.sharing)
+    assert got(made_by_hand(sample, sample.sharing, sample.alice)) == waiting.pk
 
 
 # ---- the end of credentials ------------------------------------------------------------------------------------------
 
 
-def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(world: World) -> None:
-    JOBS["alice alone"](world)
-    pilot = factories.make_pilot(vo=world.vo, queue=factories.make_queue())
+def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(sample: SampleData) -> None:
+    JOBS["alice alone"](sample)
+    pilot = factories.make_pilot(vo=sample.vo, queue=factories.make_queue())
     token = factories.make_pilot_token(pilot)
     job = got(token)
     lease = Match.objects.get(job=job)
@@ -185,9 +185,9 @@ def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(world: Worl
     assert (lease.reported_at, lease.ended_at) == (None, None)
 
 
-def test_a_token_is_renewed_by_heartbeats_until_the_pilot_has_ended(world: World) -> None:
-    JOBS["alice alone"](world)
-    pilot = factories.make_pilot(vo=world.vo, queue=factories.make_queue())
+def test_a_token_is_renewed_by_heartbeats_until_the_pilot_has_ended(sample: SampleData) -> None:
+    JOBS["alice alone"](sample)
+    pilot = factories.make_pilot(vo=sample.vo, queue=factories.make_queue())
     job = got(factories.make_pilot_token(pilot))
     lease = Match.objects.get(job=job)
     old = factories.make_pilot_token(pilot, lifetime=timedelta(minutes=20))

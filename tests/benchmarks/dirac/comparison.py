@@ -18,9 +18,9 @@ from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.offers import Question, draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.benchmarks.workloads.shape import QueueShape
-from tests.benchmarks.workloads.world import World
 
 BLOCK = 50
 #: Insertions into DIRAC, one by one.
@@ -29,33 +29,33 @@ INSERTIONS = 200
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Load both systems, and match in turns."""
-    world = load(options.shape(), seed=options.seed)
-    report = Report(benchmark="dirac", sizes=loaded_sizes(world))
+    loaded = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="dirac", sizes=loaded_sizes(loaded))
     rows = ready.logs / "rows.jsonl"
-    _export(world, rows)
-    with dirac(ready, world.workload) as peer:
+    _export(loaded, rows)
+    with dirac(ready, loaded.workload) as peer:
         report.facts |= {name: str(value) for name, value in peer.ask("about").items()}
         report.facts["seconds to load DIRAC"] = peer.time("load", file=str(rows))
         report.add("recalculate all priorities: DIRAC", [peer.time("recalculate") for _ in range(options.repeat)])
         report.add(
             "recalculate all priorities: here", [timed(priorities.recalculate)[1] for _ in range(options.repeat)]
         )
-        _compare(report, world, peer, options)
+        _compare(report, loaded, peer, options)
         insertions = min(INSERTIONS, options.operations)
-        report.add("insert one job: DIRAC", _insertions(world, peer, times=insertions, seed=options.seed))
+        report.add("insert one job: DIRAC", _insertions(loaded, peer, times=insertions, seed=options.seed))
     return report
 
 
-def _compare(report: Report, world: World, peer: Peer, options: Options) -> None:
+def _compare(report: Report, loaded: LoadedWorkload, peer: Peer, options: Options) -> None:
     chance = Random(options.seed)
     ours: list[float] = []
     theirs: list[float] = []
     nothing_there = nothing_here = 0
     warm_up = min(WARM_UP, options.operations)
     for start in range(-warm_up, options.operations, BLOCK):
-        questions = [draw_question(world, chance=chance) for _ in range(BLOCK)]
+        questions = [draw_question(loaded, chance=chance) for _ in range(BLOCK)]
         here = [match_once(question, chance=chance) for question in questions]
-        there = [peer.ask("match", offer=_offer(question, world)) for question in questions]
+        there = [peer.ask("match", offer=_offer(question, loaded)) for question in questions]
         if start >= 0:
             ours += [taken_s for _, taken_s in here]
             theirs += [float(str(answer["taken_s"])) for answer in there]
@@ -67,35 +67,35 @@ def _compare(report: Report, world: World, peer: Peer, options: Options) -> None
     report.facts["times as fast as DIRAC at the median"] = there_figure.median_ms / here_figure.median_ms
 
 
-def _insertions(world: World, peer: Peer, *, times: int, seed: int) -> list[float]:
+def _insertions(loaded: LoadedWorkload, peer: Peer, *, times: int, seed: int) -> list[float]:
     """Insert new jobs of queues of the workload, as submission to DIRAC does."""
     chance = Random(seed)
-    first = world.workload.jobs + 1
+    first = loaded.workload.jobs + 1
     taken_s = []
     for job_id in range(first, first + times):
-        queue = chance.choice(world.workload.queues)
-        record = {name: value for name, value in _definition(queue, world).items() if value and name != "VO"}
+        queue = chance.choice(loaded.workload.queues)
+        record = {name: value for name, value in _definition(queue, loaded).items() if value and name != "VO"}
         taken_s.append(peer.time("insert", job_id=job_id, definition=record, priority=1))
     return taken_s
 
 
-def _offer(question: Question, world: World) -> dict[str, object]:
-    site = world.workload.sites[question.site]
+def _offer(question: Question, loaded: LoadedWorkload) -> dict[str, object]:
+    site = loaded.workload.sites[question.site]
     return {
         "CPUTime": question.cpu_time_s,
         "Site": site,
-        "GridCE": world.ce_name(question.site),
+        "GridCE": loaded.ce_name(question.site),
         "Platform": [question.platform],
         "Tag": list(question.tags),
     }
 
 
-def _definition(queue: QueueShape, world: World) -> dict[str, object]:
-    owner = world.workload.owners[queue.owner]
+def _definition(queue: QueueShape, loaded: LoadedWorkload) -> dict[str, object]:
+    owner = loaded.workload.owners[queue.owner]
     return {
         "Owner": owner.name,
-        "OwnerGroup": world.workload.groups[owner.group].name,
-        "VO": world.vo.name,
+        "OwnerGroup": loaded.workload.groups[owner.group].name,
+        "VO": loaded.vo.name,
         "CPUTime": queue.cpu_time_s,
         "Sites": list(queue.sites),
         "BannedSites": list(queue.banned_sites),
@@ -105,7 +105,7 @@ def _definition(queue: QueueShape, world: World) -> dict[str, object]:
     }
 
 
-def _export(world: World, file: Path) -> None:
+def _export(loaded: LoadedWorkload, file: Path) -> None:
     """Write each task queue with the ids and priorities of its jobs, from our tables."""
     with connection.cursor() as cursor, file.open("w", encoding="utf-8") as target:
         cursor.execute(
@@ -113,7 +113,7 @@ def _export(world: World, file: Path) -> None:
         )
         for task_queue_id, job_ids, user_priorities in cursor.fetchall():
             record = {
-                **_definition(world.workload.queues[task_queue_id - 1], world),
+                **_definition(loaded.workload.queues[task_queue_id - 1], loaded),
                 "TQId": task_queue_id,
                 "Priority": 1,
                 "Enabled": 1,

@@ -12,31 +12,31 @@ from matching.models import Match
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue
-from tests.benchmarks.workloads.world import World
+from tests.benchmarks.workloads.loaded import LoadedWorkload
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory
 
 _AT_ONCE = 5000
 
 
-def hold(world: World, *, jobs: int) -> None:
+def hold(loaded: LoadedWorkload, *, jobs: int) -> None:
     """Add this many running jobs, of the same kinds as the waiting ones."""
     now = datetime.now(tz=UTC)
     models = list(Job.objects.order_by("pk")[: min(jobs, _AT_ONCE)])
     queues = cycle(Queue.objects.select_related("ce").order_by("pk"))
     for start in range(0, jobs, _AT_ONCE):
         with transaction.atomic():
-            _hold(world, islice(cycle(models), min(_AT_ONCE, jobs - start)), queues, now=now)
+            _hold(loaded, islice(cycle(models), min(_AT_ONCE, jobs - start)), queues, now=now)
     if jobs:
         with connection.cursor() as cursor:
             cursor.execute("VACUUM (ANALYZE)")
 
 
-def _hold(world: World, models: Iterable[Job], queues: "cycle[Queue]", *, now: datetime) -> None:
+def _hold(loaded: LoadedWorkload, models: Iterable[Job], queues: "cycle[Queue]", *, now: datetime) -> None:
     of_jobs = list(models)
     pilots = Pilot.objects.bulk_create(
         Pilot(
-            vo=world.vo,
+            vo=loaded.vo,
             queue=next(queues),
             status=PilotStatus.RUNNING,
             submitted_at=now,

@@ -17,8 +17,8 @@ from taskqueues.domain.definition import JobRequirements, QueueDefinition, defin
 from taskqueues.domain.weights import USER_PRIORITIES as LEVELS
 from taskqueues.domain.weights import total_weight
 from taskqueues.services import priorities, queueing
+from tests.benchmarks.workloads.loaded import SETUP, LoadedWorkload, make_vo_and_sites
 from tests.benchmarks.workloads.shape import CAMPAIGN, USER_PRIORITIES, QueueShape, Workload
-from tests.benchmarks.workloads.world import SETUP, World, make_world
 from wms.jobs.domain.description import as_json, parse
 from wms.jobs.domain.lifecycle import JobStatus
 
@@ -83,40 +83,40 @@ class _Batch:
     submitted_at: datetime
 
 
-def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> World:
+def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> LoadedWorkload:
     """Load the workload into an empty database, with about this many pilots; return its rows."""
     chance = Random(seed)
     # Submitted over the last day; the last job a moment ago.
     begun = datetime.now(tz=UTC) - timedelta(days=1)
     with transaction.atomic():
-        world = make_world(workload, pilots=pilots, now=begun)
+        loaded = make_vo_and_sites(workload, pilots=pilots, now=begun)
         levels = [
             chance.choices(list(USER_PRIORITIES), list(USER_PRIORITIES.values()), k=q.jobs) for q in workload.queues
         ]
-        queues = _copy_queues(world, levels, now=begun)
-        _insert(workload, _batches(world, queues, levels, chance, begun=begun))
+        queues = _copy_queues(loaded, levels, now=begun)
+        _insert(workload, _batches(loaded, queues, levels, chance, begun=begun))
     priorities.recalculate()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")  # the pages that were loaded are written now, not while something is measured
     gc.collect()
     gc.freeze()  # nor does Python look through all that the workload consists of
-    return world
+    return loaded
 
 
-def loaded_sizes(world: World) -> dict[str, str | int]:
+def loaded_sizes(loaded: LoadedWorkload) -> dict[str, str | int]:
     """Return the sizes of the workload, for a report."""
-    workload = world.workload
+    workload = loaded.workload
     return {"workload": workload.name, "task queues": len(workload.queues), "waiting jobs": workload.jobs}
 
 
-def definition_of(queue: QueueShape, world: World) -> QueueDefinition:
+def definition_of(queue: QueueShape, loaded: LoadedWorkload) -> QueueDefinition:
     """Return the task queue definition that submission computes for the jobs of *queue*."""
     return define(
         JobRequirements(
-            owner_id=world.owners[queue.owner].pk,
-            group_id=world.groups[world.workload.owners[queue.owner].group].pk,
-            vo_id=world.vo.pk,
+            owner_id=loaded.owners[queue.owner].pk,
+            group_id=loaded.groups[loaded.workload.owners[queue.owner].group].pk,
+            vo_id=loaded.vo.pk,
             setup=SETUP,
             cpu_time_s=queue.cpu_time_s,
             sites=queue.sites,
@@ -145,9 +145,9 @@ def description_of(queue: QueueShape) -> dict[str, object]:
     }
 
 
-def _copy_queues(world: World, levels: Sequence[Sequence[int]], *, now: datetime) -> list[QueueDefinition]:
+def _copy_queues(loaded: LoadedWorkload, levels: Sequence[Sequence[int]], *, now: datetime) -> list[QueueDefinition]:
     """Make the task queues, numbered from 1 in their order, without priorities, which are computed for all together."""
-    definitions = [definition_of(queue, world) for queue in world.workload.queues]
+    definitions = [definition_of(queue, loaded) for queue in loaded.workload.queues]
     rows = (
         _task_queue(number, definition, Counter(of_queue), now=now)
         for number, (definition, of_queue) in enumerate(zip(definitions, levels, strict=True), start=1)
@@ -174,10 +174,15 @@ def _task_queue(
 
 
 def _batches(
-    world: World, queues: Sequence[QueueDefinition], levels: Sequence[Sequence[int]], chance: Random, *, begun: datetime
+    loaded: LoadedWorkload,
+    queues: Sequence[QueueDefinition],
+    levels: Sequence[Sequence[int]],
+    chance: Random,
+    *,
+    begun: datetime,
 ) -> Iterator[_Batch]:
     """Yield the requests in order of submission: the jobs of a queue come in parts, between those of others."""
-    workload = world.workload
+    workload = loaded.workload
     parts = [(number, start) for number, queue in enumerate(workload.queues) for start in range(0, queue.jobs, BATCH)]
     chance.shuffle(parts)
     job_id = 1

@@ -41,7 +41,7 @@ FORBIDDEN = "LCG.Forbidden.org"
 
 
 @dataclass
-class World:
+class SampleData:
     """A VO with two groups, whose jobs all ban one of two sites."""
 
     groups: list[Group]
@@ -88,7 +88,7 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def sample() -> SampleData:
     groups = [make_group(shares_jobs=True)]
     groups.append(make_group(vo=groups[0].vo))
     owners = [make_user(groups=[group]) for group in groups for _ in range(3)]
@@ -96,30 +96,32 @@ def world() -> World:
         make_queue(ce=make_ce(site=make_site(name=name)), **LARGE_SLOT) for name in ("LCG.Allowed.org", FORBIDDEN)
     )
     places = [forbidden, *[allowed] * (MATCHERS - 1)]
-    return World(groups=groups, owners=owners, pilots=[make_pilot(vo=groups[0].vo, queue=queue) for queue in places])
+    return SampleData(
+        groups=groups, owners=owners, pilots=[make_pilot(vo=groups[0].vo, queue=queue) for queue in places]
+    )
 
 
-def test_everything_at_once_loses_no_job_and_gives_none_twice(world: World) -> None:
-    steps = [world.submit] * SUBMITTERS + [partial(world.match, pilot=pilot) for pilot in world.pilots]
-    steps += [world.withdraw, world.recalculate, world.clean]
-    repeat_at_once(steps, until=lambda rounds: rounds >= ROUNDS and len(world.matched) >= MATCHES)
+def test_everything_at_once_loses_no_job_and_gives_none_twice(sample: SampleData) -> None:
+    steps = [sample.submit] * SUBMITTERS + [partial(sample.match, pilot=pilot) for pilot in sample.pilots]
+    steps += [sample.withdraw, sample.recalculate, sample.clean]
+    repeat_at_once(steps, until=lambda rounds: rounds >= ROUNDS and len(sample.matched) >= MATCHES)
 
-    drain(world)
-    assert max(Counter(world.matched).values()) == 1
-    assert sorted(world.matched) == sorted(Match.objects.values_list("job_id", flat=True))
+    drain(sample)
+    assert max(Counter(sample.matched).values()) == 1
+    assert sorted(sample.matched) == sorted(Match.objects.values_list("job_id", flat=True))
     # None lost: each job that was submitted was matched, or is held by who withdrew it.
-    assert set(world.submitted) == set(world.matched) | set(world.withdrawn)
-    assert not set(world.matched) & set(world.withdrawn)
+    assert set(sample.submitted) == set(sample.matched) | set(sample.withdrawn)
+    assert not set(sample.matched) & set(sample.withdrawn)
     assert not Match.objects.filter(queue__ce__site__name=FORBIDDEN).exists()
     queueing.remove_empty(now=timezone.now())
     priorities.recalculate()
     assert list(violations()) == []
 
 
-def drain(world: World) -> None:
+def drain(sample: SampleData) -> None:
     """Match until there is no more job; assert that none waits."""
     given = -1
-    while len(world.matched) > given:
-        given = len(world.matched)
-        world.match(Random(1), pilot=world.pilots[-1], cpu_time_s=300_000)
+    while len(sample.matched) > given:
+        given = len(sample.matched)
+        sample.match(Random(1), pilot=sample.pilots[-1], cpu_time_s=300_000)
     assert not QueuedJob.objects.exists()

@@ -27,14 +27,14 @@ def test_a_loaded_workload_is_what_submission_would_have_made(
     shape = workload(queues=60, jobs=2000)
     settings.WMS_CPU_SEGMENTS_S = list(shape.cpu_segments_s)  # type: ignore[attr-defined]  # Django's settings
 
-    world = load(shape, pilots=200)
-    hold(world, jobs=30)
+    sample = load(shape, pilots=200)
+    hold(sample, jobs=30)
 
     assert list(violations()) == []
     assert (TaskQueue.objects.count(), QueuedJob.objects.count(), Job.objects.count()) == (60, 2000, 2030)
     assert priorities.recalculate() == 0
     signatures = {bytes(queue.signature) for queue in TaskQueue.objects.all()}
-    assert signatures == {definition_of(queue, world).signature() for queue in shape.queues}
+    assert signatures == {definition_of(queue, sample).signature() for queue in shape.queues}
     for job in Job.objects.all()[:20]:
         parse(job.description)
     assert set(Job.objects.values_list("history__status", flat=True)) == {"Received", "Waiting", "Running"}

@@ -29,7 +29,7 @@ def directory(settings: Settings, tmp_path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Three sites, each with a storage element of its name; Alice submits, Olga registers replicas."""
 
     vo: VO
@@ -61,11 +61,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def sample() -> SampleData:
     vo = factories.make_vo(name="lhcb")
     group = factories.make_group(vo=vo)
     sites = {name: factories.make_site(name=name, vos=[vo]) for name in ("CERN", "RAL", "PIC")}
-    return World(
+    return SampleData(
         vo=vo,
         group=group,
         alice=factories.make_user(username="alice", groups=[group]),

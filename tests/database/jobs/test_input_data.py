@@ -5,7 +5,7 @@ from django.db import transaction
 
 from matching.queries.explain.explanation import explain
 from tests import factories
-from tests.database.jobs.conftest import World, broken, sites_of, status_of
+from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
 from tests.factories import NOW
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
@@ -36,11 +36,11 @@ pytestmark = pytest.mark.django_db
     ],
 )
 def test_a_job_waits_for_the_sites_that_hold_every_file(
-    world: World, files: list[str], described: dict[str, object], expected: list[str]
+    sample: SampleData, files: list[str], described: dict[str, object], expected: list[str]
 ) -> None:
-    world.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
+    sample.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
 
-    result = world.submit(*files, **described)
+    result = sample.submit(*files, **described)
 
     (job,) = result.jobs
     assert (job.status, result.warnings) == ("Waiting", [])
@@ -50,11 +50,11 @@ def test_a_job_waits_for_the_sites_that_hold_every_file(
     assert description["banned_sites"] == described.get("banned_sites", [])
 
 
-def test_a_file_that_is_nowhere_refuses_the_whole_request_and_is_named(world: World) -> None:
-    world.hold(a=["CERN"])
+def test_a_file_that_is_nowhere_refuses_the_whole_request_and_is_named(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
     jobs = [{"executable": "x", "input_data": ["/lhcb/a"]}, {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}]
     with pytest.raises(InvalidDescriptionError) as refused:
-        submit(parse_submission({"jobs": jobs}), owner=world.alice, now=NOW)
+        submit(parse_submission({"jobs": jobs}), owner=sample.alice, now=NOW)
 
     assert list(refused.value.errors) == ["jobs.1.input_data"]
     assert "/lhcb/b" in refused.value.errors["jobs.1.input_data"][0]
@@ -62,50 +62,50 @@ def test_a_file_that_is_nowhere_refuses_the_whole_request_and_is_named(world: Wo
     assert not Job.objects.exists()
 
 
-def test_of_many_missing_files_the_first_are_named_and_the_others_counted(world: World) -> None:
+def test_of_many_missing_files_the_first_are_named_and_the_others_counted(sample: SampleData) -> None:
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(*(f"f{number}" for number in range(900)))
+        sample.submit(*(f"f{number}" for number in range(900)))
 
     (sentence,) = refused.value.errors["input_data"]
     assert "/lhcb/f4 and 895 more" in sentence
     assert len(sentence) < 300
 
 
-def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are_read(world: World) -> None:
+def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are_read(sample: SampleData) -> None:
     names = [f"run/{number:03}" for number in range(1000)]
-    world.hold(**{name: ["CERN"] for name in names[:-1]})
+    sample.hold(**{name: ["CERN"] for name in names[:-1]})
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(*names)
+        sample.submit(*names)
     assert refused.value.errors["input_data"][0].startswith("No replica of /lhcb/run/999 is known to lhcb;")
 
-    world.hold(**{names[-1]: ["CERN", "RAL"]})
-    assert sites_of(world.job(*names)) == ["CERN"]
+    sample.hold(**{names[-1]: ["CERN", "RAL"]})
+    assert sites_of(sample.job(*names)) == ["CERN"]
 
 
-def test_files_whose_copies_cross_run_at_any_site_with_one_of_each(world: World) -> None:
-    shared = factories.make_storage_element(name="shared", sites=[world.sites["CERN"], world.sites["PIC"]])
-    world.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
-    factories.make_replica("/lhcb/b", vo=world.vo, storage_element=shared)
-    assert sites_of(world.job("a", "b")) == ["CERN", "RAL"]
+def test_files_whose_copies_cross_run_at_any_site_with_one_of_each(sample: SampleData) -> None:
+    shared = factories.make_storage_element(name="shared", sites=[sample.sites["CERN"], sample.sites["PIC"]])
+    sample.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
+    factories.make_replica("/lhcb/b", vo=sample.vo, storage_element=shared)
+    assert sites_of(sample.job("a", "b")) == ["CERN", "RAL"]
 
 
-def test_a_file_whose_only_storage_element_is_gone_is_nowhere(world: World) -> None:
-    world.hold(a=["CERN"], b=["CERN", "RAL"])
-    job_id = world.job("a")
-    world.elements["CERN"].delete()
+def test_a_file_whose_only_storage_element_is_gone_is_nowhere(sample: SampleData) -> None:
+    sample.hold(a=["CERN"], b=["CERN", "RAL"])
+    job_id = sample.job("a")
+    sample.elements["CERN"].delete()
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit("a")
+        sample.submit("a")
     assert "/lhcb/a" in refused.value.errors["input_data"][0]
-    assert sites_of(world.job("b")) == ["RAL"]
+    assert sites_of(sample.job("b")) == ["RAL"]
     reevaluate(now=NOW)
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_files_of_another_vo_are_not_found(world: World) -> None:
+def test_files_of_another_vo_are_not_found(sample: SampleData) -> None:
     other = factories.make_vo(name="atlas")
-    factories.make_replica("/lhcb/a", vo=other, storage_element=world.elements["CERN"])
+    factories.make_replica("/lhcb/a", vo=other, storage_element=sample.elements["CERN"])
     with pytest.raises(InvalidDescriptionError):
-        world.submit("a")
+        sample.submit("a")
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_files_of_another_vo_are_not_found(world: World) -> None:
     ],
 )
 def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
-    world: World, files: list[str], described: dict[str, object], words: str
+    sample: SampleData, files: list[str], described: dict[str, object], words: str
 ) -> None:
-    world.hold(a=["CERN"], b=["RAL"])
+    sample.hold(a=["CERN"], b=["RAL"])
     lonely = factories.make_storage_element(name="tape")
-    factories.make_replica("/lhcb/nowhere", vo=world.vo, storage_element=lonely)
+    factories.make_replica("/lhcb/nowhere", vo=sample.vo, storage_element=lonely)
 
-    result = world.submit(*files, **described)
+    result = sample.submit(*files, **described)
 
     (job,) = result.jobs
     assert (job.status, job.task_queue) == ("Checking", None)
@@ -140,23 +140,23 @@ def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
     assert broken() == []
 
 
-def test_a_site_that_does_not_serve_the_vo_holds_nothing_for_it(world: World) -> None:
-    world.hold(a=["CERN", "RAL"])
-    world.sites["CERN"].vos.set([factories.make_vo()])
-    assert sites_of(world.job("a")) == ["RAL"]
+def test_a_site_that_does_not_serve_the_vo_holds_nothing_for_it(sample: SampleData) -> None:
+    sample.hold(a=["CERN", "RAL"])
+    sample.sites["CERN"].vos.set([factories.make_vo()])
+    assert sites_of(sample.job("a")) == ["RAL"]
 
 
-def test_a_parametric_description_reads_a_file_for_each_job(world: World) -> None:
-    world.hold(run1=["CERN"], run2=["RAL"])
+def test_a_parametric_description_reads_a_file_for_each_job(sample: SampleData) -> None:
+    sample.hold(run1=["CERN"], run2=["RAL"])
     body = {"executable": "x", "input_data": ["/lhcb/run%s"], "parameters": {"values": [1, 2]}}
-    result = submit(parse_submission(body), owner=world.alice, now=NOW)
+    result = submit(parse_submission(body), owner=sample.alice, now=NOW)
     assert [sites_of(job.id) for job in result.jobs] == [["CERN"], ["RAL"]]
 
 
-def test_explain_says_that_the_sites_are_those_of_the_data(world: World) -> None:
-    factories.make_queue(ce=factories.make_ce(site=world.sites["PIC"]))
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
+def test_explain_says_that_the_sites_are_those_of_the_data(sample: SampleData) -> None:
+    factories.make_queue(ce=factories.make_ce(site=sample.sites["PIC"]))
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
     told = explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW)
     assert "has all of its input data at the site CERN" in told.summary
@@ -165,13 +165,13 @@ def test_explain_says_that_the_sites_are_those_of_the_data(world: World) -> None
 # ---- Back into a queue -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_edited_stays_where_its_data_are(world: World) -> None:
-    world.hold(a=["CERN", "RAL"])
-    job_id = world.job("a")
-    editing.edit(job_id, changes={"banned_sites": ["CERN"], "priority": 3}, by=world.alice, now=NOW)
+def test_a_job_that_is_edited_stays_where_its_data_are(sample: SampleData) -> None:
+    sample.hold(a=["CERN", "RAL"])
+    job_id = sample.job("a")
+    editing.edit(job_id, changes={"banned_sites": ["CERN"], "priority": 3}, by=sample.alice, now=NOW)
     assert sites_of(job_id) == ["RAL"]
-    world.hold(a=["PIC"])
-    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=world.alice, now=NOW)
+    sample.hold(a=["PIC"])
+    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=sample.alice, now=NOW)
     assert sites_of(job_id) == ["PIC"]
     assert Job.objects.get(pk=job_id).priority == 3
 
@@ -179,56 +179,58 @@ def test_a_job_that_is_edited_stays_where_its_data_are(world: World) -> None:
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("changes", [{"sites": ["PIC"]}, {"banned_sites": ["RAL", "CERN"]}])
 def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
-    world: World, changes: dict[str, object], held: bool
+    sample: SampleData, changes: dict[str, object], held: bool
 ) -> None:
-    world.hold(a=["CERN", "RAL"])
-    job_id = world.job("a")
+    sample.hold(a=["CERN", "RAL"])
+    job_id = sample.job("a")
     if held:
-        control.apply_to_one(Action.HOLD, job_id, by=world.alice, now=NOW)
+        control.apply_to_one(Action.HOLD, job_id, by=sample.alice, now=NOW)
     before = Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id)
     with pytest.raises(InvalidDescriptionError) as refused:
-        editing.edit(job_id, changes={**changes, "priority": 9}, by=world.alice, now=NOW)
+        editing.edit(job_id, changes={**changes, "priority": 9}, by=sample.alice, now=NOW)
     assert list(refused.value.errors) == [*changes]
     assert Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id) == before
     assert sites_of(job_id) == (None if held else ["CERN", "RAL"])
 
 
-def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
-    world.lose("a")
-    editing.edit(job_id, changes={"sites": ["CERN"]}, by=world.alice, now=NOW)
+def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
+    sample.lose("a")
+    editing.edit(job_id, changes={"sites": ["CERN"]}, by=sample.alice, now=NOW)
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_a_job_that_is_released_goes_where_its_data_are_by_now(world: World) -> None:
-    world.hold(a=["CERN"])
-    moved, lost = world.job("a"), world.job("a")
+def test_a_job_that_is_released_goes_where_its_data_are_by_now(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
+    moved, lost = sample.job("a"), sample.job("a")
     for job_id in (moved, lost):
-        control.apply_to_one(Action.HOLD, job_id, by=world.alice, now=NOW)
-    world.hold(a=["RAL"])
-    control.apply_to_one(Action.RELEASE, moved, by=world.alice, now=NOW)
+        control.apply_to_one(Action.HOLD, job_id, by=sample.alice, now=NOW)
+    sample.hold(a=["RAL"])
+    control.apply_to_one(Action.RELEASE, moved, by=sample.alice, now=NOW)
     assert sites_of(moved) == ["CERN", "RAL"]
-    world.lose("a")
-    control.apply_to_one(Action.RELEASE, lost, by=world.alice, now=NOW)
+    sample.lose("a")
+    control.apply_to_one(Action.RELEASE, lost, by=sample.alice, now=NOW)
     assert status_of(lost) == ("Checking", WAITS_FOR_REPLICAS)
     assert broken() == []
 
 
-def test_a_job_that_is_rescheduled_goes_where_its_data_are_by_now(world: World) -> None:
-    world.hold(a=["RAL"])
-    job = factories.make_job(owner=world.alice, group=world.group, status=JobStatus.RESCHEDULED, input_data=["/lhcb/a"])
+def test_a_job_that_is_rescheduled_goes_where_its_data_are_by_now(sample: SampleData) -> None:
+    sample.hold(a=["RAL"])
+    job = factories.make_job(
+        owner=sample.alice, group=sample.group, status=JobStatus.RESCHEDULED, input_data=["/lhcb/a"]
+    )
     with transaction.atomic():
         rescheduling.requeue([job.pk], source="test", now=NOW)
     assert sites_of(job.pk) == ["RAL"]
 
 
 @pytest.mark.parametrize("action", [Action.KILL, Action.DELETE])
-def test_a_job_that_is_checking_can_be_given_up(world: World, action: Action) -> None:
-    world.hold(a=["CERN"], b=["RAL"])
-    job_id = world.job("a", "b")
-    control.apply_to_one(action, job_id, by=world.alice, now=NOW)
-    world.hold(a=["RAL"])
+def test_a_job_that_is_checking_can_be_given_up(sample: SampleData, action: Action) -> None:
+    sample.hold(a=["CERN"], b=["RAL"])
+    job_id = sample.job("a", "b")
+    control.apply_to_one(action, job_id, by=sample.alice, now=NOW)
+    sample.hold(a=["RAL"])
     assert reevaluate(now=NOW) == 0
     assert sites_of(job_id) is None
 
@@ -248,15 +250,17 @@ def test_a_job_that_is_checking_can_be_given_up(world: World, action: Action) ->
         ("/lhcb/{group}/run1", False, False),
     ],
 )
-def test_output_goes_only_to_directories_of_ones_own(world: World, path: str, shared: bool, accepted: bool) -> None:
-    group = factories.make_group(vo=world.vo, shares_jobs=shared)
-    world.alice.memberships.update(group=group)
+def test_output_goes_only_to_directories_of_ones_own(
+    sample: SampleData, path: str, shared: bool, accepted: bool
+) -> None:
+    group = factories.make_group(vo=sample.vo, shares_jobs=shared)
+    sample.alice.memberships.update(group=group)
     described = {"output_data": ["x"], "output_path": path.format(group=group)}
     if accepted:
-        assert world.submit(**described).jobs
+        assert sample.submit(**described).jobs
         return
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(**described)
+        sample.submit(**described)
     assert list(refused.value.errors) == ["output_path"]
 
 
@@ -271,19 +275,21 @@ def test_output_goes_only_to_directories_of_ones_own(world: World, path: str, sh
         ("LFN:/lhcb/hist.root", False),
     ],
 )
-def test_output_is_called_only_as_files_in_directories_of_ones_own(world: World, lfn: str, accepted: bool) -> None:
+def test_output_is_called_only_as_files_in_directories_of_ones_own(
+    sample: SampleData, lfn: str, accepted: bool
+) -> None:
     if accepted:
-        (job,) = world.submit(output_data=["*.log", lfn]).jobs
+        (job,) = sample.submit(output_data=["*.log", lfn]).jobs
         assert Job.objects.get(pk=job.id).description["output_data"] == ["*.log", f"LFN:{lfn[4:]}"]
         return
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(output_data=["*.log", lfn])
+        sample.submit(output_data=["*.log", lfn])
     assert refused.value.errors == {
         "output_data": [f"{lfn} must be below /lhcb/user/a/alice: other directories are not yours to write to."]
     }
 
 
-def test_an_unknown_storage_element_for_output_is_refused_with_the_nearest(world: World) -> None:
+def test_an_unknown_storage_element_for_output_is_refused_with_the_nearest(sample: SampleData) -> None:
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(output_data=["x"], output_se="CERN-disc")
+        sample.submit(output_data=["x"], output_se="CERN-disc")
     assert '"CERN-disk"' in refused.value.errors["output_se"][0]

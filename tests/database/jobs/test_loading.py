@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _world() -> None:
+def _sample() -> None:
     factories.make_vo(name="lhcb")
     factories.make_vo(name="atlas")
     factories.make_storage_element(name="CERN-disk")

@@ -13,7 +13,7 @@ from resources.models import Replica, ReplicaChange, Site
 from taskqueues.models import Limit, QueuedJob
 from taskqueues.services import queueing
 from tests import factories
-from tests.database.jobs.conftest import World, broken, sites_of, status_of
+from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
 from tests.factories import NOW
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
@@ -28,28 +28,30 @@ from wms.jobs.services.submission import submit
 pytestmark = pytest.mark.django_db
 
 
-def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothing(world: World) -> None:
-    world.hold(a=["CERN"], b=["RAL"])
-    both, only_a, other = world.job("a", "b"), world.job("a"), world.job("b")
+def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothing(sample: SampleData) -> None:
+    sample.hold(a=["CERN"], b=["RAL"])
+    both, only_a, other = sample.job("a", "b"), sample.job("a"), sample.job("b")
     reevaluate(now=NOW)
 
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     assert reevaluate(now=NOW) == 2
     assert (sites_of(both), sites_of(only_a), sites_of(other)) == (["RAL"], ["CERN", "RAL"], ["RAL"])
     assert status_of(both) == ("Waiting", "")
     assert reevaluate(now=NOW) == 0
 
-    world.lose("a", "CERN")
-    world.lose("b")
+    sample.lose("a", "CERN")
+    sample.lose("b")
     assert reevaluate(now=NOW) == 3
     assert status_of(both) == status_of(other) == ("Checking", WAITS_FOR_REPLICAS)
     assert (sites_of(both), sites_of(only_a), sites_of(other)) == (None, ["RAL"], None)
     assert broken() == []
 
 
-def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone_for_a_while(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
+def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone_for_a_while(
+    sample: SampleData,
+) -> None:
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
     reevaluate(now=NOW)
     QueuedJob.objects.filter(pk=job_id).update(
         is_held_back=True,
@@ -58,20 +60,22 @@ def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone
         avoided_queue_ids=[7, 8],
     )
     before = queueing.held_back([job_id])
-    world.lose("a")
+    sample.lose("a")
     reevaluate(now=NOW)
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     assert status_of(job_id)[0] == "Waiting"
     assert queueing.held_back([job_id]) == before
 
 
-def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_then_forgotten(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
+def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_then_forgotten(
+    sample: SampleData,
+) -> None:
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
     reevaluate(now=NOW)
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     assert reevaluate(now=NOW) == 1
     # As if it had been submitted by a look at replicas from before, and committed only now.
     Job.objects.filter(pk=job_id).update(input_sites=["CERN"])
@@ -82,36 +86,36 @@ def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_th
     assert Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
 
 
-def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
+def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
     reevaluate(now=NOW)
 
-    world.sites["CERN"].storage_elements.clear()
-    world.sites["PIC"].storage_elements.set([world.elements["CERN"]])
+    sample.sites["CERN"].storage_elements.clear()
+    sample.sites["PIC"].storage_elements.set([sample.elements["CERN"]])
     assert reevaluate(now=NOW) == 1
     assert sites_of(job_id) == ["PIC"]
-    world.sites["PIC"].storage_elements.clear()
+    sample.sites["PIC"].storage_elements.clear()
     assert reevaluate(now=NOW) == 1
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_a_site_that_is_removed_or_serves_the_vo_no_more_holds_no_files(world: World) -> None:
-    world.hold(a=["CERN", "RAL", "PIC"])
-    job_id = world.job("a")
+def test_a_site_that_is_removed_or_serves_the_vo_no_more_holds_no_files(sample: SampleData) -> None:
+    sample.hold(a=["CERN", "RAL", "PIC"])
+    job_id = sample.job("a")
     reevaluate(now=NOW)
-    world.sites["CERN"].delete()
+    sample.sites["CERN"].delete()
     reevaluate(now=NOW)
     assert sites_of(job_id) == ["PIC", "RAL"]
-    world.sites["PIC"].vos.set([factories.make_vo()])
+    sample.sites["PIC"].vos.set([factories.make_vo()])
     reevaluate(now=NOW)
     assert sites_of(job_id) == ["RAL"]
 
 
-def test_a_banned_site_keeps_its_files_and_its_jobs_wait_for_it(world: World) -> None:
-    factories.make_queue(ce=factories.make_ce(site=world.sites["CERN"]))
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
+def test_a_banned_site_keeps_its_files_and_its_jobs_wait_for_it(sample: SampleData) -> None:
+    factories.make_queue(ce=factories.make_ce(site=sample.sites["CERN"]))
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
     Site.objects.filter(name="CERN").update(state="banned", state_reason="a fire")
     reevaluate(now=NOW)
     assert (status_of(job_id), sites_of(job_id)) == (WAITS, ["CERN"])
@@ -119,45 +123,47 @@ def test_a_banned_site_keeps_its_files_and_its_jobs_wait_for_it(world: World) ->
     assert "a fire" in explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW).summary
 
 
-def test_more_jobs_than_fit_one_run_are_moved_by_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_jobs_than_fit_one_run_are_moved_by_the_next(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
     monkeypatch.setattr("wms.jobs.services.reevaluation.PAGES_OF_RUN", 2)
-    world.hold(a=["CERN"])
-    jobs = [world.job("a") for _ in range(5)]
+    sample.hold(a=["CERN"])
+    jobs = [sample.job("a") for _ in range(5)]
     reevaluate(now=NOW)
     reevaluate(now=NOW)
 
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     assert [reevaluate(now=NOW) for _ in range(3)] == [4, 1, 0]
     assert all(sites_of(job) == ["CERN", "RAL"] for job in jobs)
 
 
-def test_a_run_without_changes_asks_the_database_little(world: World, django_assert_max_num_queries: object) -> None:
-    world.hold(a=["CERN"])
+def test_a_run_without_changes_asks_the_database_little(
+    sample: SampleData, django_assert_max_num_queries: object
+) -> None:
+    sample.hold(a=["CERN"])
     for _ in range(3):
-        world.job("a")
+        sample.job("a")
     reevaluate(now=NOW)
     reevaluate(now=NOW + 2 * LAG)
     with django_assert_max_num_queries(6):  # type: ignore[operator]
         assert reevaluate(now=NOW + 2 * LAG) == 0
 
 
-def test_jobs_that_run_or_have_ended_are_left_alone(world: World) -> None:
-    world.hold(a=["CERN"])
+def test_jobs_that_run_or_have_ended_are_left_alone(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
     jobs = [
-        factories.make_job(owner=world.alice, group=world.group, status=status, input_data=["/lhcb/a"])
+        factories.make_job(owner=sample.alice, group=sample.group, status=status, input_data=["/lhcb/a"])
         for status in (JobStatus.RUNNING, JobStatus.DONE, JobStatus.HELD)
     ]
-    world.lose("a")
+    sample.lose("a")
     assert reevaluate(now=NOW) == 0
     assert [Job.objects.get(pk=job.pk).status for job in jobs] == ["Running", "Done", "Held"]
 
 
-def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(world: World) -> None:
-    world.hold(a=["CERN"], b=["CERN"])
-    job_id = world.job("a", "b")
-    world.elements["CERN"].delete()  # as its last replicas: nobody reads them any more
-    world.hold(a=["RAL"])
+def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(sample: SampleData) -> None:
+    sample.hold(a=["CERN"], b=["CERN"])
+    job_id = sample.job("a", "b")
+    sample.elements["CERN"].delete()  # as its last replicas: nobody reads them any more
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
     summary = explain(stored, task_queue_id=None, now=NOW).summary
@@ -166,34 +172,34 @@ def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(world: World) ->
 
 @pytest.mark.parametrize("look", [1, 2, 3])
 def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
-    world: World, monkeypatch: pytest.MonkeyPatch, look: int
+    sample: SampleData, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
-    world.hold(a=["RAL"])
+    sample.hold(a=["CERN"])
+    job_id = sample.job("a")
+    sample.hold(a=["RAL"])
     looks = iter(range(1, 100))
 
     def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
         found = sql.holders(vo_id=vo_id, lfns=lfns)
         if next(looks) == look:  # as another transaction would, that commits just now
-            Replica.objects.filter(storage_element=world.elements["RAL"]).delete()
+            Replica.objects.filter(storage_element=sample.elements["RAL"]).delete()
         return found
 
     monkeypatch.setattr("wms.jobs.services.input_data.holders", holders)
     reevaluate(now=NOW)
     assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites
     monkeypatch.undo()
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
 
 
-def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(world: World) -> None:
-    world.hold(a=["CERN"])
-    found, lost = (factories.make_job(owner=world.alice, group=world.group) for _ in range(2))
+def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(sample: SampleData) -> None:
+    sample.hold(a=["CERN"])
+    found, lost = (factories.make_job(owner=sample.alice, group=sample.group) for _ in range(2))
     for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
         Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=None)
-    without = world.submit(input_data=[]).jobs[0].id
+    without = sample.submit(input_data=[]).jobs[0].id
     key = ("jobs", "0006_jobs_that_waited_before")
     loader = MigrationExecutor(connection).loader
     with connection.schema_editor() as editor:
@@ -220,11 +226,11 @@ NO_ROOM = ("Checking", WAITS_FOR_ROOM)
 NO_FILES = ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldest_are_first(world: World) -> None:
-    Limit.objects.create(user=world.alice, waiting=2)
-    world.hold(a=["CERN"], b=["RAL"])
-    first, second, third = (world.job("a", "b") for _ in range(3))
-    world.hold(a=["RAL"])
+def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldest_are_first(sample: SampleData) -> None:
+    Limit.objects.create(user=sample.alice, waiting=2)
+    sample.hold(a=["CERN"], b=["RAL"])
+    first, second, third = (sample.job("a", "b") for _ in range(3))
+    sample.hold(a=["RAL"])
 
     assert reevaluate(now=NOW) == 2
     assert statuses(first, second, third) == [WAITS, WAITS, NO_ROOM]
@@ -236,19 +242,19 @@ def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldes
     assert reevaluate(now=NOW) == 0
     assert JobHistory.objects.filter(job=third).count() == 3
 
-    control.apply_to_one(Action.KILL, first, by=world.alice, now=NOW)
+    control.apply_to_one(Action.KILL, first, by=sample.alice, now=NOW)
     assert reevaluate(now=NOW) == 1
     assert statuses(second, third) == [WAITS, WAITS]
     assert sites_of(third) == ["RAL"]
     assert broken() == []
 
 
-def test_a_job_that_waits_for_room_waits_as_soon_as_its_quota_is_gone_or_raised(world: World) -> None:
-    quota = Limit.objects.create(group=world.group, waiting=1)
-    other = Limit.objects.create(vo=world.vo, job_type="Merge", waiting=1)
-    world.hold(a=["CERN"], b=["RAL"])
-    jobs = [*(world.job("a", "b") for _ in range(3)), world.job("a", "b", job_type="Merge")]
-    world.hold(a=["RAL"])
+def test_a_job_that_waits_for_room_waits_as_soon_as_its_quota_is_gone_or_raised(sample: SampleData) -> None:
+    quota = Limit.objects.create(group=sample.group, waiting=1)
+    other = Limit.objects.create(vo=sample.vo, job_type="Merge", waiting=1)
+    sample.hold(a=["CERN"], b=["RAL"])
+    jobs = [*(sample.job("a", "b") for _ in range(3)), sample.job("a", "b", job_type="Merge")]
+    sample.hold(a=["RAL"])
     assert reevaluate(now=NOW) == 1
     Limit.objects.filter(pk=quota.pk).update(waiting=2)
     assert reevaluate(now=NOW) == 1
@@ -259,48 +265,48 @@ def test_a_job_that_waits_for_room_waits_as_soon_as_its_quota_is_gone_or_raised(
     other.delete()
 
 
-def test_a_full_quota_of_one_user_holds_nobody_else_back(world: World) -> None:
-    bob = factories.make_user(username="bob", groups=[world.group])
-    Limit.objects.create(user=world.alice, waiting=1)
-    world.hold(a=["CERN"], b=["RAL"])
-    of_alice = [world.job("a", "b") for _ in range(2)]
+def test_a_full_quota_of_one_user_holds_nobody_else_back(sample: SampleData) -> None:
+    bob = factories.make_user(username="bob", groups=[sample.group])
+    Limit.objects.create(user=sample.alice, waiting=1)
+    sample.hold(a=["CERN"], b=["RAL"])
+    of_alice = [sample.job("a", "b") for _ in range(2)]
     body = {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}
     of_bob = submit(parse_submission(body), owner=bob, now=NOW).jobs[0].id
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     assert statuses(*of_alice, of_bob) == [WAITS, NO_ROOM, WAITS]
 
 
-def test_a_job_that_waits_for_room_and_loses_its_files_says_so_and_comes_back(world: World) -> None:
-    Limit.objects.create(user=world.alice, waiting=1)
-    world.hold(a=["CERN"], b=["RAL"])
-    first, second = world.job("a", "b"), world.job("a", "b")
-    world.hold(a=["RAL"])
+def test_a_job_that_waits_for_room_and_loses_its_files_says_so_and_comes_back(sample: SampleData) -> None:
+    Limit.objects.create(user=sample.alice, waiting=1)
+    sample.hold(a=["CERN"], b=["RAL"])
+    first, second = sample.job("a", "b"), sample.job("a", "b")
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     assert statuses(first, second) == [WAITS, NO_ROOM]
 
-    world.lose("a", "RAL")
+    sample.lose("a", "RAL")
     reevaluate(now=NOW)
     assert statuses(first, second) == [NO_FILES, NO_FILES]
     assert reevaluate(now=NOW + 2 * LAG) == 0
 
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW + 2 * LAG)
     assert statuses(first, second) == [WAITS, NO_ROOM]
-    control.apply_to_one(Action.DELETE, second, by=world.alice, now=NOW)
-    control.apply_to_one(Action.KILL, first, by=world.alice, now=NOW)
+    control.apply_to_one(Action.DELETE, second, by=sample.alice, now=NOW)
+    control.apply_to_one(Action.KILL, first, by=sample.alice, now=NOW)
     assert reevaluate(now=NOW + 2 * LAG) == 0
 
 
-def test_a_job_whose_files_move_while_it_waits_for_room_comes_where_they_are_then(world: World) -> None:
-    quota = Limit.objects.create(user=world.alice, waiting=0)
-    world.hold(a=["CERN"], b=["RAL"])
+def test_a_job_whose_files_move_while_it_waits_for_room_comes_where_they_are_then(sample: SampleData) -> None:
+    quota = Limit.objects.create(user=sample.alice, waiting=0)
+    sample.hold(a=["CERN"], b=["RAL"])
     Limit.objects.filter(pk=quota.pk).update(waiting=1)
-    job_id = world.job("a", "b")
+    job_id = sample.job("a", "b")
     Limit.objects.filter(pk=quota.pk).update(waiting=0)
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     reevaluate(now=NOW)
-    world.hold(a=["PIC"], b=["PIC"])
+    sample.hold(a=["PIC"], b=["PIC"])
     reevaluate(now=NOW)
     assert status_of(job_id) == NO_ROOM
     quota.delete()
@@ -308,23 +314,25 @@ def test_a_job_whose_files_move_while_it_waits_for_room_comes_where_they_are_the
     assert sites_of(job_id) == ["PIC", "RAL"]
 
 
-def test_many_jobs_that_wait_for_room_are_let_in_page_by_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_jobs_that_wait_for_room_are_let_in_page_by_page(
+    sample: SampleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
-    quota = Limit.objects.create(user=world.alice, waiting=5)
-    world.hold(a=["CERN"], b=["RAL"])
-    jobs = [world.job("a", "b") for _ in range(5)]
+    quota = Limit.objects.create(user=sample.alice, waiting=5)
+    sample.hold(a=["CERN"], b=["RAL"])
+    jobs = [sample.job("a", "b") for _ in range(5)]
     Limit.objects.filter(pk=quota.pk).update(waiting=0)
-    world.hold(a=["RAL"])
+    sample.hold(a=["RAL"])
     assert reevaluate(now=NOW) == 0
     Limit.objects.filter(pk=quota.pk).update(waiting=5)
     assert reevaluate(now=NOW) == 5
     assert all(sites_of(job) == ["RAL"] for job in jobs)
 
 
-def test_a_job_that_waited_before_comes_back_whatever_the_quotas_are(world: World) -> None:
-    world.hold(a=["CERN", "RAL"])
-    job_id = world.job("a")
-    Limit.objects.create(user=world.alice, waiting=0)
-    world.lose("a", "CERN")
+def test_a_job_that_waited_before_comes_back_whatever_the_quotas_are(sample: SampleData) -> None:
+    sample.hold(a=["CERN", "RAL"])
+    job_id = sample.job("a")
+    Limit.objects.create(user=sample.alice, waiting=0)
+    sample.lose("a", "CERN")
     reevaluate(now=NOW)
     assert (status_of(job_id), sites_of(job_id)) == (WAITS, ["RAL"])

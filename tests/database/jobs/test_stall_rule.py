@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
 from pilots.queries import configuration_of
-from tests.database.jobs.conftest import World
+from tests.database.jobs.conftest import SampleData
 from tests.factories import NOW, make_pilot, make_queue, make_vo
 from wms.jobs.domain.description import InvalidDescriptionError
 from wms.jobs.models import Job
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("asked_s", [60, 86400])
-def test_a_job_may_choose_a_window_that_its_vo_allows(world: World, asked_s: int) -> None:
-    (job,) = world.submit(stalled_s=asked_s, stalled_cpu_fraction=0.5).jobs
+def test_a_job_may_choose_a_window_that_its_vo_allows(sample: SampleData, asked_s: int) -> None:
+    (job,) = sample.submit(stalled_s=asked_s, stalled_cpu_fraction=0.5).jobs
     description = Job.objects.get(pk=job.id).description
     assert (description["stalled_s"], description["stalled_cpu_fraction"]) == (asked_s, 0.5)
 
@@ -29,22 +29,24 @@ def test_a_job_may_choose_a_window_that_its_vo_allows(world: World, asked_s: int
         (0, "at most 86400, not 0, which would be none."),
     ],
 )
-def test_a_longer_window_than_its_vo_allows_is_refused(world: World, asked_s: int, said: str) -> None:
+def test_a_longer_window_than_its_vo_allows_is_refused(sample: SampleData, asked_s: int, said: str) -> None:
     with pytest.raises(InvalidDescriptionError) as refused:
-        world.submit(stalled_s=asked_s)
-    assert refused.value.errors["stalled_s"] == [f"The VO {world.group.vo} allows a stalled_s of {said}"]
+        sample.submit(stalled_s=asked_s)
+    assert refused.value.errors["stalled_s"] == [f"The VO {sample.group.vo} allows a stalled_s of {said}"]
 
 
 @pytest.mark.parametrize(("allowed_s", "asked_s", "accepted"), [(0, 0, True), (0, 10**6, True), (3600, 7200, False)])
-def test_the_vo_decides_how_long_a_window_may_be(world: World, allowed_s: int, asked_s: int, accepted: bool) -> None:
-    vo = world.group.vo
+def test_the_vo_decides_how_long_a_window_may_be(
+    sample: SampleData, allowed_s: int, asked_s: int, accepted: bool
+) -> None:
+    vo = sample.group.vo
     vo.max_stalled_s = allowed_s
     vo.save()
     if accepted:
-        assert world.submit(stalled_s=asked_s).jobs
+        assert sample.submit(stalled_s=asked_s).jobs
     else:
         with pytest.raises(InvalidDescriptionError, match="at most 3600"):
-            world.submit(stalled_s=asked_s)
+            sample.submit(stalled_s=asked_s)
 
 
 @pytest.mark.parametrize(

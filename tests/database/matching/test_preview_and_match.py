@@ -33,17 +33,19 @@ THROTTLES: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("seed", range(25))
 def test_a_match_gives_what_the_preview_says_and_nothing_else(seed: int) -> None:
-    world = Random(seed)
+    chance = Random(seed)
     vo = make_vo()
-    groups = [make_group(vo=vo, shares_jobs=world.random() < 0.5, priority=world.choice([0.0, 1.0])) for _ in range(2)]
+    groups = [
+        make_group(vo=vo, shares_jobs=chance.random() < 0.5, priority=chance.choice([0.0, 1.0])) for _ in range(2)
+    ]
     owners = [make_user(groups=groups) for _ in range(2)]
     queues = [make_queue(ce=make_ce(site=make_site())) for _ in range(2)]
     for queue in queues:
-        Site.objects.filter(pk=queue.ce.site_id).update(**world.choice(THROTTLES))
+        Site.objects.filter(pk=queue.ce.site_id).update(**chance.choice(THROTTLES))
     for _ in range(12):
-        kind: dict[str, Any] = {"job_type": world.choice(["User", "Merge"]), "cpu_time_s": world.choice([500, 5000])}
-        make_job(group=world.choice(groups), owner=world.choice(owners), **kind)
-    for _ in range(world.randrange(3)):
+        kind: dict[str, Any] = {"job_type": chance.choice(["User", "Merge"]), "cpu_time_s": chance.choice([500, 5000])}
+        make_job(group=chance.choice(groups), owner=chance.choice(owners), **kind)
+    for _ in range(chance.randrange(3)):
         scopes: list[dict[str, Any]] = [
             {"vo": vo},
             {"group": groups[0]},
@@ -51,24 +53,24 @@ def test_a_match_gives_what_the_preview_says_and_nothing_else(seed: int) -> None
             {"site": queues[0].ce.site},
             {"ce": queues[1].ce, "job_type": "User"},
         ]
-        bounds: dict[str, Any] = world.choice(
-            [{"running": world.randrange(4)}, {"delay_s": 1000.0, "burst": 2}, {"cpu_s_per_day": 0}]
+        bounds: dict[str, Any] = chance.choice(
+            [{"running": chance.randrange(4)}, {"delay_s": 1000.0, "burst": 2}, {"cpu_s_per_day": 0}]
         )
-        Limit.objects.create(**world.choice(scopes), **bounds)
+        Limit.objects.create(**chance.choice(scopes), **bounds)
     for _ in range(15):
-        _ask(world, queues[world.randrange(2)], vo=vo)
-        Job.objects.filter(pk=world.choice(_held() or [0])).update(status="Running")
+        _ask(chance, queues[chance.randrange(2)], vo=vo)
+        Job.objects.filter(pk=chance.choice(_held() or [0])).update(status="Running")
 
 
 def _held() -> list[int]:
     return list(Job.objects.filter(status__in=LEASED).order_by("pk").values_list("pk", flat=True))
 
 
-def _ask(world: Random, queue: Queue, *, vo: VO) -> None:
+def _ask(chance: Random, queue: Queue, *, vo: VO) -> None:
     pilot = make_pilot(vo=vo, queue=queue)
-    request = OfferRequest(cpu_time_s=world.choice([500, 5000]))
+    request = OfferRequest(cpu_time_s=chance.choice([500, 5000]))
     offer, where = of_pilot(request, binding_of(pilot.pk), now=database_now(), lookups=UNCACHED)
     promised = {each.task_queue.pk for each in preview(offer, place=where.place).task_queues if each.chance > 0}
     stood_in = dict(QueuedJob.objects.values_list("job_id", "task_queue"))
-    leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=world)
+    leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
     assert [stood_in[lease.job_id] in promised for lease in leases] == [True] * bool(promised)

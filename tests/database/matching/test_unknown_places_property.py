@@ -31,7 +31,7 @@ def some(chance: Random, names: tuple[str, ...]) -> list[str]:
     return sorted(chance.sample(names, chance.choice([0, 0, 1, 2, len(names)])))
 
 
-def make_world(seed: int) -> VO:
+def make_vo_with_sites(seed: int) -> VO:
     """Make three sites with up to four queues each, some of them closed, throttled or limited, and 60 task queues."""
     chance = Random(seed)
     group = make_group(shares_jobs=True)
@@ -140,5 +140,5 @@ def check(fits: Fits, data: st.DataObject) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_an_offer_that_names_less_never_fits_more(seed: int) -> None:
     make_platform(name="el9", runs=["el8", "el7"])
-    vo = make_world(seed)
+    vo = make_vo_with_sites(seed)
     check(Fits(vo, index.renewed()))

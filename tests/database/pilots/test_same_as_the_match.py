@@ -178,7 +178,7 @@ def test_so_it_is_with_private_pilots(fleet: Fleet, queue: Queue, group: Group) 
     assert would_match(queue, group=group, owner=alice)
 
 
-# ---- in any world ----------------------------------------------------------------------------------------------------
+# ---- random queues and jobs ------------------------------------------------------------------------------------------
 
 _TAGS = st.lists(st.sampled_from(["a", "b"]), unique=True)
 _QUEUES = st.fixed_dictionaries(
@@ -208,7 +208,7 @@ def test_all_queues_and_directors_together_never_ask_for_more_than_what_waits(
     chance: int,
 ) -> None:
     for rows in (Pilot.objects, Director.objects, QueuedJob.objects, TaskQueue.objects, Site.objects):
-        rows.all().delete()  # of the world before
+        rows.all().delete()  # of the previous example
     backend.free = min([free for free, _ in ces], default=0)
     queues = [make_queue(ce=ce, **columns) for ce, of_ce in [(make_ce(), own) for _, own in ces] for columns in of_ce]
     vos = [VO.objects.filter(name=name).first() or make_vo(name=name) for name in ("one", "other")]

@@ -29,7 +29,7 @@ DISKS_MB = (0, 1000, 5000)
 
 
 @pytest.fixture
-def world() -> dict[str, list[int]]:
+def sample() -> dict[str, list[int]]:
     """Return two hundred queues of two VOs, four groups, six users, of whom one is suspended."""
     chance = Random(4)
     groups = [make_group(vo=vo, shares_jobs=shares) for vo in (make_vo(), make_vo()) for shares in (True, False)]
@@ -75,11 +75,11 @@ names = st.lists(one_of(*NAMES, "E"), max_size=4, unique=True).map(tuple)
 
 @given(data=st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) -> None:
+def check(sample: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) -> None:
     offer = ResourceOffer(
-        vo_id=data.draw(one_of(*world["vo_id"])),
-        group_id=data.draw(one_of(None, None, *world["group_id"])),
-        owner_id=data.draw(one_of(None, None, *world["owner_id"])),
+        vo_id=data.draw(one_of(*sample["vo_id"])),
+        group_id=data.draw(one_of(None, None, *sample["group_id"])),
+        owner_id=data.draw(one_of(None, None, *sample["owner_id"])),
         setup=data.draw(one_of(*SETUPS, "Other")),
         cpu_time_s=data.draw(st.integers(0, 60_000)),
         site=data.draw(one_of(None, *NAMES, "E")),
@@ -108,7 +108,7 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
     assert sorted(columns.task_queue_id[left["limit"]].tolist()) == expected
 
 
-def test_index_and_reference_accept_the_same_queues(world: dict[str, list[int]]) -> None:
+def test_index_and_reference_accept_the_same_queues(sample: dict[str, list[int]]) -> None:
     snapshot = index.renewed()
     assert len(snapshot.columns) > 150
-    check(world, snapshot)
+    check(sample, snapshot)

@@ -37,7 +37,7 @@ STORAGE_CREDENTIAL: Final = "hush-hush"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """Alice's job in a pilot at a site; and users, groups and tokens without rights on them."""
 
     vo: VO
@@ -119,7 +119,7 @@ def place_of(pilot: Pilot) -> dict[str, str]:
     return {"vo": pilot.vo.name, "site": place.ce.site.name, "ce": place.ce.name, "queue": place.name}
 
 
-def make_world() -> World:
+def make_sample() -> SampleData:
     now = timezone.now()
     vo = factories.make_vo(name="lhcb")
     group = factories.make_group(name="lhcb_user", vo=vo)
@@ -141,7 +141,7 @@ def make_world() -> World:
     job.input_sandboxes.create(sandbox=given.sandbox, file_name="in.tar.gz")
     match = factories.make_match(job=job, pilot=pilot, leased_at=now)
     Match.objects.filter(pk=match.pk).update(queue=queue, expires_at=now + timedelta(hours=1))
-    return World(
+    return SampleData(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
         match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk,
     )  # fmt: skip
@@ -150,23 +150,23 @@ def make_world() -> World:
 # ---- credentials, by what they are -----------------------------------------------------------------------------------
 
 _HOUR: Final = timedelta(hours=1)
-Maker = Callable[[World], str]
+Maker = Callable[[SampleData], str]
 
 
 def _user(*, vo: bool = False, **what: Any) -> Maker:
-    def make(world: World) -> str:
-        groups = [world.group] if vo else [factories.make_group()]
+    def make(sample: SampleData) -> str:
+        groups = [sample.group] if vo else [factories.make_group()]
         return factories.make_token(factories.make_user(groups=groups, **what))
 
     return make
 
 
 def _of_alice(**columns: Any) -> Maker:
-    return lambda world: factories.make_token(world.alice, **columns)
+    return lambda sample: factories.make_token(sample.alice, **columns)
 
 
-def _pilot_of(world: World, status: PilotStatus = PilotStatus.RUNNING, **columns: Any) -> Pilot:
-    pilot = factories.make_pilot(vo=world.vo, queue=world.queue, status=status)
+def _pilot_of(sample: SampleData, status: PilotStatus = PilotStatus.RUNNING, **columns: Any) -> Pilot:
+    pilot = factories.make_pilot(vo=sample.vo, queue=sample.queue, status=status)
     Pilot.objects.filter(pk=pilot.pk).update(**columns)
     return pilot
 
@@ -175,27 +175,27 @@ def _job_token(match: Match, *, now: datetime | None = None) -> str:
     return job_tokens.issue(match.pk, job_id=match.job_id, now=now or timezone.now())
 
 
-def _with_lease(world: World, **columns: Any) -> str:
+def _with_lease(sample: SampleData, **columns: Any) -> str:
     """Return the token of Alice's job; *columns* are values of its lease."""
-    Match.objects.filter(pk=world.match.pk).update(**columns)
-    return _job_token(world.match)
+    Match.objects.filter(pk=sample.match.pk).update(**columns)
+    return _job_token(sample.match)
 
 
-def _with_pilot(world: World, **columns: Any) -> str:
+def _with_pilot(sample: SampleData, **columns: Any) -> str:
     """Return the token of Alice's job; *columns* are values of its pilot."""
-    Pilot.objects.filter(pk=world.pilot.pk).update(**columns)
-    return _job_token(world.match)
+    Pilot.objects.filter(pk=sample.pilot.pk).update(**columns)
+    return _job_token(sample.match)
 
 
-def _lease_of(world: World, **columns: Any) -> Match:
+def _lease_of(sample: SampleData, **columns: Any) -> Match:
     """Return a lease of another pilot on another job of Alice."""
-    job = factories.make_job(owner=world.alice, group=world.group, status=JobStatus.RUNNING)
-    return factories.make_match(job=job, pilot=_pilot_of(world), leased_at=timezone.now(), **columns)
+    job = factories.make_job(owner=sample.alice, group=sample.group, status=JobStatus.RUNNING)
+    return factories.make_match(job=job, pilot=_pilot_of(sample), leased_at=timezone.now(), **columns)
 
 
 def _forged(kind: TokenKind, *, algorithm: str = "HS256") -> Maker:
-    def make(world: World) -> str:
-        said: dict[str, object] = {"pilot": world.pilot.pk, "match": str(world.match.pk), "job": world.job.pk}
+    def make(sample: SampleData) -> str:
+        said: dict[str, object] = {"pilot": sample.pilot.pk, "match": str(sample.match.pk), "job": sample.job.pk}
         claims = {**said, "kind": str(kind), "exp": int((timezone.now() + _HOUR).timestamp())}
         key = "" if algorithm == "none" else "k" * 48
         return PREFIXES[kind] + jwt.encode(claims, key, algorithm=algorithm)
@@ -207,11 +207,11 @@ def _disguised(token: str, kind: TokenKind) -> str:
     return PREFIXES[kind] + token.partition("_")[2]
 
 
-def _sent(world: World, *, queue: Queue | None = None, **columns: Any) -> str:
+def _sent(sample: SampleData, *, queue: Queue | None = None, **columns: Any) -> str:
     """Return the secret of a pilot that a director has sent; *columns* are values of the secret."""
     now = timezone.now()
     pilot = Pilot.objects.create(
-        vo=world.vo, queue=queue or world.queue, stamp=uuid4().hex, status=PilotStatus.WAITING, submitted_at=now
+        vo=sample.vo, queue=queue or sample.queue, stamp=uuid4().hex, status=PilotStatus.WAITING, submitted_at=now
     )
     with transaction.atomic():
         issue_secrets([pilot], now=now)
@@ -220,8 +220,8 @@ def _sent(world: World, *, queue: Queue | None = None, **columns: Any) -> str:
 
 
 def _site_token(purpose: SiteTokenPurpose, *, own: bool = True, revoked: bool = False) -> Maker:
-    def make(world: World) -> str:
-        site = world.site if own else factories.make_site()
+    def make(sample: SampleData) -> str:
+        site = sample.site if own else factories.make_site()
         token = issue_site_token(site, purpose=purpose, now=timezone.now())
         if revoked:
             newest = SiteToken.objects.order_by("-pk").values_list("pk", flat=True)[0]
@@ -235,7 +235,7 @@ _PAST: Final = timezone.now() - _HOUR
 #: Whatever somebody may come with.
 CREDENTIALS: Final[Mapping[str, Maker]] = {
     "owner": _of_alice(),
-    "manager": lambda world: factories.make_token(factories.make_user(manages=[world.vo])),
+    "manager": lambda sample: factories.make_token(factories.make_user(manages=[sample.vo])),
     "stranger": _user(),
     "member who shares nothing": _user(vo=True),
     "owner who may read": _of_alice(scope=TokenScope.READ),
@@ -244,28 +244,28 @@ CREDENTIALS: Final[Mapping[str, Maker]] = {
     "expired user": _of_alice(expires_at=_PAST),
     "revoked user": _of_alice(revoked_at=_PAST),
     "unknown user": lambda _: "wmsu_" + "x" * 43,
-    "pilot": lambda world: factories.make_pilot_token(world.pilot),
-    "other pilot": lambda world: factories.make_pilot_token(_pilot_of(world)),
-    "ended pilot": lambda world: factories.make_pilot_token(_pilot_of(world, status=PilotStatus.DONE)),
-    "revoked pilot": lambda world: factories.make_pilot_token(_pilot_of(world, revoked_at=_PAST)),
-    "expired pilot": lambda world: factories.make_pilot_token(world.pilot, lifetime=-_HOUR),
+    "pilot": lambda sample: factories.make_pilot_token(sample.pilot),
+    "other pilot": lambda sample: factories.make_pilot_token(_pilot_of(sample)),
+    "ended pilot": lambda sample: factories.make_pilot_token(_pilot_of(sample, status=PilotStatus.DONE)),
+    "revoked pilot": lambda sample: factories.make_pilot_token(_pilot_of(sample, revoked_at=_PAST)),
+    "expired pilot": lambda sample: factories.make_pilot_token(sample.pilot, lifetime=-_HOUR),
     "forged pilot": _forged(TokenKind.PILOT),
     "pilot without signature": _forged(TokenKind.PILOT, algorithm="none"),
-    "job": lambda world: _job_token(world.match),
-    "job of another lease": lambda world: _job_token(_lease_of(world)),
-    "job of an ended lease": lambda world: _job_token(_lease_of(world, ended_at=timezone.now())),
-    "job of a lease that is over": lambda world: _with_lease(world, ended_at=timezone.now(), end_reason="expired"),
-    "job of a revoked pilot": lambda world: _with_pilot(world, revoked_at=timezone.now()),
-    "job of an ended pilot": lambda world: _with_pilot(world, status=PilotStatus.LOST, ended_at=timezone.now()),
-    "expired job": lambda world: _job_token(world.match, now=timezone.now() - timedelta(days=30)),
+    "job": lambda sample: _job_token(sample.match),
+    "job of another lease": lambda sample: _job_token(_lease_of(sample)),
+    "job of an ended lease": lambda sample: _job_token(_lease_of(sample, ended_at=timezone.now())),
+    "job of a lease that is over": lambda sample: _with_lease(sample, ended_at=timezone.now(), end_reason="expired"),
+    "job of a revoked pilot": lambda sample: _with_pilot(sample, revoked_at=timezone.now()),
+    "job of an ended pilot": lambda sample: _with_pilot(sample, status=PilotStatus.LOST, ended_at=timezone.now()),
+    "expired job": lambda sample: _job_token(sample.match, now=timezone.now() - timedelta(days=30)),
     "forged job": _forged(TokenKind.JOB),
     "job without signature": _forged(TokenKind.JOB, algorithm="none"),
-    "job disguised as pilot": lambda world: _disguised(_job_token(world.match), TokenKind.PILOT),
-    "pilot disguised as job": lambda world: _disguised(factories.make_pilot_token(world.pilot), TokenKind.JOB),
+    "job disguised as pilot": lambda sample: _disguised(_job_token(sample.match), TokenKind.PILOT),
+    "pilot disguised as job": lambda sample: _disguised(factories.make_pilot_token(sample.pilot), TokenKind.JOB),
     "secret": _sent,
-    "used secret": lambda world: _sent(world, used_at=_PAST),
-    "expired secret": lambda world: _sent(world, expires_at=_PAST),
-    "secret for another place": lambda world: _sent(world, queue=factories.make_queue()),
+    "used secret": lambda sample: _sent(sample, used_at=_PAST),
+    "expired secret": lambda sample: _sent(sample, expires_at=_PAST),
+    "secret for another place": lambda sample: _sent(sample, queue=factories.make_queue()),
     "registering site": _site_token(SiteTokenPurpose.REGISTER),
     "other registering site": _site_token(SiteTokenPurpose.REGISTER, own=False),
     "revoked registering site": _site_token(SiteTokenPurpose.REGISTER, revoked=True),

@@ -23,12 +23,12 @@ from wms.jobs.services import sandboxes
 
 PASSWORD = "a long password"
 
-#: Whose token a request carries, by the kinds that there are; the names are those of World.tokens.
+#: Whose token a request carries, by the kinds that there are; the names are those of SampleData.tokens.
 CALLERS = ("operator", "manager", "member", "pilot", "job", "site", "gateway", "nobody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SampleData:
     """The ids and tokens that requests can use."""
 
     #: By kind of caller; None for nobody.
@@ -54,7 +54,7 @@ def archive_of(**files: bytes) -> bytes:
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
-def make_world() -> World:
+def make_sample() -> SampleData:
     """Create the system: a VO with two groups, two sites, jobs in every status and a pilot with two leases."""
     now = timezone.now()
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
@@ -92,7 +92,7 @@ def make_world() -> World:
     operator = factories.make_user(
         username="olga", groups=[users, prod], default_group=prod, operator=True, password=PASSWORD
     )
-    return World(
+    return SampleData(
         tokens={
             "operator": factories.make_token(operator),
             "manager": factories.make_token(factories.make_user(username="mallory", manages=[vo])),

@@ -18,7 +18,7 @@ OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class LoadedWorkload:
     """The rows of a workload; its indexes are positions in these sequences."""
 
     workload: Workload
@@ -33,7 +33,7 @@ class World:
         return ce_name(self.workload.sites[site])
 
 
-def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
+def make_vo_and_sites(workload: Workload, *, pilots: int, now: datetime) -> LoadedWorkload:
     """Make all rows but the waiting jobs; *pilots* are spread evenly over the sites, at least one each."""
     vo = VO.objects.create(name="community", setup=SETUP, setups=[SETUP])
     groups = Group.objects.bulk_create(
@@ -59,7 +59,7 @@ def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
         for _ in range(of_site)
     )
     keys = [pilot.pk for pilot in made]
-    return World(
+    return LoadedWorkload(
         workload=workload,
         vo=vo,
         groups=groups,
