@@ -30,6 +30,7 @@ from resources.domain.classad import (
     parse_expression,
 )
 from resources.domain.enums import ThrottlePolicy
+from wms.kernel.amounts import AMOUNTS
 
 #: {name in SAM's advertisements: whole number, at least 0}.
 Numbers = Mapping[str, int]
@@ -66,18 +67,8 @@ NO_JOB: Final = classad_of({})
 #: The attributes of TARGET, the job; all others are undefined (taskqueues.services.classads).
 JOB_ATTRIBUTES: Final = (
     *("Owner", "OwnerGroup", "VO", "Setup", "CPUTime", "JobType", "Site", "BannedSites", "GridCE", "Platform"),
-    *(
-        "SubmitPools",
-        "PilotTypes",
-        "Tags",
-        "Software",
-        "NumberOfProcessors",
-        "Memory",
-        "WallTime",
-        "GPUs",
-        "Disk",
-        "Container",
-    ),
+    *("SubmitPools", "PilotTypes", "Tags", "Software", "Container"),
+    *(amount.jdl[0] for amount in AMOUNTS),
 )
 _UNKNOWN: Final = frozenset(name.lower() for name in JOB_ATTRIBUTES)
 _CONSTANTS: Final = frozenset(name.lower() for name in NUMBERS)

@@ -15,10 +15,11 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import SampleData
 from wms.accounts.models import User
+from wms.kernel.amounts import AMOUNTS
 
 NAMES = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
-    *("software", "tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk"),
+    *("software", "tags", "required_tags", "job_type", *(amount.condition for amount in AMOUNTS)),
     *("container", "throttle", "limit"),
 ]
 
@@ -74,7 +75,7 @@ def test_conditions_are_cumulative_and_in_the_order_of_the_design(sample: Sample
     factories.make_job(group=factories.make_group())
     conditions = preview(manager, site="LCG.CERN.ch", cpu_time_s=400_000)["conditions"]
     assert [c["name"] for c in conditions] == NAMES
-    assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, 2, *[1] * 11]
+    assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, 2, *[1] * (len(NAMES) - 10)]
 
 
 def test_what_is_not_named_is_not_compared(sample: SampleData, manager: APIClient) -> None:

@@ -10,12 +10,13 @@ from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
 from tests.factories import make_group, make_task_queue, make_user, make_vo
 from tests.reference import conditions as reference
+from wms.kernel.amounts import AMOUNTS
 
 pytestmark = pytest.mark.django_db
 
 ORDER = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
-    *("software", "tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk"),
+    *("software", "tags", "required_tags", "job_type", *(amount.condition for amount in AMOUNTS)),
     *("container", "throttle", "limit"),
 ]
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.jobs.domain.description import FIELDS, InvalidDescriptionError, JobDescription, as_json, parse
+from wms.kernel.amounts import AMOUNT
 
 SANDBOX = "sha256:" + "0123456789abcdef" * 4
 SMALLEST: Mapping[str, object] = {"executable": "/bin/true"}
@@ -25,8 +26,8 @@ def test_a_field_left_out_has_the_default_of_the_contract() -> None:
     assert as_json(parse(SMALLEST)) == {
         "executable": "/bin/true", "arguments": "", "job_name": "", "job_group": "", "job_type": "User",
         "cpu_time_s": 86400, "priority": 1, "sites": [], "banned_sites": [], "grid_ces": [], "platforms": [],
-        "pilot_types": [], "submit_pools": [], "grid_middlewares": [], "setup": None, "tags": [], "processors": 1,
-        "memory_mb": 0, "wall_time_s": 0, "gpus": 0, "disk_mb": 0, "stalled_s": None, "stalled_cpu_fraction": None,
+        "pilot_types": [], "submit_pools": [], "grid_middlewares": [], "setup": None, "tags": [],
+        **dict.fromkeys(AMOUNT, 0), "processors": 1, "stalled_s": None, "stalled_cpu_fraction": None,
         "container": "", "requirements": {},
         "software": [], "input_sandbox": [], "input_data": [],
         "output_sandbox": [], "output_data": [], "input_data_policy": "download", "output_se": None,
