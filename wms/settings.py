@@ -405,6 +405,9 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("WMS_MAX_BODY_BYTES", default=64 * 1024 * 
 
 # ---- REST ------------------------------------------------------------------------------------------------------------
 
+#: Answer pilot agents of the version before /api/v1/ at the addresses that they call (ADR 52). For the time after an
+#: upgrade: until pilots that were submitted before it have ended, and sites start theirs by /api/v1/pilots/pilot.sh.
+WMS_OLD_AGENT_ADDRESSES = env.bool("WMS_OLD_AGENT_ADDRESSES", default=True)
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "wms.accounts.api.authentication.UserTokenAuthentication",
@@ -434,6 +437,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "PREPROCESSING_HOOKS": ["wms.kernel.rest.documentation.without_old_addresses"],
 }
 
 # ---- Logs ------------------------------------------------------------------------------------------------------------

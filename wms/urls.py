@@ -9,7 +9,10 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from matching.urls import urlpatterns as of_matching
+from pilots.urls import urlpatterns as of_pilots
 from wms.kernel import handlers
+from wms.kernel.handlers import API
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.schema import SchemaView
 from wms.portal.views.log_in import admin_log_in
@@ -25,6 +28,19 @@ docs_csp = csp_update({"style-src": ["'self'", "'unsafe-inline'"], "img-src": ["
 #: As patterns say it: without the first slash.
 REST: Final = API_V1.removeprefix("/")
 
+#: Names of the addresses that agents of the version before /api/v1/ call, and that start them (ADR 52).
+_OF_OLD_AGENTS: Final = frozenset(
+    {
+        *("matches", "match-status", "match-heartbeat", "match-finish"),
+        *("match-sandboxes", "match-sandbox", "match-replicas"),
+        *("pilot-agent", "pilot-script", "pilot-register", "pilot-config", "pilot-report", "pilot-log"),
+        "submit-pools",
+    }
+)
+#: Refused by wms.kernel.middleware.StrictRequests without WMS_OLD_AGENT_ADDRESSES. In a namespace, so that ``reverse``
+#: returns the others.
+_old_agent_addresses = [each for each in (*of_matching, *of_pilots) if each.name in _OF_OLD_AGENTS]
+
 urlpatterns: list[URLPattern | URLResolver] = [
     # The most frequent first: addresses are tried one after another.
     path(REST, include("matching.urls")),
@@ -35,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(REST, include("wms.accounts.urls")),
     path(f"{REST}schema/", SchemaView.as_view(), name="schema"),
     path(f"{REST}docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
+    path(API.removeprefix("/"), include((_old_agent_addresses, "old-agents"))),
     path("admin/login/", admin_log_in),
     path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),
     path("admin/", admin.site.urls),

@@ -56,6 +56,7 @@ class RunningAgent:
         token: str = PILOT_TOKEN,
         python: str = sys.executable,
         packed: bool = False,
+        zipapp: bytes | None = None,
         work_dir: bool = True,
         measured: bool = False,
         node_processors: int = 8,
@@ -69,6 +70,8 @@ class RunningAgent:
     ) -> None:
         """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
 
+        *zipapp* is the agent of another version.
+
         Without *work_dir* it must find one. Unless *measured*, the node has the given processors and memory, and its
         cores are like the reference, whatever this machine has. *enter* are words before its command line, and *owner*
         the user and the group that these make it run as. Unless *show* is false, payloads reach *directory*.
@@ -80,8 +83,8 @@ class RunningAgent:
         if owner is not None:
             os.chown(self.work, *owner)
         program = ["-m", "pilots.agent"]
-        if packed:
-            (directory / "agent.pyz").write_bytes(agent_package().content)
+        if packed or zipapp is not None:
+            (directory / "agent.pyz").write_bytes(zipapp or agent_package().content)
             program = [str(directory / "agent.pyz")]
         self._log = directory / "agent.log"
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", str(token_file)]

@@ -76,10 +76,12 @@ class Web:
 
 
 @contextmanager
-def web(directory: Path, *, workers: int = 2, ready: bool = True, **variables: str) -> Iterator[Web]:
+def web(
+    directory: Path, *, workers: int = 2, ready: bool = True, port: int | None = None, **variables: str
+) -> Iterator[Web]:
     """Run the server with the command of `up`; wait until it answers if *ready*; *variables* are settings."""
     database = connection.settings_dict["NAME"]
-    port = free_port()
+    port = port or free_port()
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "wms.settings",

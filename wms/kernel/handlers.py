@@ -5,8 +5,10 @@ wms.urls names these functions as handler400, handler403, handler404 and handler
 
 from http import HTTPStatus
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import Resolver404, resolve
 from django.views import defaults
 
 from wms.kernel.protocol import API_V1
@@ -38,7 +40,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request for an address that does not exist."""
     if not request.path.startswith(API):
         return defaults.page_not_found(request, exception)
-    return api_error(HTTPStatus.NOT_FOUND, "not_found", f"There is no such address; {API_V1}docs/ lists all.")
+    return no_such_address(request.path)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -50,6 +52,38 @@ def server_error(request: HttpRequest) -> HttpResponse:
         "internal_error",
         "The server failed; its log says why. Whether anything was changed is not known: look before you repeat it.",
     )
+
+
+def no_such_address(path: str) -> JsonResponse:
+    """Return the error for an address below /api/ that does not exist; an old one is told its new address."""
+    new = API_V1 + path.removeprefix(API)
+    if not path.startswith(API_V1) and (_exists(new) or _exists(f"{new}/")):
+        detail = f"This address has moved: send the request to {new} instead."
+    else:
+        detail = f"There is no such address; {API_V1}docs/ lists all."
+    return api_error(HTTPStatus.NOT_FOUND, "not_found", detail)
+
+
+def is_retired(path: str) -> bool:
+    """Return whether a path below /api/ has no version, and is none of those for old agents (ADR 52)."""
+    if not path.startswith(API) or path.startswith(API_V1):
+        return False
+    return not (settings.WMS_OLD_AGENT_ADDRESSES and _exists(path))
+
+
+def with_version(path: str) -> str:
+    """Return the path of the same view with a version, of a path for old agents; any other path unchanged."""
+    if path.startswith(API_V1) or not path.startswith(API) or is_retired(path):
+        return path
+    return API_V1 + path.removeprefix(API)
+
+
+def _exists(path: str) -> bool:
+    try:
+        resolve(path)
+    except Resolver404:
+        return False
+    return True
 
 
 def api_error(status: HTTPStatus, code: str, detail: str) -> JsonResponse:

@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from wms.kernel.addresses import comes_from_proxy
-from wms.kernel.handlers import API, api_error
+from wms.kernel.handlers import API, api_error, is_retired, no_such_address
 from wms.kernel.rest import has_bearer_token
 
 #: Cache-Control of answers that are private to their caller.
@@ -61,6 +61,9 @@ class StrictRequests:
 
     A NUL character in the path or the query string is 400: PostgreSQL stores none, so a look-up would fail as 500.
 
+    An address below /api/ without a version is 404, unless it is of those for old agents (ADR 52); whatever the method
+    and the body, the answer names the new address.
+
     A write below /api/ without the final slash is 404: Django would redirect it, and clients follow a redirect with
     GET, so that a submission would seem to succeed as a list of jobs.
 
@@ -78,6 +81,8 @@ class StrictRequests:
             if not request.path.startswith(API):
                 raise BadRequest(detail)
             return api_error(HTTPStatus.BAD_REQUEST, "bad_request", detail)
+        if is_retired(request.path):
+            return no_such_address(request.path)
         refusal = _refusal_of_writing(request) if request.method not in READS and request.path.startswith(API) else None
         return refusal or self.get_response(request)
 

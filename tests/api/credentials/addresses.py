@@ -12,6 +12,8 @@ _ARGUMENT: Final = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()]|\([^()]*\)
 #: What a regular expression says beside its text.
 _MARKS: Final = re.compile(r"[\^$]|\\Z")
 API: Final = "/api/"
+#: Namespace of the addresses of old agents (ADR 52): the same rules hold as for those with a version.
+OLD: Final = "old-agents:"
 METHODS: Final = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 #: Whatever else a page of people answers, a caller by token does not come so far.
 METHODS_OF_PAGES: Final = ("GET", "POST")
@@ -21,7 +23,7 @@ METHODS_OF_PAGES: Final = ("GET", "POST")
 class Address:
     """One row of the URL configuration."""
 
-    #: With its namespace; of one without a name, what it looks like.
+    #: With its namespace, except that of old agents; of one without a name, what it looks like.
     name: str
     #: With its arguments as the configuration writes them.
     route: str
@@ -64,6 +66,7 @@ def _below(resolver: URLResolver, *, route: str, namespace: str) -> Iterator[Add
             yield Address(name=namespace + (pattern.name or here), route=here, answers=_answers(pattern))
         else:
             inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            inner = inner.removeprefix(OLD)
             yield from _below(pattern, route=here, namespace=inner)
 
 

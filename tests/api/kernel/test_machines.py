@@ -40,7 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("wms.portal.urls")),  # the pages of errors lead there
     *(
         path(f"{prefix}{name}/", view)
-        for prefix in ("api/", "")
+        for prefix in ("api/v1/", "")
         for name, view in {"broken": broken, "refused": refused, "reads": reads}.items()
     ),
 ]
@@ -125,11 +125,11 @@ def test_health_is_only_read(visitor: Client, address: str) -> None:
 @pytest.mark.parametrize(
     ("address", "status", "code"),
     [
-        ("/api/nowhere/", 404, "not_found"),
-        ("/api/refused/", 403, "forbidden"),
-        ("/api/broken/", 500, "internal_error"),
-        ("/api/reads/?a=%00", 400, "bad_request"),
-        ("/api/rea%00ds/", 400, "bad_request"),
+        ("/api/v1/nowhere/", 404, "not_found"),
+        ("/api/v1/refused/", 403, "forbidden"),
+        ("/api/v1/broken/", 500, "internal_error"),
+        ("/api/v1/reads/?a=%00", 400, "bad_request"),
+        ("/api/v1/rea%00ds/", 400, "bad_request"),
     ],
 )
 def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: str, status: int, code: str) -> None:
@@ -153,22 +153,22 @@ def test_elsewhere_the_answers_are_pages(visitor: Client, address: str, status: 
 
 def test_a_body_beyond_the_limit_is_413(visitor: Client, settings: Settings) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
-    answer = visitor.post("/api/reads/", b"x" * 11, content_type="application/json")
+    answer = visitor.post("/api/v1/reads/", b"x" * 11, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
 def test_a_host_that_is_not_ours_is_400(visitor: Client) -> None:
-    answer = visitor.get("/api/reads/", HTTP_HOST="evil.example.org")
+    answer = visitor.get("/api/v1/reads/", HTTP_HOST="evil.example.org")
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_a_writing_request_without_the_last_slash_is_not_redirected(visitor: Client, method: str) -> None:
-    answer = visitor.generic(method, "/api/reads")
+    answer = visitor.generic(method, "/api/v1/reads")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert "/api/reads/" in answer.json()["detail"]
+    assert "/api/v1/reads/" in answer.json()["detail"]
 
 
 def test_a_reading_request_without_the_last_slash_is_redirected(visitor: Client) -> None:
-    answer = visitor.get("/api/reads")
-    assert (answer.status_code, answer.headers["Location"]) == (301, "/api/reads/")
+    answer = visitor.get("/api/v1/reads")
+    assert (answer.status_code, answer.headers["Location"]) == (301, "/api/v1/reads/")

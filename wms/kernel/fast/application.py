@@ -9,6 +9,7 @@ from django.http.request import split_domain_port, validate_host
 
 from wms.kernel.addresses import is_https
 from wms.kernel.fast.views import FastAnswer, FastView, encode
+from wms.kernel.handlers import with_version
 from wms.kernel.middleware import NOT_KEPT
 from wms.kernel.rest import load_json
 
@@ -47,8 +48,9 @@ class FastApplication:
         return [content]
 
     def _answer(self, environ: "WSGIEnvironment") -> FastAnswer | None:
+        path = with_version(environ["PATH_INFO"])
         for view in self._views:
-            if address := view.fast_path.fullmatch(environ["PATH_INFO"]):
+            if address := view.fast_path.fullmatch(path):
                 caller = view.plain_caller(environ)
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
                     return None

@@ -1,5 +1,6 @@
 """Errors and tokens in the OpenAPI schema."""
 
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -7,6 +8,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSe
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest.authentication import BearerAuthentication
 from wms.kernel.rest.serializers import StrictSerializer
 
@@ -33,6 +35,11 @@ class ErrorAnswer(serializers.Serializer[Any]):
         required=False,
         help_text="Sentences by field; names of nested fields are dotted; `body` is the whole body.",
     )
+
+
+def without_old_addresses(endpoints: Sequence[tuple[str, str, str, Callable[..., Any]]]) -> list[Any]:
+    """Return the endpoints for the schema: those of this version, and not the addresses of old agents (ADR 52)."""
+    return [endpoint for endpoint in endpoints if endpoint[0].startswith(API_V1)]
 
 
 def error_responses(*codes: int) -> dict[int, OpenApiResponse]:
