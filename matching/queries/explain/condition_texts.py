@@ -109,7 +109,7 @@ def reason(name: str, needs: WaitingRequirements, offer: ResourceOffer, *, queue
             f"lacks: {lacking}" if lacking else "has changed, and counts from the next refresh of the submit pools on"
         )
     if name == "software":
-        unpublished = [each for each in needs.task_queue.software if each in offer.lacking_software]
+        unpublished = [software for software in needs.task_queue.software if software in offer.lacking_software]
         return f"needs software {listed(unpublished)}, which this queue does not publish"
     words = WORDS[name]
     offered = words.offers(offer)
@@ -131,7 +131,7 @@ def detail(name: str, needs: WaitingRequirements, offers: Iterable[ResourceOffer
 def _published(needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
     """Return the software that only some queues publish; empty: none, so that all is looked for on the node."""
     lacking = frozenset[str]().union(*(offer.lacking_software for offer in offers))
-    compared = [each for each in needs.task_queue.software if each in lacking]
+    compared = [software for software in needs.task_queue.software if software in lacking]
     return f"; only some queues publish {listed(compared)}" if compared else ""
 
 

@@ -141,9 +141,9 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         headline=headline(
             of_job=(*of_job, *waits.delays),
             queues=[place.causes for place in places],
-            no_pilots=pilots.kept_back,
+            no_pilots=pilots.no_pilots,
         ),
-        details={each.name: each.detail for each in conditions},
+        details={condition.name: condition.detail for condition in conditions},
         standing=standing,
         pilots=pilots,
         goes_elsewhere=waits.goes_elsewhere,
@@ -202,7 +202,7 @@ def _doubt(needs: WaitingRequirements, places: Sequence["_Place"], conditions: S
     findings = Findings(
         queues=len(places),
         headline=headline(of_job=causes_of_job(needs), queues=lasting),
-        details={each.name: each.detail for each in conditions},
+        details={condition.name: condition.detail for condition in conditions},
         standing=QueueRank(rank=None, share=0.0, longer=0),
         pilots=PilotsThere(),
     )
@@ -364,11 +364,12 @@ def _nearest(places: Sequence[_Place], needs: WaitingRequirements) -> list[Expla
 
 def _reasons(place: _Place, needs: WaitingRequirements) -> list[str]:
     return [
-        _unmet(cause.words, place, needs) if cause.ground is Ground.CONDITION else cause.words for cause in place.causes
+        _refusal(cause.words, place, needs) if cause.ground is Ground.CONDITION else cause.words
+        for cause in place.causes
     ]
 
 
-def _unmet(name: str, place: _Place, needs: WaitingRequirements) -> str:
+def _refusal(name: str, place: _Place, needs: WaitingRequirements) -> str:
     """Return why one condition refuses the queue."""
     words = reason(name, needs, place.offer, queue_id=place.queue.pk)
     if name != "platform" or not place.nodes:

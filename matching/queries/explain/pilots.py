@@ -38,13 +38,13 @@ class PilotsThere:
     Args:
         some_run: whether a pilot that may take its jobs has started; then the rest is left out.
         coming: pilots that wait in their batch systems.
-        kept_back: why none are sent now, for each queue; empty: some exist, or may be sent.
+        no_pilots: why none are sent now, for each queue; empty: some exist, or may be sent.
         remarks: further observations.
     """
 
     some_run: bool = False
     coming: int = 0
-    kept_back: Sequence[Cause] = ()
+    no_pilots: Sequence[Cause] = ()
     remarks: Sequence[str] = ()
 
 
@@ -82,7 +82,7 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
 
     standstill = _standstill(now=now)
     return PilotsThere(
-        kept_back=[Cause(Ground.PILOTS, standstill)] * len(queues)
+        no_pilots=[Cause(Ground.PILOTS, standstill)] * len(queues)
         if standstill
         else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         remarks=[*remarks, *_last(task_queue, newest)],

@@ -155,7 +155,7 @@ def _nothing_fits(needs: WaitingRequirements, findings: Findings) -> str:
         return f"It waits because no queue that serves {vo} fits it: it {details}."
     lacking = [
         f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it "
-        f"{_unmet(part.cause.words, needs, findings)}"
+        f"{_unmet_requirement(part.cause.words, needs, findings)}"
         for part in headline.parts[:_MOST_PARTS]
     ]
     return (
@@ -164,7 +164,7 @@ def _nothing_fits(needs: WaitingRequirements, findings: Findings) -> str:
     )
 
 
-def _unmet(name: str, needs: WaitingRequirements, findings: Findings) -> str:
+def _unmet_requirement(name: str, needs: WaitingRequirements, findings: Findings) -> str:
     """Return the requirement of the job; if the queue requires something of jobs, that too."""
     return findings.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(needs)
 

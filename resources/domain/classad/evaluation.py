@@ -128,12 +128,12 @@ class Evaluation:
     def _attribute(self, node: Attribute, frame: Frame) -> _Inner:
         name = node.name.lower()
         if node.ad is AdScope.NEAREST:
-            return self._found(name, frame)
+            return self._look_up(name, frame)
         start = frame.root if node.ad is AdScope.MY else frame.root.target
         entry = None if start is None else start.record.entries.get(name)
         return UNDEFINED if start is None or entry is None else self._entry(entry, start)
 
-    def _found(self, name: str, frame: Frame | None) -> _Inner:
+    def _look_up(self, name: str, frame: Frame | None) -> _Inner:
         """Look *name* up in the record of *frame* and in those around it; never in TARGET."""
         while frame is not None:
             entry = frame.record.entries.get(name)
@@ -181,7 +181,7 @@ class Evaluation:
         value = self._value(node.base, frame)
         for step in node.steps:
             if isinstance(step, str):
-                value = self._found(step.lower(), value) if isinstance(value, Frame) else _lacking(value)
+                value = self._look_up(step.lower(), value) if isinstance(value, Frame) else _lacking(value)
             else:
                 value = self._item(value, self._value(step, frame))
         return value
@@ -307,12 +307,12 @@ def _size(value: _Inner) -> _Inner:
     return len(value.record.entries) if isinstance(value, Frame) else _lacking(value)
 
 
-def _member(wanted: _Inner, items: _Inner) -> _Inner:
-    if isinstance(wanted, Special) or not isinstance(items, tuple):
-        return _lacking(wanted, items)
-    if isinstance(wanted, tuple | Frame):
+def _member(value: _Inner, items: _Inner) -> _Inner:
+    if isinstance(value, Special) or not isinstance(items, tuple):
+        return _lacking(value, items)
+    if isinstance(value, tuple | Frame):
         return ERROR
-    return any(_BINARY["=="](wanted, item) is True for item in items)
+    return any(_BINARY["=="](value, item) is True for item in items)
 
 
 def _recased(apply: Callable[[bytes], bytes]) -> Callable[[_Inner], _Inner]:

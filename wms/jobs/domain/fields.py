@@ -138,7 +138,7 @@ def shown(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, str):
         short = value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + "…"
-        return '"' + "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in short) + '"'
+        return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in short) + '"'
     if isinstance(value, int):
         return str(value) if abs(value) <= MAX_NUMBER else "a number that large"
     if isinstance(value, float):

@@ -224,27 +224,27 @@ class AttributeReader(ABC):
 
     def _read(self, name: str) -> None:
         first, _, sequence = name.partition(".")
-        known = _SPELLING.get(first.lower())
-        if known is None or (sequence and known not in SEQUENCES):
+        attribute = _SPELLING.get(first.lower())
+        if attribute is None or (sequence and attribute not in SEQUENCES):
             raise self.name_error(name, f"There is no attribute `{name[:64]}`.{did_you_mean(name[:64], ATTRIBUTES)}")
-        if known in SEQUENCES:
-            self._sequences.setdefault(sequence.lower(), {})[SEQUENCES[known]] = name
+        if attribute in SEQUENCES:
+            self._sequences.setdefault(sequence.lower(), {})[SEQUENCES[attribute]] = name
             return
-        if known == "OwnerGroup":
+        if attribute == "OwnerGroup":
             self._group = self.text(name)
             return
-        field = _FIELD_OF[known]
+        field = _FIELD_OF[attribute]
         other = self._given_by.setdefault(field, name)
         if other != name:
             raise self.name_error(name, f"`{name}` and `{other}` mean the same; keep one of them.")
-        self._description[field] = self._field(known, name)
+        self._description[field] = self._field(attribute, name)
 
-    def _field(self, known: str, name: str) -> Json:
-        if known in TEXTS:
+    def _field(self, attribute: str, name: str) -> Json:
+        if attribute in TEXTS:
             return self.text(name)
-        if known in NUMBERS:
+        if attribute in NUMBERS:
             return self.number(name)
-        if known in FRACTIONS:
+        if attribute in FRACTIONS:
             return self._fraction(name)
         special: Mapping[str, Callable[[str], Json]] = {
             "Arguments": self.arguments,
@@ -252,9 +252,9 @@ class AttributeReader(ABC):
             "Environment": self._environment,
             "InputData": self._input_data,
         }
-        if LISTS.get(known) in NAME_FIELDS:
+        if LISTS.get(attribute) in NAME_FIELDS:
             return self.name_list(name)
-        return special.get(known, self.strings)(name)
+        return special.get(attribute, self.strings)(name)
 
     def _fraction(self, name: str) -> float:
         value = self.constant(name)

@@ -233,8 +233,8 @@ class _Expansion:
         if name in self._sequences:
             return self._sequences[name]
         if name:
-            known = [each for each in self._sequences if each]
-            hint = did_you_mean(name[:64], known) if known else " Write %s: the sequence has no name."
+            names = [sequence for sequence in self._sequences if sequence]
+            hint = did_you_mean(name[:64], names) if names else " Write %s: the sequence has no name."
             sentence = f"There is no sequence {shown(name)} in parameters.{hint}"
         else:
             sentence = f"The sequences have names; write %({next(iter(self._sequences))})s instead of %{directive}."
@@ -265,16 +265,16 @@ def _replacements(text: str) -> int:
 def _shared_characters(value: object) -> int:
     """Return the approximate stored size of *value*; iterative, because values may be nested very deep."""
     size = 0
-    left = [value]
-    while left:
-        each = left.pop()
+    parts = [value]
+    while parts:
+        part = parts.pop()
         size += _SHARED_OVERHEAD
-        if isinstance(each, str):
-            size += len(each) + _replacements(each)
-        elif isinstance(each, Mapping):
-            left += [*each, *each.values()]
-        elif isinstance(each, list | tuple):
-            left += each
+        if isinstance(part, str):
+            size += len(part) + _replacements(part)
+        elif isinstance(part, Mapping):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list | tuple):
+            parts += part
     return size
 
 
@@ -302,11 +302,11 @@ def _sequences(parameters: object) -> dict[str, list[str]]:
 
 
 def _texts(form: Mapping[str, object], *, of: str) -> list[str]:
-    known = ("values",) if "values" in form else _COUNTED
+    allowed = ("values",) if "values" in form else _COUNTED
     for part in form:
-        if part not in known:
-            hint = "" if len(known) == 1 else did_you_mean(str(part)[:64], ("values", *_COUNTED))
-            beside = ' beside "values"' if len(known) == 1 else ""
+        if part not in allowed:
+            hint = "" if len(allowed) == 1 else did_you_mean(str(part)[:64], ("values", *_COUNTED))
+            beside = ' beside "values"' if len(allowed) == 1 else ""
             raise _refused(f"{of}: {shown(part)} says nothing{beside}.{hint}")
     values = _listed(form["values"], of=of) if "values" in form else _counted(form, of=of)
     return [value.replace("%", "%%") if isinstance(value, str) else str(value) for value in values]

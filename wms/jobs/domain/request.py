@@ -32,7 +32,7 @@ Errors = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedJob:
+class RequestedJob:
     """One job of a request."""
 
     description: JobDescription
@@ -46,7 +46,7 @@ class WantedJob:
 class SubmissionIn:
     """One request to submit jobs."""
 
-    jobs: Sequence[WantedJob]
+    jobs: Sequence[RequestedJob]
     #: Group to act in; None: the user's default or only one.
     group: str | None
     request_id: UUID | None
@@ -69,30 +69,30 @@ def parse_submission(body: object) -> SubmissionIn:
     request_id = _request_id(body.get("request_id"))
     if "jobs" in content:
         _refuse_beside("jobs", content)
-        wanted, groups = _list(content["jobs"])
+        jobs, groups = _list(content["jobs"])
     else:
-        wanted, groups = _single(content, path="", allowance=Allowance())
+        jobs, groups = _single(content, path="", allowance=Allowance())
     return SubmissionIn(
-        jobs=wanted,
+        jobs=jobs,
         group=_group(body.get("group"), groups),
         request_id=request_id,
         digest=b"" if request_id is None else _digest(body),
     )
 
 
-def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
+def _list(entries: object) -> tuple[list[RequestedJob], set[str]]:
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_JOBS:
         got = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
         raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {got}.")
     _refuse_too_much_text(entries)
-    wanted: list[WantedJob] = []
+    jobs: list[RequestedJob] = []
     groups: set[str] = set()
     errors: Errors = {}
     wrong = 0
     allowance = Allowance()
     for position, entry in enumerate(entries):
         try:
-            single, named = _entry(entry, path=f"jobs.{position}.", allowance=allowance)
+            entry_jobs, entry_groups = _entry(entry, path=f"jobs.{position}.", allowance=allowance)
         except InvalidSubmissionError:
             raise
         except RejectedError as error:
@@ -103,11 +103,11 @@ def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
                     errors["jobs"] = [f"So much is wrong that the last {left} descriptions were not read."]
                 break
             continue
-        groups |= named
-        wanted += single
+        groups |= entry_groups
+        jobs += entry_jobs
     if errors:
         raise InvalidDescriptionError(errors)
-    return wanted, groups
+    return jobs, groups
 
 
 def _refuse_too_much_text(entries: Sequence[object]) -> None:
@@ -117,13 +117,13 @@ def _refuse_too_much_text(entries: Sequence[object]) -> None:
         raise _invalid("jobs", f"One request has {most}; submit them in several requests, or as parametric jobs.")
 
 
-def _entry(entry: object, *, path: str, allowance: Allowance) -> tuple[list[WantedJob], set[str]]:
+def _entry(entry: object, *, path: str, allowance: Allowance) -> tuple[list[RequestedJob], set[str]]:
     if not isinstance(entry, Mapping):
         raise InvalidDescriptionError({"description": [f"A description must be an object, not {shown(entry)}."]})
     return _single(entry, path=path, allowance=allowance)
 
 
-def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -> tuple[list[WantedJob], set[str]]:
+def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -> tuple[list[RequestedJob], set[str]]:
     """Parse one description, in JDL, CFG or JSON, and the groups that it names."""
     groups: set[str] = set()
     for form, parse in TEXT_FORMS.items():
@@ -132,7 +132,7 @@ def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -
             content, groups = _read_text(form, content[form], parse)
             break
     return [
-        WantedJob(description=description, path=path, parametric=parametric.is_parametric(content))
+        RequestedJob(description=description, path=path, parametric=parametric.is_parametric(content))
         for description in parametric.parse_all(content, allowance)
     ], groups
 

@@ -22,7 +22,7 @@ from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import as_text
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_job_id
-from wms.jobs.domain.request import SubmissionIn, WantedJob
+from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
@@ -113,16 +113,16 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     Submission.objects.bulk_create([submission], ignore_conflicts=request.request_id is not None)
     if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
-    arrival = Arrival(owner=owner, group=group, wanted=tuple(request.jobs), now=now)
+    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
     if request.group is None and (sentence := left_for(group, owner, acted_in=group_of_last_job(owner))):
         arrival.warn(sentence)
     optimize(arrival)
-    refuse_too_many_waiting(owner, group, coming=len(arrival.wanted))
+    refuse_too_many_waiting(owner, group, coming=len(arrival.jobs))
     quotas.refuse_beyond(
         vo_id=arrival.vo.pk,
         group_id=group.pk,
         owner_id=owner.pk,
-        coming=Counter(wanted.description.job_type for wanted in arrival.wanted),
+        coming=Counter(job.description.job_type for job in arrival.jobs),
     )
     result = _insert(submission, arrival, doubts=doubts)
     if request.request_id is not None:
@@ -136,8 +136,8 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
 
 def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
     """Insert the jobs and put them into their task queues."""
-    job_ids = sql.reserve_job_ids(len(arrival.wanted))
-    jobs = [_new_job(wanted, job_id, arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)]
+    job_ids = sql.reserve_job_ids(len(arrival.jobs))
+    jobs = [_new_job(requested, job_id, arrival) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
     transitions.arrive([job for job, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
     if arrival.input_sandboxes:
         sql.copy_rows(
@@ -145,8 +145,8 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
             ("job_id", "sandbox_id", "file_name"),
             (
                 (job_id, named.sandbox.pk, named.file_name)
-                for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
-                for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
+                for job_id, requested in zip(job_ids, arrival.jobs, strict=True)
+                for named in arrival.input_sandboxes.get(requested.description.input_sandbox, ())
             ),
         )
     waiting = [
@@ -181,11 +181,11 @@ def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[
     return [QueuedJobs(pk, job.description, job.id, count[pk]) for pk, job in first.items()]
 
 
-def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, JobRequirements | None]:
+def _new_job(requested: RequestedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, JobRequirements | None]:
     """Return the job and its requirements; None: it does not enter a task queue yet."""
-    holding = arrival.input_sites.get(wanted.description.input_data)
-    sites = narrowed(wanted.description.sites, banned_sites=wanted.description.banned_sites, holding=holding)
-    description = substitute_job_id(wanted.description, job_id) if wanted.parametric else wanted.description
+    holding = arrival.input_sites.get(requested.description.input_data)
+    sites = narrowed(requested.description.sites, banned_sites=requested.description.banned_sites, holding=holding)
+    description = substitute_job_id(requested.description, job_id) if requested.parametric else requested.description
     # The current default setup is stored: it must not change while the job waits.
     setup = description.setup or arrival.vo.setup
     pool = arrival.pools.get(requirements_key(description))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from wms.accounts.models import VO, Group, User
-from wms.jobs.domain.request import MAX_WRONG_FIELDS, WantedJob
+from wms.jobs.domain.request import MAX_WRONG_FIELDS, RequestedJob
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
@@ -25,10 +25,10 @@ class Arrival:
 
     owner: User
     group: Group
-    wanted: tuple[WantedJob, ...]
+    jobs: tuple[RequestedJob, ...]
     now: datetime
     errors: dict[str, list[str]] = field(default_factory=dict)
-    #: {warning: positions in ``wanted`` of its jobs}, in order; no positions: it concerns the request.
+    #: {warning: positions in ``jobs``}, in order; no positions: it concerns the request.
     warnings: dict[str, Sequence[int]] = field(default_factory=dict)
     #: Number of warnings beyond MAX_WARNINGS.
     left_out: int = 0
@@ -51,24 +51,24 @@ class Arrival:
         """Return whether there are so many errors that no more are needed."""
         return len(self.errors) >= MAX_WRONG_FIELDS
 
-    def refuse(self, wanted: WantedJob, name: str, sentence: str) -> None:
+    def refuse(self, job: RequestedJob, name: str, sentence: str) -> None:
         """Add an error of a field of a job."""
-        sentences = self.errors.setdefault(f"{wanted.path}{name}", [])
+        sentences = self.errors.setdefault(f"{job.path}{name}", [])
         if sentence not in sentences and len(sentences) < MAX_SENTENCES:
             sentences.append(sentence)
 
-    def refuse_as(self, wanted: WantedJob, error: RejectedError) -> None:
+    def refuse_as(self, job: RequestedJob, error: RejectedError) -> None:
         """Add the field errors of *error* to a job."""
         for name, sentences in error.errors.items():
             for sentence in sentences:
-                self.refuse(wanted, name, sentence)
+                self.refuse(job, name, sentence)
 
-    def hint(self, noun: str, name: str, *, known: Collection[str]) -> str:
+    def hint(self, noun: str, name: str, *, known_names: Collection[str]) -> str:
         """Return a sentence with the known name nearest to *name*; empty after MAX_HINTS searches."""
         if (noun, name) not in self.hints:
             if len(self.hints) >= MAX_HINTS:
                 return ""
-            self.hints[noun, name] = did_you_mean(name, sorted(known))
+            self.hints[noun, name] = did_you_mean(name, sorted(known_names))
         return self.hints[noun, name]
 
     def warn(self, sentence: str, *, of: Sequence[int] = ()) -> None:
@@ -80,5 +80,5 @@ class Arrival:
 
     def values(self, name: str) -> frozenset[str]:
         """Return every name in a list field of any job."""
-        lists = {getattr(wanted.description, name) for wanted in self.wanted}
+        lists = {getattr(job.description, name) for job in self.jobs}
         return frozenset(value for values in lists for value in values)

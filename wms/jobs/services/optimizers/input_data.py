@@ -6,7 +6,7 @@ from typing import Final
 from wms.accounts.models import VO
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import JobDescription
-from wms.jobs.domain.request import WantedJob
+from wms.jobs.domain.request import RequestedJob
 from wms.jobs.services.input_data import Located
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.kernel.names import listed
@@ -17,24 +17,24 @@ MAX_INPUT_FILES: Final = 200_000
 
 def locate_input_data(arrival: Arrival) -> None:
     """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2)."""
-    reading = [wanted for wanted in arrival.wanted if wanted.description.input_data]
-    if not reading:
+    jobs_with_input = [job for job in arrival.jobs if job.description.input_data]
+    if not jobs_with_input:
         return
-    named = sum(len(wanted.description.input_data) for wanted in reading)
-    if named > MAX_INPUT_FILES:
+    file_count = sum(len(job.description.input_data) for job in jobs_with_input)
+    if file_count > MAX_INPUT_FILES:
         sentence = (
-            f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {named}; send several."
+            f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {file_count}; send several."
         )
-        arrival.refuse(reading[0], "input_data", sentence)
+        arrival.refuse(jobs_with_input[0], "input_data", sentence)
         return
-    files_of = {wanted.description.input_data: _file_names(wanted) for wanted in reading}
+    files_of = {job.description.input_data: _file_names(job) for job in jobs_with_input}
     located = Located(files_of.values(), vo_id=arrival.vo.pk)
     missing = {names: located.missing(files) for names, files in files_of.items()}
-    for wanted in reading:
-        if missing[wanted.description.input_data] and not arrival.refused_enough:
-            arrival.refuse(wanted, "input_data", _no_replica(missing[wanted.description.input_data], vo=arrival.vo))
+    for job in jobs_with_input:
+        if missing[job.description.input_data] and not arrival.refused_enough:
+            arrival.refuse(job, "input_data", _no_replica(missing[job.description.input_data], vo=arrival.vo))
     arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
-    nowhere = sum(_runs_nowhere(wanted.description, arrival) for wanted in reading)
+    nowhere = sum(_runs_nowhere(job.description, arrival) for job in jobs_with_input)
     if nowhere:
         jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
         arrival.warn(
@@ -43,10 +43,10 @@ def locate_input_data(arrival: Arrival) -> None:
         )
 
 
-def _file_names(wanted: WantedJob) -> tuple[str, ...]:
+def _file_names(job: RequestedJob) -> tuple[str, ...]:
     """Return the input files; in a parametric description %% still stands for a percent sign."""
-    files = wanted.description.input_data
-    return tuple(lfn.replace("%%", "%") for lfn in files) if wanted.parametric else files
+    files = job.description.input_data
+    return tuple(lfn.replace("%%", "%") for lfn in files) if job.parametric else files
 
 
 def _no_replica(missing: Sequence[str], *, vo: VO) -> str:

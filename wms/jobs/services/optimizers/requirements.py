@@ -23,7 +23,7 @@ def requirements_key(description: JobDescription) -> str:
 
 def register_requirements(arrival: Arrival) -> None:
     """Register a submit pool for each distinct set of requirements (RFC7)."""
-    by_key = {requirements_key(wanted.description): wanted for wanted in reversed(arrival.wanted)}
+    by_key = {requirements_key(job.description): job for job in reversed(arrival.jobs)}
     by_key.pop("", None)
     if not by_key:
         return
@@ -34,15 +34,15 @@ def register_requirements(arrival: Arrival) -> None:
         arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
         return
     names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
-    for wanted in by_key.values():
+    for job in by_key.values():
         try:
-            check(dict(wanted.description.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
+            check(dict(job.description.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
         except RejectedError as error:
-            arrival.refuse_as(wanted, error)
+            arrival.refuse_as(job, error)
         if arrival.refused_enough:
             break
     if arrival.errors:
         return
-    wanted_sets = [dict(wanted.description.requirements) for wanted in by_key.values()]
-    pools = submit_pools.register_all(vo=arrival.vo, requirements=wanted_sets, now=arrival.now)
+    requirement_sets = [dict(job.description.requirements) for job in by_key.values()]
+    pools = submit_pools.register_all(vo=arrival.vo, requirements=requirement_sets, now=arrival.now)
     arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}

@@ -27,10 +27,10 @@ _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = M
 
 def check_sanity(arrival: Arrival) -> None:
     """Refuse jobs that could never run as described, and warn of those that probably will not."""
-    for name, (noun, known) in _MUST_EXIST.items():
+    for name, (noun, known_names_of) in _MUST_EXIST.items():
         names = arrival.values(name)
         if names:
-            _refuse_unknown(arrival, name, noun=noun, names=names, known=known(arrival.vo))
+            _refuse_unknown(arrival, name, noun=noun, names=names, known_names=known_names_of(arrival.vo))
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)
@@ -40,88 +40,90 @@ def check_sanity(arrival: Arrival) -> None:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
 
-def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, names: frozenset[str], known: frozenset[str]) -> None:
-    unknown = names - known
-    for wanted in arrival.wanted if unknown else ():
-        for value in getattr(wanted.description, name):
+def _refuse_unknown(
+    arrival: Arrival, name: str, *, noun: str, names: frozenset[str], known_names: frozenset[str]
+) -> None:
+    unknown = names - known_names
+    for job in arrival.jobs if unknown else ():
+        for value in getattr(job.description, name):
             if value in unknown and not arrival.refused_enough:
-                hint = several_in_one(value) or arrival.hint(noun, value, known=known)
-                arrival.refuse(wanted, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
+                hint = several_in_one(value) or arrival.hint(noun, value, known_names=known_names)
+                arrival.refuse(job, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
 
 
 def _check_setups(arrival: Arrival) -> None:
-    known = arrival.vo.setups
-    for wanted in arrival.wanted:
-        setup = wanted.description.setup
-        if setup is not None and setup not in known:
-            hint = arrival.hint("setup", setup, known=known)
-            arrival.refuse(wanted, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
+    setups = arrival.vo.setups
+    for job in arrival.jobs:
+        setup = job.description.setup
+        if setup is not None and setup not in setups:
+            hint = arrival.hint("setup", setup, known_names=setups)
+            arrival.refuse(job, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
 
 
 def _check_input_sandboxes(arrival: Arrival) -> None:
-    references = arrival.values("input_sandbox")
-    if not references:
+    all_references = arrival.values("input_sandbox")
+    if not all_references:
         return
-    nameable = sandboxes.held(sandboxes.nameable(references, owner=arrival.owner, group=arrival.group))
-    for wanted in arrival.wanted:
-        named = wanted.description.input_sandbox
-        if named in arrival.input_sandboxes or arrival.refused_enough:
+    nameable = sandboxes.held(sandboxes.nameable(all_references, owner=arrival.owner, group=arrival.group))
+    for job in arrival.jobs:
+        references = job.description.input_sandbox
+        if references in arrival.input_sandboxes or arrival.refused_enough:
             continue
         try:
-            arrival.input_sandboxes[named] = sandboxes.resolve(
-                named, owner=arrival.owner, group=arrival.group, known=nameable
+            arrival.input_sandboxes[references] = sandboxes.resolve(
+                references, owner=arrival.owner, group=arrival.group, known=nameable
             )
         except sandboxes.UnusableSandboxError as error:
-            arrival.refuse_as(wanted, error)
+            arrival.refuse_as(job, error)
 
 
 def _check_output_data(arrival: Arrival) -> None:
-    elements = {wanted.description.output_se for wanted in arrival.wanted} - {None}
-    known = known_elements(arrival.vo) if elements else frozenset()
+    storage_elements = {job.description.output_se for job in arrival.jobs} - {None}
+    known_names = known_elements(arrival.vo) if storage_elements else frozenset()
     lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
-    placed = any(lfns_of.values()) or any(wanted.description.output_path for wanted in arrival.wanted)
+    placed = any(lfns_of.values()) or any(job.description.output_path for job in arrival.jobs)
     own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
-    for wanted in arrival.wanted:
-        element, path = wanted.description.output_se, wanted.description.output_path
-        if element is not None and element not in known and not arrival.refused_enough:
-            hint = arrival.hint("storage element", element, known=known)
+    for job in arrival.jobs:
+        element, path = job.description.output_se, job.description.output_path
+        if element is not None and element not in known_names and not arrival.refused_enough:
+            hint = arrival.hint("storage element", element, known_names=known_names)
             sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
-            arrival.refuse(wanted, "output_se", sentence)
+            arrival.refuse(job, "output_se", sentence)
         if path and not is_own(path, directories=own) and not arrival.refused_enough:
             sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
-            arrival.refuse(wanted, "output_path", sentence)
-        for lfn in lfns_of[wanted.description.output_data]:
+            arrival.refuse(job, "output_path", sentence)
+        for lfn in lfns_of[job.description.output_data]:
             if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
                 sentence = f"LFN:{lfn} must be below {' or '.join(own)}: other directories are not yours to write to."
-                arrival.refuse(wanted, "output_data", sentence)
+                arrival.refuse(job, "output_data", sentence)
 
 
 def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
-    return frozenset(wanted.description.output_data for wanted in arrival.wanted)
+    return frozenset(job.description.output_data for job in arrival.jobs)
 
 
 def _check_stall_windows(arrival: Arrival) -> None:
     longest_s = arrival.vo.longest_stalled_s
-    for wanted in arrival.wanted if longest_s else ():
-        stalled_s = wanted.description.stalled_s
+    for job in arrival.jobs if longest_s else ():
+        stalled_s = job.description.stalled_s
         if stalled_s is not None and not 0 < stalled_s <= longest_s and not arrival.refused_enough:
             sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {stalled_s}"
-            arrival.refuse(wanted, "stalled_s", sentence + ("." if stalled_s else ", which would be none."))
+            arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which would be none."))
 
 
 def _warn_of_doubts(arrival: Arrival) -> None:
     """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
     distinct: dict[tuple[object, ...], Doubtful] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
-    for position, wanted in enumerate(arrival.wanted):
-        description = {name: getattr(wanted.description, name) for name in JUDGED_BY}
+    for position, job in enumerate(arrival.jobs):
+        description = {name: getattr(job.description, name) for name in JUDGED_BY}
         if quotes_are_closed(description["arguments"]):
             description["arguments"] = ""
-        about = (*description.values(), wanted.description.input_sandbox)
+        about = (*description.values(), job.description.input_sandbox)
         alike.setdefault(about, []).append(position)
         if about not in distinct:
-            named = arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
-            files = [SandboxFile(each.file_name, each.sandbox.is_archive) for each in named]
+            named_sandboxes = arrival.input_sandboxes.get(job.description.input_sandbox, ())
+            files = [SandboxFile(named.file_name, named.sandbox.is_archive) for named in named_sandboxes]
             distinct[about] = Doubtful(description, files)
     kinds, positions_of = list(distinct.values()), list(alike.values())
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
