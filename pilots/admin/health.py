@@ -52,7 +52,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         """Return the site of the CE."""
         return health.ce.site.name
 
-    @admin.action(description="Ask selected computing elements again now")
+    @admin.action(description="Contact selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
         """End the back-off of the computing elements."""
         ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())

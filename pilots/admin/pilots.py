@@ -95,7 +95,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
         self.message_user(request, f"{drained} pilots get no new jobs; they leave after those that they have.")
 
-    @admin.action(description="Kill selected pilots: revoke them, and end them at their CE")
+    @admin.action(description="Kill selected pilots: revoke them, and end them in the batch system")
     def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
         """Revoke the pilots' credentials; their jobs wait again when the pilots have ended."""
         rows = self.changeable(request, queryset)
@@ -111,7 +111,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         levels = (queue.ce.site, queue.ce, queue) if queue else (pilot.site, pilot.ce)
         return " / ".join(str(level) for level in levels if level) or "–"
 
-    @admin.display(description="got nothing at", ordering="nothing_at", empty_value="–")
+    @admin.display(description="last empty match", ordering="nothing_at", empty_value="–")
     def got_nothing_at(self, pilot: Pilot) -> datetime | None:
         """Return the time of its last request for a job that got none."""
         return pilot.nothing_at

@@ -42,7 +42,7 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         strip=False,
         validators=[RegexValidator(BEARER, f"This cannot be sent; {BEARER_HINT}.")],
-        help_text="Stored encrypted and never shown; empty: it stays as it is.",
+        help_text="Credential, stored encrypted and never shown; empty: unchanged.",
     )
 
     def clean_url(self) -> str:
@@ -109,7 +109,7 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
     list_filter = (("vo", SeenRelatedFilter), ("storage_element", SeenRelatedFilter))
     # By a prefix of the exact name, which the index on VO and name serves.
     search_fields = ("lfn__startswith",)
-    search_help_text = "The beginning of the logical file name, letter case as it is."
+    search_help_text = "Beginning of the logical file name; letter case counts."
     ordering = ("-id",)
 
     def get_search_results(

@@ -49,12 +49,12 @@ class StateForm(forms.Form):
         max_length=MAX_REASON_LENGTH,
         required=False,
         widget=AdminTextInputWidget,
-        help_text="Physicists see it; needed unless the state is active.",
+        help_text="Reason, shown to users; required unless the state is active.",
     )
     until = forms.DateTimeField(
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        help_text="UTC; from then on it is active again. Empty: until somebody changes it.",
+        help_text="Time (UTC) at which it is active again; empty: no end is set.",
     )
 
 

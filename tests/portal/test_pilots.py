@@ -203,7 +203,7 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
     assert "Memory 8 MB GPUs a, b Swap –" in text
     assert "after site 3 after platform 0" in text
     assert "Started 2026-06-01 12:00:00" in text
-    assert "It has had no job." in text
+    assert "The pilot has had no job." in text
 
 
 def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
@@ -258,8 +258,8 @@ def test_a_pilot_may_have_told_anything(manager: Client, vo: VO, node: dict[str,
 
 def test_the_page_of_a_pilot_that_said_nothing_yet(manager: Client, vo: VO) -> None:
     text = text_of(manager.get(page_of(make_pilot(vo=vo))))
-    assert "Nothing was reported; a pilot looks at its node" in text
-    assert "A pilot sends what is new each minute" in text
+    assert "Nothing was reported; a pilot checks its node" in text
+    assert "A pilot sends new lines each minute" in text
 
 
 def test_the_page_lists_the_jobs_newest_first_and_leads_to_them(manager: Client, vo: VO, group: Group) -> None:
@@ -317,7 +317,7 @@ def test_the_page_of_a_pilot_that_has_ended_asks_no_more(manager: Client, vo: VO
     page = manager.get(page_of(pilot)).content.decode()
     assert "hx-get" not in page
     assert "htmx" not in page
-    assert "It sent nothing, or its log was removed." in page
+    assert "The pilot sent no log, or the log was removed." in page
     assert manager.get(f"/pilots/{pilot.pk}/log/")["HX-Refresh"] == "true"
 
 

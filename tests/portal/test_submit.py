@@ -147,7 +147,7 @@ def test_files_that_were_uploaded_need_not_be_chosen_again(portal: Client) -> No
         "/jobs/submit/", form(sites="Nowhere", input_files=[SimpleUploadedFile("run.sh", b"echo hi")])
     )
     page = refused.content.decode()
-    assert "Uploaded already" in page
+    assert "Files already uploaded" in page
     assert "run.sh" in page
     kept = [f"{file.reference} {file.name}" for file in refused.context["form"].kept_files]
     assert len(kept) == 1

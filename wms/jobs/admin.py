@@ -31,7 +31,7 @@ class JobAdmin(VOLevelLedger[Job]):
     list_select_related = ("owner", "group", "site")
     list_filter = ("status", ("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), ("site", SeenRelatedFilter))
     search_fields = ("=id", "=owner__username", "=job_name")
-    search_help_text = "Id, user name of the owner, or whole name of the job."
+    search_help_text = "Id, user name of the owner, or exact name of the job."
     ordering = ("-id",)
     inlines = (HistoryInline,)
 

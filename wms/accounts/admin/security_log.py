@@ -56,6 +56,6 @@ class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
     list_display = ("at", "kind", "actor_name", "address", "target", "times", "facts")
     list_filter = (KindFilter, PeriodFilter)
     search_fields = ("actor_name__exact", "address__startswith", "target__icontains")
-    search_help_text = "A user name, the beginning of an address, or a part of what it was done to."
+    search_help_text = "User name, beginning of an address, or part of the object's name."
     ordering = ("-at", "-id")
     fields = ("at", "kind", "actor_name", "actor", "address", "target", "facts", "times")

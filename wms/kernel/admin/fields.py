@@ -76,7 +76,7 @@ def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
         max_length=1000,
         required=required,
         label=label,
-        help_text=f"{about} Names with commas.".strip(),
+        help_text=f"{about} Separate names with commas.".strip(),
         widget=AdminTextInputWidget,
     )
 

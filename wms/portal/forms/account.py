@@ -56,9 +56,11 @@ class ChangePasswordForm(PasswordChangeForm):
 class NewTokenForm(forms.Form):
     """The name, scope and lifetime of a new token."""
 
-    name = forms.CharField(max_length=100, help_text="Such as the name of the computer that will use it.")
+    name = forms.CharField(max_length=100, help_text="Name of the token, such as that of the computer that uses it.")
     scope = forms.ChoiceField(
-        choices=list(SCOPES_IN_WORDS.items()), initial=TokenScope.READ, help_text="Choose the narrowest that is enough."
+        choices=list(SCOPES_IN_WORDS.items()),
+        initial=TokenScope.READ,
+        help_text="Scope; choose the narrowest that is enough.",
     )
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -69,5 +71,5 @@ class NewTokenForm(forms.Form):
             min_value=1,
             max_value=longest,
             initial=longest,
-            help_text=f"At most {longest}. The token ends then, or when you revoke it.",
+            help_text=f"At most {longest}. The token is valid until then, or until you revoke it.",
         )

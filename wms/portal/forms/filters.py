@@ -19,7 +19,7 @@ class JobPageFilterSet(JobFilterSet):
         label="Whose",
         choices=[(ALL, "all that I may see")],
         empty_label="mine",
-        help_text="Group mates', your VO's …",
+        help_text="all: also jobs of group mates, and of VOs that you manage.",
     )
     # Not on the page; None removes an inherited filter.
     site = owner = vo = job_group = job_type = None  # type: ignore[assignment]

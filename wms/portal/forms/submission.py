@@ -88,7 +88,7 @@ class Files(forms.FileField):
 class SubmissionForm(forms.Form):
     """The common fields: the group, and an id by which a form that is sent twice is accepted once."""
 
-    group = forms.ChoiceField(required=False, help_text="In which you act.")
+    group = forms.ChoiceField(required=False, help_text="Group in which you act.")
     request_id = forms.UUIDField(widget=forms.HiddenInput)
 
     #: {field of a description: field of this form}.
@@ -160,26 +160,28 @@ class SimpleForm(SubmissionForm):
     )
 
     executable = forms.CharField(
-        max_length=1024, help_text="A program of the worker node, or one of the input files: ./run.sh"
+        max_length=1024, help_text="Program on the worker node, or one of the input files, such as ./run.sh."
     )
-    arguments = forms.CharField(required=False, help_text="As the shell reads them.")
+    arguments = forms.CharField(required=False, help_text="Arguments as the shell reads them.")
     input_files = Files(
         required=False,
         allow_empty_file=True,
         label="Input files",
-        help_text="Put into the job's directory; archives are unpacked there.",
+        help_text="Files for the job's directory; archives are unpacked there.",
     )
     kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     output_sandbox = Names(
         label="Output files",
-        help_text="To bring back: names or patterns, such as *.root, log.txt; what it prints comes back anyway.",
+        help_text="Names or patterns of files to return, such as *.root, log.txt; standard output and error "
+        "are always returned.",
     )
     input_data = Names(
         label="Input data",
-        help_text="Logical file names, such as /lhcb/data/run1.raw; it runs only at sites that hold all of them.",
+        help_text="Logical file names, such as /lhcb/data/run1.raw; the job runs only at sites that hold all of them.",
     )
     output_data = Names(
-        label="Output data", help_text="To store at the site and register: names or patterns; JDL and REST say where."
+        label="Output data",
+        help_text="Names or patterns of files to store at the site and register; JDL and REST accept another place.",
     )
     job_name = forms.CharField(required=False, max_length=255, label="Job name")
     cpu_time_s = forms.IntegerField(
@@ -187,23 +189,26 @@ class SimpleForm(SubmissionForm):
         max_value=MAX_CPU_TIME_S,
         initial=86400,
         label="CPU time in seconds",
-        help_text="Of a reference core, per core.",
+        help_text="CPU time in reference-core seconds per core.",
     )
     container = forms.CharField(
         required=False,
         max_length=MAX_PATH,
-        help_text="Image in which it runs: docker://…, /cvmfs/…/image.sif, or one of the input files; empty: none.",
+        help_text="Container image: docker://…, /cvmfs/…/image.sif, or one of the input files; empty: none.",
     )
     priority = forms.IntegerField(
-        min_value=0, max_value=MAX_PRIORITY, initial=1, help_text="0 to 10: chance beside your other jobs."
+        min_value=0,
+        max_value=MAX_PRIORITY,
+        initial=1,
+        help_text="User priority, 0 to 10: chance relative to your other jobs.",
     )
-    sites = Names(help_text="Where it may run; empty: anywhere.")
-    banned_sites = Names(label="Banned sites", help_text="Where it must not run.")
+    sites = Names(help_text="Sites where the job may run; empty: any.")
+    banned_sites = Names(label="Banned sites", help_text="Sites where the job must not run.")
     values = Lines(
         required=False,
         label="Parametric values",
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="One per line; each makes a job, in which %s in arguments and names becomes the value.",
+        help_text="Values, one per line; each makes a job, whose %s in arguments and names is replaced by the value.",
     )
 
     def __init__(
@@ -253,7 +258,7 @@ class JdlForm(SubmissionForm):
         strip=False,
         initial=EXAMPLE,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "class": "code"}),
-        help_text="DIRAC's attribute names; Parameters makes many jobs of one text.",
+        help_text="Job description with DIRAC's attribute names; with Parameters, many jobs from one description.",
     )
     syntax = forms.ChoiceField(
         required=False,
