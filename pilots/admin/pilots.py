@@ -130,7 +130,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         moments = {name: getattr(pilot, name) for name in _MOMENTS}
         return _table((_MOMENTS[name], f"{at:%Y-%m-%d %H:%M:%S}") for name, at in moments.items() if at is not None)
 
-    @admin.display(description="asked for")
+    @admin.display(description="requested")
     def asked_for(self, pilot: Pilot) -> SafeString | str:
         """Return what was requested from the batch system."""
         return _table(asked(pilot.slot))

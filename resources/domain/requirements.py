@@ -265,7 +265,7 @@ def in_words(value: object, *, unit: str = "") -> str:
 def _word(scalar: object) -> str:
     if isinstance(scalar, bool):
         return str(scalar).lower()
-    # A text that looks like a number gets quotes; otherwise a sentence could say "4000 there, 4000 asked for".
+    # A text that looks like a number gets quotes; otherwise a sentence could say "4000 there, 4000 required".
     return f'"{scalar}"' if isinstance(scalar, str) and _MISLEADING.fullmatch(scalar) else str(scalar)
 
 
@@ -278,5 +278,5 @@ def requirements_in_words(requirements: Mapping[str, object], *, units: Units = 
 
 def _sentence(name: str, asked: Value, offered: Value | None, *, unit: str) -> str:
     if offered is None:
-        return f"{name}: not described there, {in_words(asked, unit=unit)} asked for"
-    return f"{name}: {in_words(offered, unit=unit)} there, {in_words(asked, unit=unit)} asked for"
+        return f"{name}: not described there, {in_words(asked, unit=unit)} required"
+    return f"{name}: {in_words(offered, unit=unit)} there, {in_words(asked, unit=unit)} required"

@@ -310,7 +310,7 @@ def test_a_payload_that_asked_for_no_disk_may_use_some_beside_its_input(
     assert within.finished is not None
     assert within.finished["exit_code"] == 0
     assert beyond.finished is not None
-    assert beyond.finished["minor_status"].startswith("Disk limit of a job that asks for none exceeded: ")
+    assert beyond.finished["minor_status"].startswith("Disk limit of a job without a disk requirement exceeded: ")
     assert " MB of 10" in beyond.finished["minor_status"]
 
 

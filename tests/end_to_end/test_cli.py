@@ -39,7 +39,7 @@ def test_a_manager_logs_in_asks_why_a_job_waits_and_what_an_offer_would_get(
 
     said = wms("explain", str(job.pk))
     assert said["job_id"] == job.pk
-    assert said["queues"][0]["reasons"] == ["asks for 2 processors; this queue offers 1"]
+    assert said["queues"][0]["reasons"] == ["requires 2 processors; this queue offers 1"]
     assert wms("explain", str(job.pk), "--site", "LCG.CERN.ch")["queues"] == said["queues"]
     assert wms("explain", str(job.pk), "--site", "LCG.CERM.ch", code=1)["code"] == "unknown_place"
     assert wms("explain", "999999", code=1)["code"] == "not_found"

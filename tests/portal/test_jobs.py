@@ -204,7 +204,7 @@ def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) ->
     page = response.content.decode()
     assert "Why it waits" in page
     assert (
-        "It waits because no queue that serves lhcb fits it: it asks for the tag &lt;gpu&gt;; queues offer none."
+        "It waits because no queue that serves lhcb fits it: it requires the tag &lt;gpu&gt;; queues offer none."
         in page
     )
     shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in response.context["why"].hurdles}

@@ -275,7 +275,7 @@ def test_warnings_are_shown_with_the_new_jobs(portal: Client) -> None:
         "/jobs/submit/jdl/", of_jdl('[ Executable = "x"; CPUTime = 500; Tags = {"gpu"}; ]'), follow=True
     )
     page = response.content.decode()
-    assert "It waits because no queue that serves lhcb fits it: it asks for the tag gpu" in page
+    assert "It waits because no queue that serves lhcb fits it: it requires the tag gpu" in page
     assert "message warning" in response.content.decode()
 
 

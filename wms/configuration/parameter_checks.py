@@ -54,7 +54,7 @@ def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Read
             sentence = f"{misfit.place} has a {misfit.value.name} that {misfit.value.problem}"
             made.problems.append(misfit.site.remark("vos", sentence))
         else:
-            sentence = f"{misfit.place}: {misfit.value.name} {misfit.value.problem}. No job that asks for it runs there"
+            sentence = f"{misfit.place}: {misfit.value.name} {misfit.value.problem}. No job that requires it runs there"
             reading.warnings.append(Remark(1, "", sentence))
     for key, places in of_definition.items():
         entry: DefinitionEntry = changed[key]

@@ -65,7 +65,7 @@ class RequiredOf:
 class Words:
     """The words of one condition."""
 
-    asks: Callable[[WaitingRequirements], str]
+    requirement: Callable[[WaitingRequirements], str]
     #: Returns the offer; empty: nothing to mention.
     offers: Callable[[ResourceOffer], str] = lambda _offer: ""
     #: Verb for the offer of one queue, and of several; empty: the offer of several is not mentioned.
@@ -113,19 +113,19 @@ def reason(name: str, needs: WaitingRequirements, offer: ResourceOffer, *, queue
         return f"needs software {listed(unpublished)}, which this queue does not publish"
     words = WORDS[name]
     offered = words.offers(offer)
-    return words.asks(needs) + (f"; {words.for_one} {offered}" if offered else "")
+    return words.requirement(needs) + (f"; {words.for_one} {offered}" if offered else "")
 
 
 def detail(name: str, needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
     """Return the requirement of the condition and the offers of all queues."""
     words = WORDS[name]
     if name == "software":
-        return words.asks(needs) + _published(needs, offers)
+        return words.requirement(needs) + _published(needs, offers)
     if not words.for_several:
-        return words.asks(needs)
+        return words.requirement(needs)
     # Shorter ones first, so that numbers are in order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
-    return words.asks(needs) + (f"; {words.for_several} {listed(offered, last=' or ')}" if offered else "")
+    return words.requirement(needs) + (f"; {words.for_several} {listed(offered, last=' or ')}" if offered else "")
 
 
 def _published(needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
@@ -157,32 +157,32 @@ def _owner_group(needs: WaitingRequirements) -> str:
 def _site(needs: WaitingRequirements) -> str:
     if needs.description["input_data"]:
         return _names("site", needs.task_queue.sites, verb="has all of its input data at")
-    return _names("site", needs.task_queue.sites) or "asks for no particular site"
+    return _names("site", needs.task_queue.sites) or "requires no particular site"
 
 
 def _cpu_time(needs: WaitingRequirements) -> str:
-    asks = f"asks for {needs.description['cpu_time_s']} s of CPU time per core"
+    required = f"requires {needs.description['cpu_time_s']} s of CPU time per core"
     segment_s = needs.task_queue.cpu_time_s
-    return asks if segment_s == needs.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
+    return required if segment_s == needs.description["cpu_time_s"] else f"{required}, which counts as {segment_s} s"
 
 
 def _amount(amount: Amount) -> Words:
     """Return the words of an amount; task queues may have rounded up the one that the job itself requires."""
 
-    def asks(needs: WaitingRequirements) -> str:
+    def requirement(needs: WaitingRequirements) -> str:
         own, counted_as = needs.description.get(amount.name), getattr(needs.task_queue, amount.name)
         if not amount.unit:
-            return f"asks for {counted(counted_as, amount.noun)}" if counted_as else f"asks for no {amount.noun}"
+            return f"requires {counted(counted_as, amount.noun)}" if counted_as else f"requires no {amount.noun}"
         if counted_as == 0:
-            return f"asks for no particular {amount.noun}"
-        words = f"asks for {own} {amount.unit} of {amount.noun}"
+            return f"requires no particular {amount.noun}"
+        words = f"requires {own} {amount.unit} of {amount.noun}"
         return words if own == counted_as else f"{words}, which counts as {counted_as} {amount.unit}"
 
     def offers(offer: ResourceOffer) -> str:
         offered = getattr(offer, amount.name)
         return "" if offered is None else f"{offered} {amount.unit}".rstrip()
 
-    return Words(asks, offers, for_several="queues offer")
+    return Words(requirement, offers, for_several="queues offer")
 
 
 def _container(needs: WaitingRequirements) -> str:
@@ -200,7 +200,7 @@ def _submit_pool(needs: WaitingRequirements) -> str:
     return _names("submit pool", needs.task_queue.submit_pools) or "has no requirements"
 
 
-def _names(kind: str, names: Sequence[str], *, verb: str = "asks for") -> str:
+def _names(kind: str, names: Sequence[str], *, verb: str = "requires") -> str:
     """Return the required names of a kind; empty: none."""
     return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {listed(names)}" if names else ""
 
@@ -209,7 +209,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
     {
         "owner_group": Words(_owner_group),
         "setup": Words(
-            lambda needs: f"asks for the setup {needs.task_queue.setup}",
+            lambda needs: f"requires the setup {needs.task_queue.setup}",
             lambda offer: offer.setup,
             # A pilot may be started anywhere with another setup of the VO.
             for_one="the pilots that directors send here have",
@@ -219,7 +219,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         "pilot_type": Words(
             lambda needs: _names("pilot type", needs.task_queue.pilot_types) or "runs in any pilot",
             lambda offer: f"{offer.pilot_type} pilots",
-            for_one="this queue takes",
+            for_one="this queue accepts",
         ),
         "site": Words(
             _site,
@@ -251,21 +251,21 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             )
         ),
         "tags": Words(
-            lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
+            lambda needs: _names("tag", needs.task_queue.tags) or "requires no tag",
             lambda offer: listed(offer.tags) or "none",
             for_several="queues offer",
         ),
         "required_tags": Words(
-            lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
+            lambda needs: _names("tag", needs.task_queue.tags) or "requires no tag",
             lambda offer: listed(offer.required_tags),
-            for_one="this queue takes only jobs that ask for",
-            for_several="some queues take only jobs that ask for",
+            for_one="this queue accepts only jobs that require",
+            for_several="some queues accept only jobs that require",
         ),
         "job_type": Words(
             lambda needs: f"is of the type {needs.task_queue.job_type}",
             lambda offer: listed(offer.job_types),
-            for_one="this queue takes only",
-            for_several="some queues take only",
+            for_one="this queue accepts only",
+            for_several="some queues accept only",
         ),
         **{amount.condition: _amount(amount) for amount in AMOUNTS},
         "container": Words(_container, lambda offer: "" if offer.container else "runs none", for_one="this queue"),

@@ -159,14 +159,14 @@ def _nothing_fits(needs: WaitingRequirements, findings: Findings) -> str:
         for part in headline.parts[:_MOST_PARTS]
     ]
     return (
-        f"It waits because none of the {headline.queues} queues that serve {vo} meets all that it asks for together: "
+        f"It waits because none of the {headline.queues} queues that serve {vo} meets all its requirements together: "
         f"{', '.join(lacking)}."
     )
 
 
 def _unmet_requirement(name: str, needs: WaitingRequirements, findings: Findings) -> str:
     """Return the requirement of the job; if the queue requires something of jobs, that too."""
-    return findings.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(needs)
+    return findings.details[name] if name in {"required_tags", "job_type"} else WORDS[name].requirement(needs)
 
 
 _SENTENCES: Final[Mapping[HeadlineKind, Callable[[WaitingRequirements, Findings], str]]] = MappingProxyType(

@@ -195,7 +195,9 @@ class Watchdog:
         yield _Measured("wall clock limit of the slot", used.wall_s or 0.0, limits.wall_s, "s")
         yield _Measured("memory limit", used.memory_mb or 0.0, limits.memory_mb, "MB")
         yield _Measured("disk limit", used.disk_mb or 0.0, limits.disk_mb, "MB")
-        yield _Measured("disk limit of a job that asks for none", used.disk_mb or 0.0, limits.unasked_disk_mb, "MB")
+        yield _Measured(
+            "disk limit of a job without a disk requirement", used.disk_mb or 0.0, limits.unasked_disk_mb, "MB"
+        )
         for number, descriptor in enumerate(self._streams):
             name = ("standard output", "standard error")[number]
             yield _Measured(f"limit of {name}", _size_mb(descriptor), limits.stream_mb, "MB")

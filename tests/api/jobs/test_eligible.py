@@ -62,7 +62,7 @@ def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: SampleData, al
             "unmet": [
                 {
                     "name": "Memory", "problem": "too_small", "asked": 4000, "offered": 2000, "level": "ce",
-                    "detail": "Memory: 2000 MB there, 4000 MB asked for",
+                    "detail": "Memory: 2000 MB there, 4000 MB required",
                 }
             ],
         },
@@ -71,7 +71,7 @@ def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: SampleData, al
             "unmet": [
                 {
                     "name": "softwareTag", "problem": "not_among", "asked": ["v1", "v9"], "offered": "v3",
-                    "level": "queue", "detail": "softwareTag: v3 there, v1 or v9 asked for",
+                    "level": "queue", "detail": "softwareTag: v3 there, v1 or v9 required",
                 }
             ],
         },
@@ -80,7 +80,7 @@ def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: SampleData, al
             "unmet": [
                 {
                     "name": name, "problem": "not_described", "asked": asked, "offered": None, "level": None,
-                    "detail": f"{name}: not described there, {words} asked for",
+                    "detail": f"{name}: not described there, {words} required",
                 }
                 for name, asked, words in (
                     ("Memory", 4000, "4000 MB"), ("softwareTag", ["v1", "v9"], "v1 or v9")

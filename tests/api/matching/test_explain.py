@@ -104,17 +104,17 @@ def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(sample: Sam
         "processors": (1, 2),
         "memory": (2, 1),
     }
-    assert condition(said, "processors")[2] == "asks for 8 processors; queues offer 1, 4 or 8"
+    assert condition(said, "processors")[2] == "requires 8 processors; queues offer 1, 4 or 8"
     assert condition(said, "memory")[2] == (
-        "asks for 1200 MB of memory, which counts as 1500 MB; queues offer 500 MB or 4000 MB"
+        "requires 1200 MB of memory, which counts as 1500 MB; queues offer 500 MB or 4000 MB"
     )
     assert condition(said, "cpu_time")[2] == (
-        "asks for 300 s of CPU time per core, which counts as 500 s; queues offer 300000 s"
+        "requires 300 s of CPU time per core, which counts as 500 s; queues offer 300000 s"
     )
-    assert condition(said, "required_tags")[2] == "asks for no tag; some queues take only jobs that ask for gpu"
+    assert condition(said, "required_tags")[2] == "requires no tag; some queues accept only jobs that require gpu"
     assert said["summary"] == (
-        "It waits because none of the 3 queues that serve lhcb meets all that it asks for together: 2 do not fit "
-        "because it asks for 8 processors, 1 does not fit because it asks for 1200 MB of memory, which counts as "
+        "It waits because none of the 3 queues that serve lhcb meets all its requirements together: 2 do not fit "
+        "because it requires 8 processors, 1 does not fit because it requires 1200 MB of memory, which counts as "
         "1500 MB."
     )
 
@@ -140,21 +140,21 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         ("LCG.CERN.ch", "a", True, []),
         (
             *("LCG.CERN.ch", "grid", False),
-            ["asks for the tag gpu; this queue offers none", "asks for 4 processors; this queue offers 1"],
+            ["requires the tag gpu; this queue offers none", "requires 4 processors; this queue offers 1"],
         ),
         (
             *("LCG.RAL.uk", "long", False),
             [
                 "site LCG.RAL.uk is banned: cooling",
-                "asks for the sites LCG.CERN.ch, LCG.PIC.es; this queue is at LCG.RAL.uk",
-                "asks for the computing element ce01.cern.ch; this queue belongs to arc",
-                "asks for the platform el9; this queue runs el8",
+                "requires the sites LCG.CERN.ch, LCG.PIC.es; this queue is at LCG.RAL.uk",
+                "requires the computing element ce01.cern.ch; this queue belongs to arc",
+                "requires the platform el9; this queue runs el8",
             ],
         ),
     ]
     assert condition(said, "site") == (
         *(2, 1),
-        "asks for the sites LCG.CERN.ch, LCG.PIC.es; 1 of 3 queues take no jobs at present",
+        "requires the sites LCG.CERN.ch, LCG.PIC.es; 1 of 3 queues take no jobs at present",
     )
 
 
@@ -164,29 +164,29 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         (
             {"setup": "LHCb-Devel"},
             {},
-            "asks for the setup LHCb-Devel; the pilots that directors send here have LHCb-Production",
+            "requires the setup LHCb-Devel; the pilots that directors send here have LHCb-Production",
         ),
         (
             {"cpu_time_s": 86_400},
             {"cpu_time_s": 90_000},
-            "asks for 86400 s of CPU time per core, which counts as 300000 s; this queue offers 90000 s",
+            "requires 86400 s of CPU time per core, which counts as 300000 s; this queue offers 90000 s",
         ),
         ({"banned_sites": ["LCG.CERN.ch"]}, {}, "bans the site LCG.CERN.ch; this queue is at LCG.CERN.ch"),
-        ({}, {"required_tags": ["gpu"]}, "asks for no tag; this queue takes only jobs that ask for gpu"),
-        ({}, {"job_types": ["A", "B"]}, "is of the type User; this queue takes only A, B"),
-        ({"memory_mb": 1000}, {"memory_mb": 0}, "asks for 1000 MB of memory; this queue offers 0 MB"),
+        ({}, {"required_tags": ["gpu"]}, "requires no tag; this queue accepts only jobs that require gpu"),
+        ({}, {"job_types": ["A", "B"]}, "is of the type User; this queue accepts only A, B"),
+        ({"memory_mb": 1000}, {"memory_mb": 0}, "requires 1000 MB of memory; this queue offers 0 MB"),
         (
             {"wall_time_s": 4000},
             {"wall_time_s": 3600},
-            "asks for 4000 s of wall-clock time, which counts as 4200 s; this queue offers 3600 s",
+            "requires 4000 s of wall-clock time, which counts as 4200 s; this queue offers 3600 s",
         ),
-        ({"gpus": 2}, {"gpus": 1}, "asks for 2 GPUs; this queue offers 1"),
-        ({"disk_mb": 1000}, {}, "asks for 1000 MB of disk space; this queue offers 0 MB"),
+        ({"gpus": 2}, {"gpus": 1}, "requires 2 GPUs; this queue offers 1"),
+        ({"disk_mb": 1000}, {}, "requires 1000 MB of disk space; this queue offers 0 MB"),
         ({"container": "docker://a"}, {}, 'runs in the container "docker://a"; this queue runs none'),
         (
             {"submit_pools": ["a" * 8]},
             {},
-            "asks for the submit pool aaaaaaaa; this queue does not provide that",
+            "requires the submit pool aaaaaaaa; this queue does not provide that",
         ),
     ],
 )
@@ -203,8 +203,8 @@ def test_a_reason_says_what_is_asked_and_what_is_offered(
 def test_the_first_sentence_says_what_no_queue_offers(sample: SampleData, alice: APIClient) -> None:
     said = explained(alice, of_alice(sample, processors=8, tags=["gpu"]))
     assert said["summary"] == (
-        "It waits because no queue that serves lhcb fits it: it asks for the tag gpu; queues offer none, and it asks "
-        "for 8 processors; queues offer 1."
+        "It waits because no queue that serves lhcb fits it: it requires the tag gpu; queues offer none, and it "
+        "requires 8 processors; queues offer 1."
     )
 
 
@@ -223,12 +223,10 @@ def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what
         f"{required}; CPUModel holds back 1 queue and Memory holds back 2 queues",
     )
     reasons = {queue["queue"]: queue["reasons"] for queue in said["queues"]}
-    nothing_said = (
-        "CPUModel: not described there, Epyc or Xeon asked for; Memory: not described there, 2000 MB asked for"
-    )
+    nothing_said = "CPUModel: not described there, Epyc or Xeon required; Memory: not described there, 2000 MB required"
     assert reasons == {
         only.name: [],
-        "small": [f"{required}; this queue lacks: Memory: 1000 MB there, 2000 MB asked for"],
+        "small": [f"{required}; this queue lacks: Memory: 1000 MB there, 2000 MB required"],
         "silent": [f"{required}; this queue lacks: {nothing_said}"],
     }
 
@@ -250,7 +248,7 @@ def test_requirements_that_no_queue_meets_are_named(sample: SampleData, alice: A
         said = explained(alice, job)
         assert said["queues"][0]["fits"] is fits
     assert said["queues"][0]["reasons"] == [
-        "requires Memory = 8000; this queue lacks: Memory: 4000 there, 8000 asked for"
+        "requires Memory = 8000; this queue lacks: Memory: 4000 there, 8000 required"
     ]
     assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
 
@@ -278,7 +276,7 @@ def test_no_queue_is_configured(sample: SampleData, alice: APIClient) -> None:
     Site.objects.all().delete()
     said = explained(alice, job)
     assert said["summary"] == "It waits because no queue is configured at any site that serves lhcb."
-    assert condition(said, "processors") == (0, 0, "asks for 1 processor")
+    assert condition(said, "processors") == (0, 0, "requires 1 processor")
 
 
 def test_a_group_of_priority_zero_is_never_drawn(sample: SampleData, alice: APIClient) -> None:
@@ -411,7 +409,7 @@ def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(sample: Sa
     said = explained(alice, of_alice(sample, pilot_types=["private"]))
     assert [(q["queue"], q["reasons"]) for q in said["queues"]] == [
         ("grid", []),
-        ("generic", ["asks for the pilot type private; this queue takes generic pilots"]),
+        ("generic", ["requires the pilot type private; this queue accepts generic pilots"]),
     ]
 
 

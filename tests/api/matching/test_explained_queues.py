@@ -44,10 +44,10 @@ def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(sample: Samp
     assert explained(alice, job)["queues"][0]["fits"]
     report = ReportedPlatform.objects.create(queue=sample.queue, platform="deb12", seen_at=database_now())
     (queue,) = explained(alice, job)["queues"]
-    assert queue["reasons"] == ["asks for the platform el9; nodes of this queue (configured: el9) report deb12"]
+    assert queue["reasons"] == ["requires the platform el9; nodes of this queue (configured: el9) report deb12"]
     Queue.objects.update(platforms=[])
     (queue,) = explained(alice, job)["queues"]
-    assert queue["reasons"] == ["asks for the platform el9; this queue runs deb12; nodes of this queue report deb12"]
+    assert queue["reasons"] == ["requires the platform el9; this queue runs deb12; nodes of this queue report deb12"]
     ReportedPlatform.objects.create(queue=sample.queue, platform="el9", seen_at=database_now())
     assert explained(alice, job)["queues"][0]["fits"]
     ReportedPlatform.objects.exclude(pk=report.pk).delete()
@@ -161,4 +161,4 @@ def test_what_queues_ask_of_jobs_is_told(alice: APIClient, sample: SampleData) -
     Queue.objects.update(processors=1)
     factories.make_queue(name="gpu", ce=sample.queue.ce, processors=8, tags=["GPU"], required_tags=["GPU"])
     told = explained(alice, of_alice(sample, processors=8))["summary"]
-    assert "1 does not fit because it asks for no tag; some queues take only jobs that ask for GPU" in told
+    assert "1 does not fit because it requires no tag; some queues accept only jobs that require GPU" in told

@@ -115,9 +115,9 @@ def test_what_cannot_be_meant_is_refused_by_its_field(
 @pytest.mark.parametrize(
     ("described", "words"),
     [
-        ({"wall_time_s": 7200}, "asks for 7200 s of wall-clock time"),
-        ({"gpus": 2}, "asks for 2 GPUs"),
-        ({"disk_mb": 5000}, "asks for 5000 MB of disk space"),
+        ({"wall_time_s": 7200}, "requires 7200 s of wall-clock time"),
+        ({"gpus": 2}, "requires 2 GPUs"),
+        ({"disk_mb": 5000}, "requires 5000 MB of disk space"),
     ],
 )
 def test_explain_tells_what_no_queue_offers(

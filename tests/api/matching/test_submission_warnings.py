@@ -50,8 +50,8 @@ def test_a_job_that_fits_is_not_warned_of(alice: APIClient) -> None:
 
 def test_sites_without_a_queue_that_meets_the_requirements(alice: APIClient) -> None:
     (warning,) = warnings(alice, {"requirements": {"Memory": 16000}, "sites": ["LCG.CERN.ch"]})
-    assert "none of the 2 queues that serve lhcb meets all that it asks for together" in warning
-    assert "it asks for the site LCG.CERN.ch" in warning
+    assert "none of the 2 queues that serve lhcb meets all its requirements together" in warning
+    assert "it requires the site LCG.CERN.ch" in warning
     assert "it requires Memory = 16000" in warning
 
 
@@ -59,7 +59,7 @@ def test_processors_and_memory_that_no_slot_has_together_or_at_all(alice: APICli
     (together,) = warnings(alice, {"processors": 8, "memory_mb": 500_000})
     assert "together" in together
     (never,) = warnings(alice, {"processors": 64, "memory_mb": 500_000})
-    assert "it asks for 64 processors; queues offer 1 or 8" in never
+    assert "it requires 64 processors; queues offer 1 or 8" in never
 
 
 def test_a_group_of_priority_0(alice: APIClient, sample: SampleData) -> None:
@@ -185,7 +185,7 @@ def test_platforms_that_no_node_of_the_queues_has(alice: APIClient) -> None:
     for queue in Queue.objects.all():
         ReportedPlatform.objects.create(queue=queue, platform="deb12", seen_at=timezone.now())
     (warning,) = warnings(alice, {"platforms": ["el9"], "processors": 2})
-    assert "it asks for the platform el9" in warning
+    assert "it requires the platform el9" in warning
 
 
 def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
@@ -224,4 +224,4 @@ def test_doubts_beyond_the_first_are_counted(alice: APIClient) -> None:
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
     assert len(told) == MAX_WARNINGS + 2
     assert told[MAX_WARNINGS] == "7 more warnings left out; explain warns of each job."
-    assert "asks for 64 processors" in told[-1]
+    assert "requires 64 processors" in told[-1]

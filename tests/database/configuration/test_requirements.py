@@ -349,6 +349,6 @@ def test_what_was_unfit_before_is_warned_of_and_stops_no_other_change() -> None:
     (warning,) = configure(b"vos: [{name: cms, setup: P}]", environ={}, now=NOW).warnings
     assert str(warning) == (
         "line 1: site A: Memory is a capacity in MB; give a number. Write 4000, without quotes. "
-        "No job that asks for it runs there"
+        "No job that requires it runs there"
     )
     assert VO.objects.filter(name="cms").exists()

@@ -163,8 +163,8 @@ def test_many_queues_at_once_as_each_by_itself(record: dict[str, object], descri
 def test_units_are_shown_with_numbers() -> None:
     asked, units = canonical({"Memory": [4000, 8000], "Tag": "x"}), {"memory": "MB", "tag": "pieces"}
     assert unmet(asked, offers(Memory=2000), CAPACITY, units) == (
-        "memory: 2000 MB there, 4000 or 8000 MB asked for",
-        "tag: not described there, x asked for",
+        "memory: 2000 MB there, 4000 or 8000 MB required",
+        "tag: not described there, x required",
     )
     with pytest.raises(RequirementsError, match="a capacity in MB; give a number"):
         check({"Memory": "much"}, known=["Memory"], kinds=CAPACITY, units=units)
@@ -173,12 +173,12 @@ def test_units_are_shown_with_numbers() -> None:
 @pytest.mark.parametrize(
     ("asked", "offered", "sentence"),
     [
-        (4000, "4000", 'a: "4000" there, 4000 asked for'),
-        ("1.2", 1.2, 'a: 1.2 there, "1.2" asked for'),
-        (True, ["true", "x"], 'a: "true" or x there, true asked for'),
-        ("", "x", 'a: x there, "" asked for'),
-        ("x ", "x", 'a: x there, "x " asked for'),
-        ("1.2.3", "v1", "a: v1 there, 1.2.3 asked for"),
+        (4000, "4000", 'a: "4000" there, 4000 required'),
+        ("1.2", 1.2, 'a: 1.2 there, "1.2" required'),
+        (True, ["true", "x"], 'a: "true" or x there, true required'),
+        ("", "x", 'a: x there, "" required'),
+        ("x ", "x", 'a: x there, "x " required'),
+        ("1.2.3", "v1", "a: v1 there, 1.2.3 required"),
     ],
 )
 def test_a_text_is_not_shown_as_the_number_that_it_looks_like(asked: object, offered: object, sentence: str) -> None:
@@ -244,13 +244,13 @@ def test_the_example_of_the_rfc() -> None:
     fits = {"SoftwareTag": ["AppVersion2", "AppVersion9"], "CPUModel": "Intel Xeon", "Memory": 4000}
     assert unmet(asked, offers(**fits)) == ()
     assert unmet(asked, offers(**{**fits, "Memory": 8000, "Other": 1})) == ()
-    assert unmet(asked, offers(**{**fits, "Memory": 3999})) == ("memory: 3999 there, 4000 asked for",)
+    assert unmet(asked, offers(**{**fits, "Memory": 3999})) == ("memory: 3999 there, 4000 required",)
     assert unmet(asked, offers(**{**fits, "SoftwareTag": "AppVersion9"})) == (
-        "softwaretag: AppVersion9 there, AppVersion1 or AppVersion2 asked for",
+        "softwaretag: AppVersion9 there, AppVersion1 or AppVersion2 required",
     )
     assert unmet(asked, offers(Memory=4000)) == (
-        "cpumodel: not described there, Intel Xeon asked for",
-        "softwaretag: not described there, AppVersion1 or AppVersion2 asked for",
+        "cpumodel: not described there, Intel Xeon required",
+        "softwaretag: not described there, AppVersion1 or AppVersion2 required",
     )
 
 

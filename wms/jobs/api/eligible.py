@@ -168,5 +168,5 @@ def _unmet(unmet: UnmetRequirement, *, spelled: Mapping[str, str], units: Mappin
         "asked": unmet.asked,
         "offered": unmet.offered,
         "level": unmet.level,
-        "detail": f"{name}: {there}, {in_words(unmet.asked, unit=unit)} asked for",
+        "detail": f"{name}: {there}, {in_words(unmet.asked, unit=unit)} required",
     }
