@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object) -> list[int]:
+def started_rounds(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object) -> list[int]:
     """Return the list to which each CE is added for which a round is started."""
     found: list[int] = []
     monkeypatch.setattr(serve_ce, "apply_async", lambda kwargs, **_: found.append(kwargs["ce_id"]))
@@ -41,14 +41,18 @@ def test_an_operator_drains_any(operator: Client, mine: RowsOfVO, theirs: RowsOf
 
 
 def test_a_manager_kills_pilots_of_the_own_vo(
-    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, asked: list[int], django_capture_on_commit_callbacks: object
+    manager: Client,
+    mine: RowsOfVO,
+    theirs: RowsOfVO,
+    started_rounds: list[int],
+    django_capture_on_commit_callbacks: object,
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         for vo_rows in (mine, theirs):
             act(manager, vo_rows.pilot, "kill")
     revoked = Pilot.objects.get(revoked_at__isnull=False)
     assert (revoked, revoked.status_reason) == (mine.pilot, "Revoked by bob")
-    assert asked == [mine.ce.pk]
+    assert started_rounds == [mine.ce.pk]
 
 
 def test_a_black_hole_is_lifted_by_who_has_the_site(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
@@ -74,18 +78,18 @@ def test_a_computing_element_is_asked_again_now(
     manager: Client,
     mine: RowsOfVO,
     theirs: RowsOfVO,
-    asked: list[int],
+    started_rounds: list[int],
     django_capture_on_commit_callbacks: object,
 ) -> None:
     CEHealth.objects.update(ask_after=NOW, send_after=NOW)
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         for vo_rows in (mine, theirs):
             act(manager, vo_rows.ce_health, "ask_again")
-    assert asked == [mine.ce.pk]
+    assert started_rounds == [mine.ce.pk]
     assert list(CEHealth.objects.filter(ask_after=None, send_after=None)) == [mine.ce_health]
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         act(operator, theirs.ce_health, "ask_again")
-    assert asked == [mine.ce.pk, theirs.ce.pk]
+    assert started_rounds == [mine.ce.pk, theirs.ce.pk]
 
 
 def test_the_page_of_efficiency_counts_by_what_is_chosen(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:

@@ -32,7 +32,7 @@ def job_data(*files: dict[str, Any], output: dict[str, str] | None = None, token
     return {"input_files": list(files), "output": output, "credentials": {"SE": token} if token else {}}
 
 
-def kept(directory: Path, lfn: str, content: bytes) -> str:
+def stored_url(directory: Path, lfn: str, content: bytes) -> str:
     """Write a file of a file:// storage element; return its URL."""
     path = directory / "disk with blanks" / lfn[1:]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,9 +53,11 @@ def test_files_are_fetched_into_the_directory_and_a_catalog_says_where_they_are(
 ) -> None:
     storage.files["/data/lhcb/b%20c"] = b"over https"
     files = [
-        input_file("/lhcb/a", kept(tmp_path, "/lhcb/a", b"from disk"), size_bytes=9, checksum=adler32(b"from disk")),
+        input_file(
+            "/lhcb/a", stored_url(tmp_path, "/lhcb/a", b"from disk"), size_bytes=9, checksum=adler32(b"from disk")
+        ),
         input_file("/lhcb/b c", f"{storage.url}/data/lhcb/b%20c", size_bytes=10, checksum=sha256(b"over https")),
-        input_file("/lhcb/other/a", kept(tmp_path, "/lhcb/other/a", b"same name")),
+        input_file("/lhcb/other/a", stored_url(tmp_path, "/lhcb/other/a", b"same name")),
     ]
     server.add_job(
         "/bin/sh", "-c 'cat a \"b c\" input_data.2/a; env'", job_data=job_data(*files), output_sandbox=["*.json"]
@@ -77,7 +79,7 @@ def test_files_are_left_in_place_when_the_job_asks_for_it(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
 ) -> None:
     storage.files["/lhcb/b"] = b"over https"
-    url = kept(tmp_path, "/lhcb/a", b"from disk")
+    url = stored_url(tmp_path, "/lhcb/a", b"from disk")
     files = [
         input_file("/lhcb/a", url, checksum=sha256(b"from disk")),
         input_file("/lhcb/b", f"{storage.url}/lhcb/b", size_bytes=10),
@@ -123,7 +125,7 @@ def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_th
     server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str, fields: dict[str, Any], reason: str
 ) -> None:
     file = (
-        input_file("/lhcb/a", kept(tmp_path, "/lhcb/a", b"12345"), **fields)
+        input_file("/lhcb/a", stored_url(tmp_path, "/lhcb/a", b"12345"), **fields)
         if "url" not in fields
         else input_file("/lhcb/a", **fields)
     )
@@ -160,7 +162,7 @@ def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
     fields: dict[str, Any],
 ) -> None:
     storage.files["/far/lhcb/a"] = b"12345"
-    near = {"url": kept(tmp_path, "/lhcb/a", b"12345"), "storage_element": "near", **fields}
+    near = {"url": stored_url(tmp_path, "/lhcb/a", b"12345"), "storage_element": "near", **fields}
     far = {"url": f"{storage.url}/far/lhcb/a", "storage_element": "SE", "size_bytes": 5, "checksum": adler32(b"12345")}
     if near["url"].startswith("https:"):
         storage.files["/data/lhcb/a"] = b"12345"
@@ -421,7 +423,7 @@ def test_too_many_logical_names_fail_the_job_before_anything_is_stored(
 def test_input_data_for_which_the_node_has_no_room_are_the_nodes_fault(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, content: bytes | None, fault: str | None
 ) -> None:
-    url = "file:///nonexistent/a" if content is None else kept(tmp_path, "/lhcb/a", content)
+    url = "file:///nonexistent/a" if content is None else stored_url(tmp_path, "/lhcb/a", content)
     server.add_job("/bin/true", job_data=job_data(input_file("/lhcb/a", url)))
     limited = ("/bin/sh", "-c", 'ulimit -f 400; exec "$@"', "sh")  # 200 KB: like a disk that is full
 

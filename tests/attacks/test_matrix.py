@@ -109,7 +109,7 @@ def unlike_the_table(answer: Any, request: Request, caller: Caller, *, let_in: b
 NAMES_OF_THE_VO: Final = ("lhcb_user", "lhcb_guests", "LCG.CERN.ch", "ce01.cern.ch", "CERN-DST", "alice")
 
 
-def told(answer: Any, request: Request, caller: Caller) -> list[str]:
+def disclosed(answer: Any, request: Request, caller: Caller) -> list[str]:
     """Return the secrets that the answer discloses to the caller."""
     text = (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace") + str(answer.headers)
     sent = f"{request.url} {request.body}"
@@ -157,7 +157,7 @@ class Asker:
         let_in = is_let_in(answer, request, has_written=self.written != written)
         if trouble := unlike_the_table(answer, request, self.caller, let_in=let_in):
             self.note(request, answer, trouble)
-        if names := told(answer, request, self.caller):
+        if names := disclosed(answer, request, self.caller):
             self.note(request, answer, f"is told {', '.join(names)}")
         if savepoint is not None:
             transaction.savepoint_rollback(savepoint)

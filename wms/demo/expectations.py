@@ -10,7 +10,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedJob:
     """The expected result of one job.
 
     Args:
@@ -29,7 +29,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
+class JobOutcome:
     """The actual result of one job, or its current state."""
 
     status: str
@@ -41,7 +41,7 @@ class Happened:
     output: Mapping[str, str] | None = None
 
 
-def faults(expected: Expected, happened: Happened) -> Iterator[str]:
+def faults(expected: ExpectedJob, happened: JobOutcome) -> Iterator[str]:
     """Yield the rest of a sentence about the job for each difference between *expected* and *happened*."""
     if happened.status != expected.status:
         why = f" ({happened.minor_status})" if happened.minor_status else ""

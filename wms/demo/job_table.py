@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Self
 
 from wms.demo import expectations
-from wms.demo.expectations import Expected, Happened
+from wms.demo.expectations import ExpectedJob, JobOutcome
 from wms.demo.rest import Record, number_of, text_of, whole_of
 from wms.jobs.domain.lifecycle import JobStatus
 
@@ -57,7 +57,7 @@ class WatchedJob:
 
     row: ListedJob
     owner: str
-    expected: Expected
+    expected: ExpectedJob
     killed_by: str | None = None
     output: Mapping[str, str] | None = None
 
@@ -92,7 +92,7 @@ class WatchedJob:
     def faults(self) -> tuple[str, ...]:
         """Return the differences from the expected result, as ends of sentences."""
         row = self.row
-        happened = Happened(
+        happened = JobOutcome(
             status=row.status,
             minor_status=row.minor_status,
             exit_code=row.exit_code,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.node.site_environment import closed_to_others
-from wms.demo.expectations import Expected
+from wms.demo.expectations import ExpectedJob
 from wms.demo.rest import Record, Upload
 from wms.jobs.domain.lifecycle import JobStatus
 
@@ -41,7 +41,7 @@ class DemoSubmission:
 
     owner: str
     body: Record
-    expected: Sequence[Expected]
+    expected: Sequence[ExpectedJob]
     files: Sequence[Upload] = ()
     killed_by: str | None = None
 
@@ -182,7 +182,7 @@ def _jdl() -> DemoSubmission:
     """
     written = {"std.out": "written in JDL", "warnings.txt": "of old"}
     sites = frozenset({"LCG.CERN.ch", "LCG.RAL.uk"})
-    return DemoSubmission(owner="bob", body={"jdl": jdl}, expected=[Expected(sites=sites, ces=_CES, output=written)])
+    return DemoSubmission(owner="bob", body={"jdl": jdl}, expected=[ExpectedJob(sites=sites, ces=_CES, output=written)])
 
 
 def _list_with_a_priority() -> DemoSubmission:
@@ -212,9 +212,9 @@ def _expected(
     status: JobStatus = JobStatus.DONE,
     exit_code: int | None = 0,
     files: Mapping[str, str] | None = None,
-) -> Expected:
+) -> ExpectedJob:
     output = {"std.out": std_output, **_SILENT, **(files or {})}
-    return Expected(status=status, exit_code=exit_code, sites=frozenset(sites), ces=_CES, output=output)
+    return ExpectedJob(status=status, exit_code=exit_code, sites=frozenset(sites), ces=_CES, output=output)
 
 
 def _upload(name: str) -> Upload:

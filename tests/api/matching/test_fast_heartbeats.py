@@ -69,7 +69,7 @@ def beat(lease: dict[str, Any]) -> Callable[..., "Answer"]:
     return beat
 
 
-def told(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
+def compared_parts(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, dict(answer.headers)
 
 
@@ -141,7 +141,7 @@ def test_both_ways_refuse_a_body_in_the_same_words(
     before = Job.objects.values().get(), Match.objects.values().get()
     plain, other = (beat(body, kind=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain.status_code >= 400
-    assert told(plain) == told(other)
+    assert compared_parts(plain) == compared_parts(other)
     assert before == (Job.objects.values().get(), Match.objects.values().get())
 
 
@@ -164,7 +164,7 @@ def test_both_ways_refuse_other_tokens_in_the_same_words(sample: SampleData, bea
     for token, status in tokens.items():
         plain, other = (beat(token=token, kind=kind) for kind in (PLAIN, NOT_PLAIN))
         assert plain.status_code == status, token
-        assert told(plain) == told(other)
+        assert compared_parts(plain) == compared_parts(other)
     assert Match.objects.get().reported_at is None
 
 
@@ -181,7 +181,7 @@ def test_both_ways_refuse_a_lease_that_has_ended_and_a_pilot_that_was_revoked(
         before = Job.objects.values().get(), Match.objects.values().get(), Pilot.objects.values().get()
         plain, other = (beat(token=token, kind=kind) for kind in (PLAIN, NOT_PLAIN))
         assert (plain.status_code, plain.json()["code"]) == (status, code)
-        assert told(plain) == told(other)
+        assert compared_parts(plain) == compared_parts(other)
         assert before == (Job.objects.values().get(), Match.objects.values().get(), Pilot.objects.values().get())
 
 

@@ -49,7 +49,7 @@ def post(body: object, *, token: str | None, content_type: str = PLAIN, **header
     return client.post("/api/v1/matches/", body, content_type=content_type, headers=headers)
 
 
-def told(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
+def compared_parts(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, dict(answer.headers)
 
 
@@ -103,7 +103,7 @@ def test_both_ways_refuse_a_body_in_the_same_words(
     plain, other = (post(body, token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [body != b"", False]
     assert plain.status_code >= 400
-    assert told(plain) == told(other)
+    assert compared_parts(plain) == compared_parts(other)
 
 
 def test_both_ways_refuse_a_body_that_is_too_large(
@@ -113,7 +113,7 @@ def test_both_ways_refuse_a_body_that_is_too_large(
     plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, False]
     assert plain.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    assert told(plain) == told(other)
+    assert compared_parts(plain) == compared_parts(other)
 
 
 def test_both_ways_refuse_a_pilot_that_was_revoked(sample: SampleData) -> None:
@@ -121,7 +121,7 @@ def test_both_ways_refuse_a_pilot_that_was_revoked(sample: SampleData) -> None:
     Pilot.objects.update(revoked_at=timezone.now())
     plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain.status_code == HTTPStatus.FORBIDDEN
-    assert told(plain) == told(other)
+    assert compared_parts(plain) == compared_parts(other)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_both_ways_refuse_other_tokens_in_the_same_words(
     plain, other = (post(offer(), token=tokens[token], content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert plain_ones == [True, is_plain, False]
     assert plain.status_code == status
-    assert told(plain) == told(other)
+    assert compared_parts(plain) == compared_parts(other)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def sent(
         make_match(pilot=pilot, job=make_job(group=group, status=JobStatus.DONE), leased_at=now, ended_at=now)
 
 
-def asked(client: APIClient, **query: str) -> list[dict[str, Any]]:
+def summary_rows(client: APIClient, **query: str) -> list[dict[str, Any]]:
     answer = client.get("/api/v1/pilots/summary/", query)
     assert answer.status_code == 200, answer.content
     found: list[dict[str, Any]] = answer.json()["results"]
@@ -94,7 +94,7 @@ def test_a_pilot_that_was_killed_because_it_did_not_start_is_counted_as_stalled(
 ) -> None:
     sent(sample.vo, sample.queue, PilotStatus.STALLED, started=False)
     Pilot.objects.filter(status=PilotStatus.STALLED).update(ended_at=timezone.now())
-    (row,) = asked(client_of(sample.olga))
+    (row,) = summary_rows(client_of(sample.olga))
     assert (row["submitted"], row["waiting"], row["stalled"], row["aborted"], row["efficiency"]) == (1, 0, 1, 0, 0.0)
 
 
@@ -107,7 +107,7 @@ def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(
             is_queued = status in {PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.STALLED, PilotStatus.ABORTED}
             sent(sample.vo, queue, status, started=not is_queued, jobs=0 if is_queued else number % 2)
     client = client_of(sample.olga)
-    sites, (vo,) = asked(client, group_by="site"), asked(client, group_by="vo")
+    sites, (vo,) = summary_rows(client, group_by="site"), summary_rows(client, group_by="vo")
     for row in (*sites, vo):
         states = ("waiting", "stalled", "running", "done", "aborted", "failed", "lost")
         assert row["submitted"] == sum(row[state] for state in states)
@@ -124,26 +124,26 @@ def test_pilots_are_counted_by_place_and_vo(sample: SampleData, client_of: Clien
     client = client_of(sample.olga)
 
     def counts(group_by: str) -> dict[tuple[str | None, ...], int]:
-        return {tuple(row["values"].values()): row["submitted"] for row in asked(client, group_by=group_by)}
+        return {tuple(row["values"].values()): row["submitted"] for row in summary_rows(client, group_by=group_by)}
 
     assert counts("site") == {("LCG.CERN.ch",): 3, ("LCG.RAL.uk",): 1, (None,): 1}
     assert counts("ce, queue")[("ce02.cern.ch", "grid")] == 2
     assert counts("vo") == {("lhcb",): 5}
     assert next(iter(counts("vo,site,ce,queue"))) == ("lhcb", "LCG.CERN.ch", "ce01.cern.ch", "grid")
-    assert (asked(client)[0]["efficiency"], asked(client)[0]["jobs_per_pilot"]) == (None, None)
+    assert (summary_rows(client)[0]["efficiency"], summary_rows(client)[0]["jobs_per_pilot"]) == (None, None)
 
 
 def test_the_period_is_chosen(sample: SampleData, client_of: Clients) -> None:
     for hours in (0.5, 5, 50):
         sent(sample.vo, sample.queue, PilotStatus.DONE, ago=timedelta(hours=hours))
     client = client_of(sample.mallory)
-    assert [asked(client, hours=hours)[0]["submitted"] for hours in ("1", "24", "744")] == [1, 2, 3]
+    assert [summary_rows(client, hours=hours)[0]["submitted"] for hours in ("1", "24", "744")] == [1, 2, 3]
 
 
 def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(sample: SampleData, client_of: Clients) -> None:
     sent(sample.vo, sample.queue, PilotStatus.RUNNING)
     sent(make_group().vo, sample.queue, PilotStatus.RUNNING, jobs=1)
-    mallory, olga = (asked(client_of(who))[0] for who in (sample.mallory, sample.olga))
+    mallory, olga = (summary_rows(client_of(who))[0] for who in (sample.mallory, sample.olga))
     assert (mallory["submitted"], mallory["jobs"]) == (1, 0)
     assert (olga["submitted"], olga["jobs"]) == (2, 1)
 
@@ -182,4 +182,4 @@ def test_the_number_of_statements_does_not_grow(
     for _ in range(3):
         sent(sample.vo, make_queue(), PilotStatus.DONE, jobs=2)
     with django_assert_num_queries(3):  # who asks; pilots; leases
-        assert len(asked(client)) == 3
+        assert len(summary_rows(client)) == 3

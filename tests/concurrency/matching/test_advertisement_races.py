@@ -36,7 +36,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def said(submitting: int, *, sequence: int | None = None, ago_s: float = 0) -> Advertisement:
+def advertisement(submitting: int, *, sequence: int | None = None, ago_s: float = 0) -> Advertisement:
     numbers = {SUBMITTING: submitting, GATHERING: 0, CURRENT: submitting}
     return of_numbers(numbers, sequence=sequence, measured_s_ago=ago_s)
 
@@ -45,7 +45,7 @@ def test_the_first_advertisements_of_a_site_at_once_leave_the_last_of_them() -> 
     site = make_throttled_site(max_submitting_jobs=100)
     sequences = list(range(1, 13))
     Random(1).shuffle(sequences)
-    works = [partial(advertise, site.pk, said(sequence, sequence=sequence)) for sequence in sequences]
+    works = [partial(advertise, site.pk, advertisement(sequence, sequence=sequence)) for sequence in sequences]
     answers = at_once(works)
 
     state = ThrottleState.objects.get()
@@ -73,14 +73,14 @@ def test_no_match_is_lost_between_an_advertisement_and_the_claims_around_it() ->
     queue = make_queue(ce=make_ce(site=site), **LARGE_SLOT)
     for _ in range(300):
         make_job(group=group, owner=owner, cpu_time_s=500)
-    advertise(site.pk, said(0))
+    advertise(site.pk, advertisement(0))
     ThrottleState.objects.update(advertised_at=None)  # as if counted, so that an older measurement is taken
     pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(6)]
 
     def keep_advertising() -> list[int]:
         # Measured ever later, but always before the first match.
         for number in range(40):
-            assert not advertise(site.pk, said(0, ago_s=600 - number)).ignored
+            assert not advertise(site.pk, advertisement(0, ago_s=600 - number)).ignored
         return []
 
     works: list[Callable[[], list[int]]] = [partial(drain, pilot, seed=n) for n, pilot in enumerate(pilots)]
@@ -96,12 +96,12 @@ def test_an_advertisement_waits_for_the_claim_that_has_not_committed_and_counts_
     owner = make_user(groups=[group])
     for _ in range(2):
         make_job(group=group, owner=owner, cpu_time_s=500)
-    advertise(site.pk, said(0, ago_s=60))
+    advertise(site.pk, advertisement(0, ago_s=60))
     with ThreadPoolExecutor() as pool:
         with transaction.atomic():
             offer, pilot = OfferRequest(cpu_time_s=300_000), make_pilot(vo=group.vo, queue=queue)
             assert match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
-            advertising = pool.submit(in_own_connection, partial(advertise, site.pk, said(0, ago_s=30)))
+            advertising = pool.submit(in_own_connection, partial(advertise, site.pk, advertisement(0, ago_s=30)))
             until_somebody_waits_for_a_lock(or_done=advertising)
         advertising.result(timeout=within(60))
     assert ThrottleState.objects.get().matched == 1
@@ -127,7 +127,7 @@ def test_a_change_of_the_throttle_and_a_first_advertisement_at_once_agree() -> N
                 recompute(row)
 
         def tell(site_id: int = site.pk) -> None:
-            advertise(site_id, said(2))
+            advertise(site_id, advertisement(2))
 
         at_once([change, tell] if attempt % 2 else [tell, change])
         assert ThrottleState.objects.get(site=site).room == 48

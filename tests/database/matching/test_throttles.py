@@ -527,7 +527,7 @@ def test_the_pilot_without_a_queue_counts_where_its_job_was_matched_last() -> No
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Return the numbers of evaluations of expressions, by their result."""
     answers: Counter[str] = Counter()
     accepts = Throttle.accepts
@@ -551,23 +551,23 @@ def matched_at(site: Site, *, job_types: Sequence[str]) -> int:
     return len(match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1)))
 
 
-def test_an_expression_that_asks_nothing_of_jobs_is_asked_once_for_all_of_them(asked: Counter[str]) -> None:
+def test_an_expression_that_asks_nothing_of_jobs_is_asked_once_for_all_of_them(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 0")
     count(site.pk)
     assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
-    assert asked == {"refused": 1}
+    assert evaluations == {"refused": 1}
 
 
-def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(asked: Counter[str]) -> None:
+def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements='TARGET.OwnerGroup == "nobody"')
     count(site.pk)
     assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
     # Beside that, both readings of the request remember nothing of each other within a transaction.
-    assert asked["refused"] <= 2
+    assert evaluations["refused"] <= 2
 
 
 def test_a_pilot_whose_request_takes_too_long_to_evaluate_is_asked_to_repeat_it(
-    asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+    evaluations: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_throttle, "PATIENCE_S", -1.0)
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.GPUs == 0")
@@ -575,10 +575,10 @@ def test_a_pilot_whose_request_takes_too_long_to_evaluate_is_asked_to_repeat_it(
     with pytest.raises(ThrottleBusyError) as raised:
         matched_at(site, job_types=["User"])
     assert (raised.value.code, raised.value.retry_after_s) == ("throttle_busy", 2)
-    assert asked == {}
+    assert evaluations == {}
 
 
-def test_a_throttle_whose_policy_was_written_behind_its_back_is_asked_still(asked: Counter[str]) -> None:
+def test_a_throttle_whose_policy_was_written_behind_its_back_is_asked_still(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 5")
     count(site.pk)
     Site.objects.filter(pk=site.pk).update(throttle_policy=ThrottlePolicy.MATCHES, max_matches=1)

@@ -20,7 +20,7 @@ from tests.end_to_end.pilots.grid import (
     running_system,
     until,
 )
-from tests.end_to_end.pilots.workload import CALM, WORDS, Expected, Workload, lives, twice_at_once
+from tests.end_to_end.pilots.workload import CALM, WORDS, ExpectedJob, Workload, lives, twice_at_once
 from tests.end_to_end.stack.running import processes_of
 from tests.slurm import SlurmCluster
 
@@ -34,7 +34,7 @@ def system(grid: Farms) -> Iterator[System]:
 class Troubles:
     """Failures of the pilots that run the held jobs, while all other jobs run."""
 
-    def __init__(self, grid: Farms, system: System, held: Sequence[Expected]) -> None:
+    def __init__(self, grid: Farms, system: System, held: Sequence[ExpectedJob]) -> None:
         self._grid = grid
         self._system = system
         self._held = {site: [job.id for job in held if job.site == site] for site in (FIRST, SECOND, PLAIN)}
@@ -152,7 +152,7 @@ def test_a_hundred_jobs_end_as_they_should_and_none_runs_twice_at_once(grid: Far
     check_nothing_is_left(grid, system)
 
 
-def check_jobs(system: System, jobs: Sequence[Expected]) -> None:
+def check_jobs(system: System, jobs: Sequence[ExpectedJob]) -> None:
     for job in jobs:
         told = system.job(job.owner, job.id)
         history = system.history(job.id)
@@ -165,7 +165,7 @@ def check_jobs(system: System, jobs: Sequence[Expected]) -> None:
             assert _file_in(system.output_of(job.owner, job.id), "sorted.txt") == "\n".join(sorted(WORDS))
 
 
-def check_lives(directory: Path, jobs: Sequence[Expected]) -> None:
+def check_lives(directory: Path, jobs: Sequence[ExpectedJob]) -> None:
     found = lives(directory)
     assert {life.job for life in found} == {job.id for job in jobs}
     assert {life.job for life in found if life.ended} == {job.id for job in jobs}

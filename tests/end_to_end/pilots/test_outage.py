@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.end_to_end.pilots.grid import FIRST, PLAIN, SETTINGS, Farms, running_system, until
-from tests.end_to_end.pilots.workload import CALM, Expected, Life, Workload, lives, twice_at_once
+from tests.end_to_end.pilots.workload import CALM, ExpectedJob, Life, Workload, lives, twice_at_once
 
 #: In heartbeats and leases this is longer than two minutes are where a heartbeat is due every 30 s and a lease lasts
 #: half an hour: the job is Stalled in both cases, and its lease is not over in either.
@@ -49,6 +49,6 @@ def test_a_server_that_is_away_for_a_while_costs_no_running_job(grid: Farms, how
         assert "Traceback" not in system.output
 
 
-def _lives_of(grid: Farms, jobs: Sequence[Expected]) -> Sequence[Life]:
+def _lives_of(grid: Farms, jobs: Sequence[ExpectedJob]) -> Sequence[Life]:
     wanted = {job.id for job in jobs}
     return [life for life in lives(grid.shared) if life.job in wanted]

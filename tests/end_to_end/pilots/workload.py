@@ -16,7 +16,7 @@ WORDS = ("pear", "apple", "quince", "fig")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedJob:
     """One submitted job and its expected end; ``site`` None: at any site."""
 
     id: int
@@ -35,26 +35,26 @@ class Workload:
         self._system = system
         self._directory = directory
 
-    def submit_all(self) -> Sequence[Expected]:
+    def submit_all(self) -> Sequence[ExpectedJob]:
         """Submit a hundred jobs."""
         held = [*self.held(FIRST, "alice", 3), *self.held(SECOND, "bob", 3), *self.held(PLAIN, "charlie", 2)]
         return [*held, *self._short(), *self._sandboxes(), *self._ended(), *self._large(), *self._placed()]
 
-    def held(self, site: str, owner: str, count: int) -> Iterator[Expected]:
+    def held(self, site: str, owner: str, count: int) -> Iterator[ExpectedJob]:
         """Submit jobs at a site that end when the test writes a file."""
         yield from self._many(owner, "held", count, ["until", CALM], sites=[site], site=site)
 
-    def sleeping(self, site: str, owner: str, seconds: float) -> Expected:
+    def sleeping(self, site: str, owner: str, seconds: float) -> ExpectedJob:
         """Submit a job at a site."""
         (job,) = self._many(owner, "sleeping", 1, ["sleep", str(seconds)], sites=[site], site=site)
         return job
 
-    def _short(self) -> Iterator[Expected]:
+    def _short(self) -> Iterator[ExpectedJob]:
         body = self._body(["sleep", "%s"], parameters={"count": 20, "start": 0.05, "step": 0.1})
         for job_id in self._system.submit("alice", body):
-            yield Expected(id=job_id, owner="alice", kind="parametric")
+            yield ExpectedJob(id=job_id, owner="alice", kind="parametric")
 
-    def _sandboxes(self) -> Iterator[Expected]:
+    def _sandboxes(self) -> Iterator[ExpectedJob]:
         words = self._directory / "words.txt"
         words.write_text("\n".join(WORDS))
         body = {
@@ -63,18 +63,18 @@ class Workload:
             "output_sandbox": ["sorted.txt"],
         }
         for job_id in self._system.submit("bob", {"jobs": [body] * 10, "group": "physics"}):
-            yield Expected(id=job_id, owner="bob", kind="sandboxes")
+            yield ExpectedJob(id=job_id, owner="bob", kind="sandboxes")
 
-    def _ended(self) -> Iterator[Expected]:
+    def _ended(self) -> Iterator[ExpectedJob]:
         yield from self._many("charlie", "failing", 10, ["exit", "1"], status="Failed", exit_code=1)
         yield from self._many("charlie", "again", 8, ["again"], at_least_reschedules=1)
 
-    def _large(self) -> Iterator[Expected]:
+    def _large(self) -> Iterator[ExpectedJob]:
         yield from self._many("bob", "two cores", 8, ["sleep", "1"], processors=2, site=FIRST)
         yield from self._many("alice", "eating", 8, ["eat", "1"])
         yield from self._many("bob", "private", 6, ["sleep", "0.5"], pilot_types=["private"])
 
-    def _placed(self) -> Iterator[Expected]:
+    def _placed(self) -> Iterator[ExpectedJob]:
         short = ["sleep", "0.5"]
         yield from self._many("charlie", "platform", 6, short, platforms=["x86_64-el9"], site=FIRST)
         yield from self._many("alice", "tag", 6, short, tags=["big"], site=SECOND)
@@ -94,9 +94,9 @@ class Workload:
         site: str | None = None,
         at_least_reschedules: int = 0,
         **wanted: Any,
-    ) -> Iterator[Expected]:
+    ) -> Iterator[ExpectedJob]:
         for job_id in self._system.submit(owner, {"jobs": [self._body(arguments, **wanted)] * count}):
-            yield Expected(
+            yield ExpectedJob(
                 id=job_id, owner=owner, kind=kind, status=status, exit_code=exit_code, site=site,
                 at_least_reschedules=at_least_reschedules,
             )  # fmt: skip

@@ -104,7 +104,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def known(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+def configured(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     """Return the server, with its address and a token in the environment."""
     monkeypatch.setenv("WMS_SERVER_URL", server.url)
     monkeypatch.setenv("WMS_TOKEN", "of-the-environment")
@@ -165,11 +165,11 @@ def test_a_refused_log_in_keeps_nothing(server: FakeServer, home: Path, types: T
 
 
 def test_the_environment_overrides_what_is_stored(
-    known: FakeServer, home: Path, monkeypatch: pytest.MonkeyPatch
+    configured: FakeServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known.answers(200, EXPLANATION)
+    configured.answers(200, EXPLANATION)
     assert main(["explain", "7"]) == 0
-    assert known.requests[-1][2] == "Bearer of-the-environment"
+    assert configured.requests[-1][2] == "Bearer of-the-environment"
 
 
 def test_a_stored_token_is_shown_to_no_other_server(
@@ -184,10 +184,10 @@ def test_a_stored_token_is_shown_to_no_other_server(
     assert "run `wms login` first" in capsys.readouterr().err
 
 
-def test_a_redirection_is_not_followed(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
-    known.answers(302, {}, Location="http://127.0.0.1:1/")
+def test_a_redirection_is_not_followed(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    configured.answers(302, {}, Location="http://127.0.0.1:1/")
     assert main(["explain", "7"]) == 3
-    assert len(known.requests) == 1
+    assert len(configured.requests) == 1
     assert "sends elsewhere (status 302)" in capsys.readouterr().err
 
 
@@ -195,11 +195,11 @@ def test_a_redirection_is_not_followed(known: FakeServer, capsys: pytest.Capture
 
 
 def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
-    known: FakeServer, capsys: pytest.CaptureFixture[str]
+    configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known.answers(200, EXPLANATION)
+    configured.answers(200, EXPLANATION)
     assert main(["explain", "7", "--site", "A & B"]) == 0
-    assert known.requests[-1][1] == "/api/v1/jobs/7/explain/?site=A+%26+B"
+    assert configured.requests[-1][1] == "/api/v1/jobs/7/explain/?site=A+%26+B"
     assert capsys.readouterr().out.splitlines() == [
         "Job 7, Waiting: It fits 1 of 2 queues.",
         "Task queue 3, rank 2, expected share 25.0%",
@@ -214,14 +214,14 @@ def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
 
 
 def test_a_job_that_no_queue_can_take_is_told_to_be_in_no_draw(
-    known: FakeServer, capsys: pytest.CaptureFixture[str]
+    configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known.answers(200, {**EXPLANATION, "priority_rank": None, "expected_share": 0.0})
+    configured.answers(200, {**EXPLANATION, "priority_rank": None, "expected_share": 0.0})
     assert main(["explain", "7"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "Task queue 3, in no draw, expected share 0.0%"
 
 
-def test_a_job_that_does_not_wait_is_one_line(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_does_not_wait_is_one_line(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     nothing: dict[str, object] = {
         "task_queue": None,
         "priority_rank": None,
@@ -229,17 +229,17 @@ def test_a_job_that_does_not_wait_is_one_line(known: FakeServer, capsys: pytest.
         "conditions": [],
         "queues": [],
     }
-    known.answers(200, {**EXPLANATION, **nothing, "status": "Done", "summary": "It is Done at A."})
+    configured.answers(200, {**EXPLANATION, **nothing, "status": "Done", "summary": "It is Done at A."})
     assert main(["explain", "7"]) == 0
     assert capsys.readouterr().out == "Job 7, Done: It is Done at A.\n"
 
 
-def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
-    known.answers(200, PREVIEW)
+def test_an_offer_is_sent_as_far_as_it_is_given(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    configured.answers(200, PREVIEW)
     given = "--cpu-time-s 600 --site A --platform el8 --platform el9 --tag gpu --processors 4 --group g --owner o"
     given += " --wall-time-s 60 --gpus 0 --disk-mb 5 --container"
     assert main(["match-test", *given.split()]) == 0
-    method, path, _, body = known.requests[-1]
+    method, path, _, body = configured.requests[-1]
     assert (method, path) == ("POST", "/api/v1/matches/preview/")
     assert body == {
         "cpu_time_s": 600,
@@ -262,7 +262,7 @@ def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytes
         "owner_group  4",
         "setup        1",
     ]
-    known.answers(200, {**PREVIEW, "task_queues": []})
+    configured.answers(200, {**PREVIEW, "task_queues": []})
     main(["match-test", "--cpu-time-s", "1"])
     assert capsys.readouterr().out.startswith("This offer would get nothing.\n")
 
@@ -272,9 +272,9 @@ def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytes
     [(["explain", "7"], EXPLANATION), (["match-test", "--cpu-time-s", "1"], PREVIEW)],
 )
 def test_json_is_the_answer_as_it_is(
-    known: FakeServer, capsys: pytest.CaptureFixture[str], command: list[str], answer: object
+    configured: FakeServer, capsys: pytest.CaptureFixture[str], command: list[str], answer: object
 ) -> None:
-    known.answers(200, answer)
+    configured.answers(200, answer)
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
 
@@ -296,18 +296,18 @@ def test_json_is_the_answer_as_it_is(
     ],
 )
 def test_the_exit_code_says_who_did_not_want(
-    known: FakeServer, capsys: pytest.CaptureFixture[str], status: int, body: object, code: int, sentence: str
+    configured: FakeServer, capsys: pytest.CaptureFixture[str], status: int, body: object, code: int, sentence: str
 ) -> None:
-    known.answers(status, body)
+    configured.answers(status, body)
     assert main(["explain", "7"]) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert sentence in said.err
 
 
-def test_a_refusal_as_json_is_what_the_server_said(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_as_json_is_what_the_server_said(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     refusal = {"code": "unknown_place", "detail": "No site.", "errors": {"site": ["No site."]}}
-    known.answers(400, refusal)
+    configured.answers(400, refusal)
     assert main(["explain", "7", "--site", "x", "--json"]) == 1
     assert json.loads(capsys.readouterr().err) == refusal
 

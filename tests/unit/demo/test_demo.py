@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wms.demo import display, sample
-from wms.demo.expectations import Expected, Happened, faults
+from wms.demo.expectations import ExpectedJob, JobOutcome, faults
 from wms.demo.job_table import ListedJob, WatchedJob
 from wms.demo.payloads.pi import estimate
 from wms.demo.rest import path_of
@@ -27,13 +27,13 @@ def ended(
     site: str = CERN,
     ce: str = "ce01",
     output: Mapping[str, str] | None = None,
-) -> Happened:
-    return Happened(status=status, minor_status=minor, exit_code=exit_code, site=site, ce=ce, output=output)
+) -> JobOutcome:
+    return JobOutcome(status=status, minor_status=minor, exit_code=exit_code, site=site, ce=ce, output=output)
 
 
-PINNED = Expected(sites=frozenset({CERN}), ces=frozenset({"ce01"}), output={"std.out": r"\Apinned\n\Z"})
-FAILING = Expected(status=JobStatus.FAILED, exit_code=3)
-KILLED = Expected(status=JobStatus.KILLED, exit_code=None)
+PINNED = ExpectedJob(sites=frozenset({CERN}), ces=frozenset({"ce01"}), output={"std.out": r"\Apinned\n\Z"})
+FAILING = ExpectedJob(status=JobStatus.FAILED, exit_code=3)
+KILLED = ExpectedJob(status=JobStatus.KILLED, exit_code=None)
 PINNED_OUTPUT = {"std.out": "pinned\n"}
 
 
@@ -62,7 +62,7 @@ PINNED_OUTPUT = {"std.out": "pinned\n"}
     ],
 )
 def test_what_happened_is_compared_with_what_was_expected(
-    expected: Expected, happened: Happened, sentences: list[str]
+    expected: ExpectedJob, happened: JobOutcome, sentences: list[str]
 ) -> None:
     assert list(faults(expected, happened)) == sentences
 
@@ -115,7 +115,7 @@ def test_a_row_is_read_as_the_server_writes_it() -> None:
 
 
 def job(
-    job_id: int, status: str, *, expected: Expected = PINNED, output: Mapping[str, str] | None = None
+    job_id: int, status: str, *, expected: ExpectedJob = PINNED, output: Mapping[str, str] | None = None
 ) -> WatchedJob:
     row = ListedJob(id=job_id, name=f"name-{job_id}", status=status, site=CERN, ce="ce01", exit_code=0, wall_s=1.25)
     return WatchedJob(row=row, owner="alice", expected=expected, output=output)

@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HostCounts:
     """The numbers of failed and of fetched jobs of one kind on one host."""
 
     host: str
@@ -32,100 +32,127 @@ class Seen:
     fetched: int
 
 
-def found(*seen: Seen, failures: int = 10) -> dict[str, tuple[int, int]]:
+def found_black_holes(*seen: HostCounts, failures: int = 10) -> dict[str, tuple[int, int]]:
     tallies = [
         HostTally(host=Host(SITE, each.host), kind=each.kind, fetched=each.fetched, failed=each.failed) for each in seen
     ]
     return {host.name: (bad.failed, bad.fetched) for host, bad in black_holes(tallies, failures=failures).items()}
 
 
-WELL = Seen("good", ALICE, 0, 3)
+WELL = HostCounts("good", ALICE, 0, 3)
 
 
 @pytest.mark.parametrize(
     ("what", "seen", "expected"),
     [
         ("nothing happened", [], {}),
-        ("too few failures", [WELL, Seen("bad", ALICE, 9, 9)], {}),
-        ("enough", [WELL, Seen("bad", ALICE, 10, 10)], {"bad": (10, 10)}),
-        ("a few good jobs do not excuse it", [WELL, Seen("bad", ALICE, 40, 50)], {"bad": (40, 50)}),
-        ("many do", [WELL, Seen("bad", ALICE, 39, 50)], {}),
-        ("jobs that ran nowhere else tell nothing", [Seen("bad", ALICE, 500, 500)], {}),
-        ("nor do those that fail elsewhere too", [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 3, 3)], {}),
+        ("too few failures", [WELL, HostCounts("bad", ALICE, 9, 9)], {}),
+        ("enough", [WELL, HostCounts("bad", ALICE, 10, 10)], {"bad": (10, 10)}),
+        ("a few good jobs do not excuse it", [WELL, HostCounts("bad", ALICE, 40, 50)], {"bad": (40, 50)}),
+        ("many do", [WELL, HostCounts("bad", ALICE, 39, 50)], {}),
+        ("jobs that ran nowhere else tell nothing", [HostCounts("bad", ALICE, 500, 500)], {}),
+        (
+            "nor do those that fail elsewhere too",
+            [HostCounts("bad", ALICE, 50, 50), HostCounts("good", ALICE, 3, 3)],
+            {},
+        ),
         (
             "of two hosts elsewhere one is enough",
-            [Seen("bad", ALICE, 50, 50), WELL, Seen("c", ALICE, 3, 3)],
+            [HostCounts("bad", ALICE, 50, 50), WELL, HostCounts("c", ALICE, 3, 3)],
             {"bad": (50, 50)},
         ),
         (
             "of three it is not: perhaps luck",
-            [Seen("bad", ALICE, 50, 50), WELL, Seen("c", ALICE, 3, 3), Seen("d", ALICE, 3, 3)],
+            [HostCounts("bad", ALICE, 50, 50), WELL, HostCounts("c", ALICE, 3, 3), HostCounts("d", ALICE, 3, 3)],
             {},
         ),
         (
             "two at once are no excuse for each other",
-            [Seen("bad", ALICE, 50, 50), Seen("worse", ALICE, 500, 500), WELL],
+            [HostCounts("bad", ALICE, 50, 50), HostCounts("worse", ALICE, 500, 500), WELL],
             {"bad": (50, 50), "worse": (500, 500)},
         ),
-        ("everything fails everywhere", [Seen(f"n{n}", kind, 50, 50) for n in range(9) for kind in (ALICE, BOB)], {}),
+        (
+            "everything fails everywhere",
+            [HostCounts(f"n{n}", kind, 50, 50) for n in range(9) for kind in (ALICE, BOB)],
+            {},
+        ),
         (
             "wrong jobs beside good ones do not count against the host",
-            [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 9, 9), Seen("bad", BOB, 2, 4), Seen("good", BOB, 0, 4)],
+            [
+                HostCounts("bad", ALICE, 50, 50),
+                HostCounts("good", ALICE, 9, 9),
+                HostCounts("bad", BOB, 2, 4),
+                HostCounts("good", BOB, 0, 4),
+            ],
             {},
         ),
         (
             "nor for it",
-            [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 9, 9), Seen("bad", BOB, 11, 12), Seen("good", BOB, 0, 4)],
+            [
+                HostCounts("bad", ALICE, 50, 50),
+                HostCounts("good", ALICE, 9, 9),
+                HostCounts("bad", BOB, 11, 12),
+                HostCounts("good", BOB, 0, 4),
+            ],
             {"bad": (11, 12)},
         ),
-        ("half that end well are well", [Seen("bad", ALICE, 10, 10), Seen("good", ALICE, 2, 4)], {"bad": (10, 10)}),
+        (
+            "half that end well are well",
+            [HostCounts("bad", ALICE, 10, 10), HostCounts("good", ALICE, 2, 4)],
+            {"bad": (10, 10)},
+        ),
     ],
 )
 def test_a_host_is_a_black_hole_when_jobs_fail_there_that_do_well_elsewhere(
-    what: str, seen: list[Seen], expected: dict[str, tuple[int, int]]
+    what: str, seen: list[HostCounts], expected: dict[str, tuple[int, int]]
 ) -> None:
-    assert found(*seen) == expected, what
+    assert found_black_holes(*seen) == expected, what
 
 
 @pytest.mark.parametrize(
     ("what", "seen", "expected"),
     [
-        ("one user is wrong", [Seen("only", ALICE, 500, 500)], ""),
-        ("so may two be", [Seen("only", ALICE, 500, 500), Seen("only", BOB, 500, 500)], ""),
-        ("three are hardly", [Seen("only", ALICE, 4, 4), Seen("only", BOB, 3, 3), Seen("only", CHARLIE, 3, 3)], "only"),
-        ("one is not three", [Seen("only", JobKind(1, f"T{n}", 500), 50, 50) for n in range(9)], ""),
-        ("too few failures", [Seen("only", kind, 3, 3) for kind in (ALICE, BOB, CHARLIE)], ""),
+        ("one user is wrong", [HostCounts("only", ALICE, 500, 500)], ""),
+        ("so may two be", [HostCounts("only", ALICE, 500, 500), HostCounts("only", BOB, 500, 500)], ""),
+        (
+            "three are hardly",
+            [HostCounts("only", ALICE, 4, 4), HostCounts("only", BOB, 3, 3), HostCounts("only", CHARLIE, 3, 3)],
+            "only",
+        ),
+        ("one is not three", [HostCounts("only", JobKind(1, f"T{n}", 500), 50, 50) for n in range(9)], ""),
+        ("too few failures", [HostCounts("only", kind, 3, 3) for kind in (ALICE, BOB, CHARLIE)], ""),
         (
             "of four users one does well",
-            [Seen("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE)] + [Seen("only", DAVE, 0, 9)],
+            [HostCounts("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE)] + [HostCounts("only", DAVE, 0, 9)],
             "",
         ),
         (
             "of five",
-            [Seen("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE, DAVE)] + [Seen("only", ERIN, 0, 9)],
+            [HostCounts("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE, DAVE)]
+            + [HostCounts("only", ERIN, 0, 9)],
             "only",
         ),
         (
             "one whose jobs do well elsewhere is one of them",
-            [Seen("good", ALICE, 0, 3), *(Seen("bad", kind, 4, 4) for kind in (ALICE, BOB, CHARLIE))],
+            [HostCounts("good", ALICE, 0, 3), *(HostCounts("bad", kind, 4, 4) for kind in (ALICE, BOB, CHARLIE))],
             "bad",
         ),
         (
             "one whose jobs fail elsewhere too is none",
-            [Seen("n", ALICE, 3, 3), *(Seen("bad", kind, 40, 40) for kind in (ALICE, BOB, CHARLIE))],
+            [HostCounts("n", ALICE, 3, 3), *(HostCounts("bad", kind, 40, 40) for kind in (ALICE, BOB, CHARLIE))],
             "",
         ),
         (
             "what fails on all hosts is their fault as little as it was",
-            [Seen(host, kind, 50, 50) for host in ("n1", "n2") for kind in (ALICE, BOB, CHARLIE, DAVE)],
+            [HostCounts(host, kind, 50, 50) for host in ("n1", "n2") for kind in (ALICE, BOB, CHARLIE, DAVE)],
             "",
         ),
     ],
 )
 def test_a_host_that_alone_had_such_jobs_is_one_when_those_of_several_users_fail(
-    what: str, seen: list[Seen], expected: str
+    what: str, seen: list[HostCounts], expected: str
 ) -> None:
-    assert set(found(*seen)) == ({expected} if expected else set()), what
+    assert set(found_black_holes(*seen)) == ({expected} if expected else set()), what
 
 
 def test_hosts_of_one_name_at_two_sites_are_two() -> None:

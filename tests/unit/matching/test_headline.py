@@ -22,7 +22,7 @@ NO_SLOT = Cause(Ground.PILOTS, "no free slot")
 NO_ROUND = Cause(Ground.PILOTS, "no round")
 
 
-def said(found: Headline) -> tuple[HeadlineKind, list[tuple[Cause, int]], int]:
+def parts_of(found: Headline) -> tuple[HeadlineKind, list[tuple[Cause, int]], int]:
     return found.verdict, [(part.cause, part.queues) for part in found.parts], found.queues
 
 
@@ -54,7 +54,7 @@ def said(found: Headline) -> tuple[HeadlineKind, list[tuple[Cause, int]], int]:
 def test_the_cause_that_explains_most_is_named(
     queues: list[tuple[Cause, ...]], verdict: HeadlineKind, parts: list[tuple[Cause, int]], of: int
 ) -> None:
-    assert said(headline(of_job=(), queues=queues)) == (verdict, parts, of)
+    assert parts_of(headline(of_job=(), queues=queues)) == (verdict, parts, of)
 
 
 @pytest.mark.parametrize("queues", [[], [()], [(LIMIT,)], [(MEMORY,)], [(), (BAN,)]])
@@ -78,7 +78,7 @@ def test_causes_of_the_job_itself_come_before_those_of_queues(queues: list[tuple
 def test_missing_pilots_are_why_only_where_none_comes_to_any_queue(
     queues: list[tuple[Cause, ...]], no_pilots: list[Cause | None], expected: object
 ) -> None:
-    assert said(headline(of_job=(), queues=queues, no_pilots=no_pilots)) == expected
+    assert parts_of(headline(of_job=(), queues=queues, no_pilots=no_pilots)) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_missing_pilots_are_why_only_where_none_comes_to_any_queue(
     ],
 )
 def test_a_delay_of_the_job_holds_at_every_queue(queues: list[tuple[Cause, ...]], expected: object) -> None:
-    assert said(headline(of_job=[DELAY], queues=queues, no_pilots=[NO_SLOT])) == expected
+    assert parts_of(headline(of_job=[DELAY], queues=queues, no_pilots=[NO_SLOT])) == expected
 
 
 ALL = (MEMORY, PLATFORM, BAN, OTHER_BAN, THROTTLE, LIMIT, OTHER_LIMIT)
