@@ -13,7 +13,7 @@ from pilots.models import Pilot
 from pilots.queries import PilotConfiguration
 from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import NodeCheck, NodeCheckItem, NodeFlaw
-from resources.api.serializers import SlotAmountsOut
+from resources.api.serializers import SlotOut
 from resources.domain.ce_options import payload_users
 from resources.models import Queue
 from wms.kernel.protocol import MAX_DETAIL, MAX_NAME
@@ -162,7 +162,7 @@ class ReportOut(serializers.Serializer[Pilot]):
         return token
 
 
-class PlaceOut(SlotAmountsOut):
+class PlaceOut(SlotOut):
     """The queue where the pilot runs, and what its slots offer."""
 
     site = serializers.CharField(source="ce.site.name")
@@ -170,18 +170,6 @@ class PlaceOut(SlotAmountsOut):
     queue = serializers.CharField(source="name")
     identity = serializers.CharField(source="ce.identity", help_text="Identity of payloads: none, environment or sudo.")
     payload_users = serializers.SerializerMethodField(help_text="Unix accounts of the node, for identity sudo.")
-    cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
-    platforms = serializers.ListField(
-        child=serializers.CharField(), help_text="Configured platforms of its nodes; empty: any."
-    )
-    container = serializers.BooleanField(help_text="Whether jobs in containers are accepted, if the node can run them.")
-    job_types = serializers.ListField(
-        child=serializers.CharField(), help_text="Job types that the queue accepts; empty: all."
-    )
-    tags = serializers.ListField(child=serializers.CharField(), help_text="Tags that jobs may require.")
-    required_tags = serializers.ListField(
-        child=serializers.CharField(), help_text="Tags that a job must require to be accepted."
-    )
 
     def get_payload_users(self, queue: Queue) -> list[str]:
         """Return the accounts in the options of the CE."""

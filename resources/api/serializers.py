@@ -109,20 +109,8 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
     return inherit(inherited, LevelParameters.read(level.parameters, level.vo_parameters, vo=vo))
 
 
-class SlotAmountsOut(serializers.Serializer[Any]):
-    """The amounts of a slot of a queue."""
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Return the fields with the amounts; those that jobs do not divide may be null: not limited."""
-        amounts = {
-            amount.name: serializers.IntegerField(allow_null=not amount.is_divided, help_text=amount.help_of_slot)
-            for amount in AMOUNTS
-        }
-        return {**super().get_fields(), **amounts}
-
-
-class QueueOut(SlotAmountsOut, LevelOut):
-    """One queue, with the offer of a slot."""
+class SlotOut(serializers.Serializer[Any]):
+    """What a slot of a queue offers."""
 
     cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
     platforms = serializers.ListField(
@@ -136,6 +124,19 @@ class QueueOut(SlotAmountsOut, LevelOut):
     required_tags = serializers.ListField(
         child=serializers.CharField(), help_text="Tags that a job must require to be accepted."
     )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the fields with the amounts; those that jobs do not divide may be null: not limited."""
+        amounts = {
+            amount.name: serializers.IntegerField(allow_null=not amount.is_divided, help_text=amount.help_of_slot)
+            for amount in AMOUNTS
+        }
+        return {**super().get_fields(), **amounts}
+
+
+class QueueOut(SlotOut, LevelOut):
+    """One queue, with the offer of a slot."""
+
     stalled_s = serializers.IntegerField(
         allow_null=True,
         help_text="Seconds with hardly any CPU time after which payloads are stopped; 0: never; null: that of the VO.",
