@@ -9,7 +9,7 @@ from django.db import transaction
 from taskqueues.services import priorities, submit_pools
 from wms.configuration.entries import read
 from wms.configuration.parameter_checks import note_misfits
-from wms.configuration.plan import Plan, World, plan
+from wms.configuration.plan import Plan, StoredConfiguration, plan
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes
@@ -49,10 +49,10 @@ def configure(
     """
     with transaction.atomic(durable=True):
         lock(LockKey.CONFIGURE)
-        reading, world = Reading(environ), World()
-        planned = _planned(source, reading=reading, world=world, now=now)
-        _write(planned, world=world, now=now)
-        record_changes(planned, world=world)
+        reading, database = Reading(environ), StoredConfiguration()
+        planned = _planned(source, reading=reading, database=database, now=now)
+        _write(planned, database=database, now=now)
+        record_changes(planned, database=database)
         if dry_run:
             transaction.set_rollback(True)
     # Beat would do it within seconds; jobs may be submitted at once.
@@ -60,10 +60,10 @@ def configure(
     return ConfigurationResult(differences=tuple(planned.differences), warnings=tuple(sorted(set(reading.warnings))))
 
 
-def _planned(source: bytes, *, reading: Reading, world: World, now: datetime) -> Plan:
+def _planned(source: bytes, *, reading: Reading, database: StoredConfiguration, now: datetime) -> Plan:
     file = read(source, Configuration, reading)
-    planned = plan(file, world=world, reading=reading, now=now)
-    note_misfits(file, planned, world=world, reading=reading)
+    planned = plan(file, database=database, reading=reading, now=now)
+    note_misfits(file, planned, database=database, reading=reading)
     problems = [*reading.problems, *planned.problems]
     if problems:
         raise ConfigurationError(problems)
@@ -71,23 +71,23 @@ def _planned(source: bytes, *, reading: Reading, world: World, now: datetime) ->
 
 
 @transaction_required
-def _write(planned: Plan, *, world: World, now: datetime) -> None:
+def _write(planned: Plan, *, database: StoredConfiguration, now: datetime) -> None:
     for identity in planned.removed_limits:
-        world.limits.remove(identity)
+        database.limits.remove(identity)
     for section, change in planned.changes:
         section.write(change)
     for section, change in planned.changes:
         section.link(change)
     for section, change in planned.changes:
-        if section is world.groups and not change.is_new and change.changed & _OF_PRIORITIES:
-            priorities.mark_changed(group_id=world.groups.rows[change.identity].pk, now=now)
-        if section is world.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
-            priorities.mark_groups_of(vo_id=world.vos.rows[change.identity].pk, now=now)
-    _mark_stale_pools(planned, world=world, now=now)
+        if section is database.groups and not change.is_new and change.changed & _OF_PRIORITIES:
+            priorities.mark_changed(group_id=database.groups.rows[change.identity].pk, now=now)
+        if section is database.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
+            priorities.mark_groups_of(vo_id=database.vos.rows[change.identity].pk, now=now)
+    _mark_stale_pools(planned, database=database, now=now)
 
 
-def _mark_stale_pools(planned: Plan, *, world: World, now: datetime) -> None:
+def _mark_stale_pools(planned: Plan, *, database: StoredConfiguration, now: datetime) -> None:
     """Mark the submit pools of all VOs stale if their queues may have changed."""
-    of_resources = [change for section, change in planned.changes if section in world.of_resources()]
+    of_resources = [change for section, change in planned.changes if section in database.of_resources()]
     if any(change.changed & _OF_ELIGIBILITY for change in of_resources):
         submit_pools.mark_stale(None, now=now)

@@ -6,7 +6,7 @@ import yaml
 
 from wms.configuration.document import Ambiguous, value_of
 from wms.configuration.entries import as_written, keys_of
-from wms.configuration.plan import World
+from wms.configuration.plan import StoredConfiguration
 from wms.configuration.schema import CEEntry, Configuration, SiteEntry
 
 HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
@@ -37,33 +37,38 @@ _Dumper.add_representer(str, _represent)
 def export() -> str:
     """Return the whole configuration; applied to the same database it changes nothing."""
     text: str = yaml.dump(
-        _configuration(World()), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+        _configuration(StoredConfiguration()),
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=120,
+        allow_unicode=True,
     )
     return HEAD + text
 
 
-def _configuration(world: World) -> object:
+def _configuration(database: StoredConfiguration) -> object:
     queues: dict[tuple[str, ...], list[str]] = {}
-    for identity in world.queues.entries:
+    for identity in database.queues.entries:
         queues.setdefault(identity[:2], []).append(identity[2])
     ces: dict[tuple[str, ...], list[CEEntry]] = {}
-    for identity, ce in world.ces.entries.items():
-        below = tuple(world.queues.entries[*identity, name] for name in queues.get(identity, []))
+    for identity, ce in database.ces.entries.items():
+        below = tuple(database.queues.entries[*identity, name] for name in queues.get(identity, []))
         ces.setdefault(identity[:1], []).append(replace(ce, queues=below))
     sites: list[SiteEntry] = [
-        replace(site, ces=tuple(ces.get(identity, []))) for identity, site in world.sites.entries.items()
+        replace(site, ces=tuple(ces.get(identity, []))) for identity, site in database.sites.entries.items()
     ]
     stored = Configuration(
-        vos=tuple(world.vos.entries.values()),
-        groups=tuple(world.groups.entries.values()),
-        users=tuple(world.users.entries.values()),
-        requirement_definitions=tuple(world.definitions.entries.values()),
-        platforms=tuple(world.platforms.entries.values()),
-        storage_elements=tuple(world.storage_elements.entries.values()),
+        vos=tuple(database.vos.entries.values()),
+        groups=tuple(database.groups.entries.values()),
+        users=tuple(database.users.entries.values()),
+        requirement_definitions=tuple(database.definitions.entries.values()),
+        platforms=tuple(database.platforms.entries.values()),
+        storage_elements=tuple(database.storage_elements.entries.values()),
         sites=tuple(sites),
-        directors=tuple(world.directors.entries.values()),
+        directors=tuple(database.directors.entries.values()),
         # Equal limits are exported once: together they have the effect of one, and a file may state it once only.
-        limits=tuple(dict.fromkeys(world.limits.entries.values())),
+        limits=tuple(dict.fromkeys(database.limits.entries.values())),
     )
     platforms = {platform.name: as_written(platform.runs) for platform in stored.platforms}
     return {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
 from resources.domain.enums import RequirementKind
-from wms.configuration.plan import Plan, World, entries_after
+from wms.configuration.plan import Plan, StoredConfiguration, entries_after
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading
 from wms.configuration.schema import CEEntry, Configuration, DefinitionEntry, QueueEntry, SiteEntry
@@ -27,30 +27,30 @@ class _Misfit:
     value: MisfitValue
 
 
-def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
+def note_misfits(file: Configuration, made: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
     """Refuse misfits that this file causes, by a value or by a definition; warn of earlier ones.
 
     Args:
         file: as read.
         made: the planned changes; problems are added to it.
-        world: the stored configuration.
+        database: the stored configuration.
         reading: warnings are added to it.
     """
-    definitions = entries_after(made, world.definitions)
+    definitions = entries_after(made, database.definitions)
     changed = {
         change.identity: change.entry
         for section, change in made.changes
-        if section is world.definitions and (change.is_new or change.changed & {"kind", "vos"})
+        if section is database.definitions and (change.is_new or change.changed & {"kind", "vos"})
     }
     of_definition: dict[Identity, list[str]] = {}
-    for misfit in _misfits(file, made, world=world, definitions=definitions):
+    for misfit in _misfits(file, made, database=database, definitions=definitions):
         key: Identity = (misfit.value.definition.name.casefold(),)
         line = None if misfit.stated is None else _line(misfit.stated, misfit.value, reading)
         if line is not None:
             made.problems.append(line)
         elif key in changed:
             of_definition.setdefault(key, []).append(misfit.place)
-        elif misfit.site is not None and "vos" in misfit.site.source.lines and _serves_others(misfit, made, world):
+        elif misfit.site is not None and "vos" in misfit.site.source.lines and _serves_others(misfit, made, database):
             sentence = f"{misfit.place} has a {misfit.value.name} that {misfit.value.problem}"
             made.problems.append(misfit.site.remark("vos", sentence))
         else:
@@ -63,7 +63,7 @@ def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Read
 
 
 def _misfits(
-    file: Configuration, made: Plan, *, world: World, definitions: Mapping[Identity, object]
+    file: Configuration, made: Plan, *, database: StoredConfiguration, definitions: Mapping[Identity, object]
 ) -> Iterator[_Misfit]:
     by_name = by_folded_name(
         Definition(name=entry.name, kind=RequirementKind(entry.kind), unit=entry.unit, vos=frozenset(entry.vos))
@@ -73,8 +73,8 @@ def _misfits(
     if not any(definition.kind is RequirementKind.CAPACITY for definition in by_name.values()):
         return
     stated = _stated(file)
-    sites = entries_after(made, world.sites)
-    for section in (world.sites, world.ces, world.queues):
+    sites = entries_after(made, database.sites)
+    for section in (database.sites, database.ces, database.queues):
         for identity, entry in entries_after(made, section).items():
             site = sites[identity[:1]]
             if not isinstance(entry, LevelEntry) or not isinstance(site, SiteEntry):
@@ -110,10 +110,10 @@ def _line(stated: LevelEntry, value: MisfitValue, reading: Reading) -> Remark | 
     return Remark(line, path, f"{value.name} {value.problem}")
 
 
-def _serves_others(misfit: _Misfit, made: Plan, world: World) -> bool:
+def _serves_others(misfit: _Misfit, made: Plan, database: StoredConfiguration) -> bool:
     """Return whether the file changes the VOs of the site."""
     return any(
-        section is world.sites
+        section is database.sites
         and "vos" in change.changed
         and misfit.site is not None
         and change.entry.name == misfit.site.name

@@ -37,7 +37,7 @@ from wms.kernel.names import did_you_mean, listed
 AnySection = Section[Any, Any]
 
 
-class World:
+class StoredConfiguration:
     """The stored configuration by section, in the order of references."""
 
     def __init__(self) -> None:
@@ -74,56 +74,58 @@ class Plan:
     problems: list[Remark] = field(default_factory=list)
 
 
-def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
-    """Return the changes that *file* makes to *world*; errors of references are added to the reading."""
-    _check_uses(reading, world=world)
+def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime) -> Plan:
+    """Return the changes that *file* makes to *database*; errors of references are added to the reading."""
+    _check_uses(reading, database=database)
     made = Plan()
-    _check_options(file, made, world=world, reading=reading)
-    for section, identity, entry in _entries(file, world=world):
+    _check_options(file, made, database=database, reading=reading)
+    for section, identity, entry in _entries(file, database=database):
         _compare(made, section, identity, entry, now=now)
     if "limits" in file.source.lines:
-        _compare_limits(made, file, world=world, reading=reading, now=now)
-    made.problems += [*_taken_dns(made, world=world), *_taken_tokens(file)]
-    _check_attached_elements(made, file, world=world, reading=reading)
+        _compare_limits(made, file, database=database, reading=reading, now=now)
+    made.problems += [*_taken_dns(made, database=database), *_taken_tokens(file)]
+    _check_attached_elements(made, file, database=database, reading=reading)
     return made
 
 
-def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, SectionEntry]]:
+def _entries(
+    file: Configuration, *, database: StoredConfiguration
+) -> Iterator[tuple[AnySection, Identity, SectionEntry]]:
     """Yield every named entry of the file with its section; entries come after those that they refer to."""
     for vo in file.vos:
-        yield world.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, world=world))
+        yield database.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, database=database))
     simple: tuple[tuple[AnySection, tuple[SectionEntry, ...]], ...] = (
-        (world.groups, file.groups),
-        (world.users, file.users),
-        (world.definitions, file.requirement_definitions),
-        (world.platforms, file.platforms),
-        (world.storage_elements, file.storage_elements),
+        (database.groups, file.groups),
+        (database.users, file.users),
+        (database.definitions, file.requirement_definitions),
+        (database.platforms, file.platforms),
+        (database.storage_elements, file.storage_elements),
     )
     for section, entries in simple:
         for entry in entries:
             yield section, (entry.name_of(),), entry
     for site in file.sites:
-        yield world.sites, (site.name,), site
+        yield database.sites, (site.name,), site
         for ce in site.ces:
-            yield world.ces, (site.name, ce.name), ce
+            yield database.ces, (site.name, ce.name), ce
             for queue in ce.queues:
-                yield world.queues, (site.name, ce.name, queue.name), queue
+                yield database.queues, (site.name, ce.name, queue.name), queue
     for director in file.directors:
-        yield world.directors, (director.name,), director
+        yield database.directors, (director.name,), director
 
 
-def _known_managers(managers: Iterable[str], file: Configuration, *, world: World) -> tuple[str, ...]:
+def _known_managers(managers: Iterable[str], file: Configuration, *, database: StoredConfiguration) -> tuple[str, ...]:
     users = {user.username for user in file.users}
-    return tuple(name for name in managers if name in users or (name,) in world.users.rows)
+    return tuple(name for name in managers if name in users or (name,) in database.users.rows)
 
 
 # ---- References ------------------------------------------------------------------------------------------------------
 
 
-def _check_uses(reading: Reading, *, world: World) -> None:
+def _check_uses(reading: Reading, *, database: StoredConfiguration) -> None:
     known = {
         noun: {identity[-1] for identity in section.rows} | reading.names.get(noun, set())
-        for noun, section in world.named().items()
+        for noun, section in database.named().items()
     }
     for use in reading.uses:
         if use.name not in known[use.of]:
@@ -139,14 +141,14 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
 
 
-def _check_options(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
+def _check_options(file: Configuration, made: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
     """Refuse CEs that this server would not serve, and warn of options that their backends would refuse.
 
     CEs are checked as they will be stored: an entry without a type keeps the stored one.
     """
     for site in file.sites:
         for stated in site.ces:
-            ce = _merged(world.ces.entries.get((site.name, stated.name)), stated)
+            ce = _merged(database.ces.entries.get((site.name, stated.name)), stated)
             if not ce.type:
                 if not stated.source.broken:
                     kinds = ", ".join(settings.WMS_BACKENDS)
@@ -232,32 +234,34 @@ def _shown(key: str, entry: SectionEntry) -> str:
 # ---- Limits ----------------------------------------------------------------------------------------------------------
 
 
-def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: Reading, now: datetime) -> None:
+def _compare_limits(
+    made: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime
+) -> None:
     # Duplicates count once.
-    stated = dict.fromkeys(_placed(entry, file, world=world, reading=reading) for entry in file.limits)
+    stated = dict.fromkeys(_placed(entry, file, database=database, reading=reading) for entry in file.limits)
     planned = dict(zip(identities_of(stated), stated, strict=True))
     names = frozenset(keys_of(LimitEntry))
-    gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in planned}
-    added = [entry for identity, entry in planned.items() if identity not in world.limits.rows]
+    gone = {identity: entry for identity, entry in database.limits.entries.items() if identity not in planned}
+    added = [entry for identity, entry in planned.items() if identity not in database.limits.rows]
     made.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
     made.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
     for identity, entry in planned.items():
-        if identity not in world.limits.rows:
+        if identity not in database.limits.rows:
             # A new limit of the same scope replaces the old one and keeps its counters.
             old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
             change = SectionChange(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
-            made.changes.append((world.limits, change))
+            made.changes.append((database.limits, change))
             gone.pop(change.identity, None)
     made.removed_limits += gone
 
 
-def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Reading) -> LimitEntry:
+def _placed(entry: LimitEntry, file: Configuration, *, database: StoredConfiguration, reading: Reading) -> LimitEntry:
     """Return the limit with the site of its CE filled in."""
     ce, site = entry.scope.ce, entry.scope.site
     if ce is None:
         return entry
     in_file = {(site.name, ce.name) for site in file.sites for ce in site.ces}
-    sites = sorted({identity[0] for identity in in_file | world.ces.rows.keys() if identity[1] == ce})
+    sites = sorted({identity[0] for identity in in_file | database.ces.rows.keys() if identity[1] == ce})
     if site is None and len(sites) == 1:
         return replace(entry, scope=replace(entry.scope, site=sites[0]))
     if site is None and sites:
@@ -276,9 +280,9 @@ def _limit_shown(entry: LimitEntry) -> str:
 # ---- Unique values ---------------------------------------------------------------------------------------------------
 
 
-def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
-    users = dict(world.users.entries)
-    planned = {change.identity: change.entry for section, change in made.changes if section is world.users}
+def _taken_dns(made: Plan, *, database: StoredConfiguration) -> Iterator[Remark]:
+    users = dict(database.users.entries)
+    planned = {change.identity: change.entry for section, change in made.changes if section is database.users}
     owner: dict[str, str] = {}
     for identity, entry in (users | planned).items():
         for dn in entry.dns:
@@ -288,10 +292,12 @@ def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
                 yield of_file.remark("dns", f'"{dn}" is a DN of {other}; it can be of one user only')
 
 
-def _check_attached_elements(made: Plan, file: Configuration, *, world: World, reading: Reading) -> None:
+def _check_attached_elements(
+    made: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading
+) -> None:
     """Refuse storage elements of a site that serve none of its VOs; warn of those that serve no VO."""
-    elements: Mapping[Identity, StorageElementEntry] = entries_after(made, world.storage_elements)
-    sites: Mapping[Identity, SiteEntry] = entries_after(made, world.sites)
+    elements: Mapping[Identity, StorageElementEntry] = entries_after(made, database.storage_elements)
+    sites: Mapping[Identity, SiteEntry] = entries_after(made, database.sites)
     for entry in file.storage_elements:
         element = elements.get((entry.name,))
         if element is not None and not element.vos:

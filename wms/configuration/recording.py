@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
-from wms.configuration.plan import AnySection, Plan, World
+from wms.configuration.plan import AnySection, Plan, StoredConfiguration
 from wms.configuration.sections import SectionChange
 from wms.kernel.log_lines import changed_names
 
@@ -26,14 +26,14 @@ _KINDS: Final[Mapping[str, Mapping[str, SecurityEventKind]]] = MappingProxyType(
 )
 
 
-def record_changes(made: Plan, *, world: World) -> None:
+def record_changes(made: Plan, *, database: StoredConfiguration) -> None:
     """Write one event for the file, and one for each change of rights, computing elements and storage elements."""
     if not made.differences:
         return
     labels = [f"{'+' if change.is_new else '~'}{_label(section, change)}" for section, change in made.changes]
     record(SecurityEventKind.CONFIGURATION_APPLIED, target="configuration file", changes=len(labels), objects=labels)
     for section, change in made.changes:
-        changed = dict(_kinds_of(section, change, world=world))
+        changed = dict(_kinds_of(section, change, database=database))
         for kind in dict.fromkeys(changed.values()):
             keys = sorted(key for key, of_kind in changed.items() if of_kind is kind)
             what = "added" if change.is_new else "changed"
@@ -41,15 +41,15 @@ def record_changes(made: Plan, *, world: World) -> None:
 
 
 def _kinds_of(
-    section: AnySection, change: SectionChange[Any], *, world: World
+    section: AnySection, change: SectionChange[Any], *, database: StoredConfiguration
 ) -> Iterator[tuple[str, SecurityEventKind]]:
     kinds = _KINDS.get(section.record.noun, {})
     for key in change.changed:
-        if section is world.users and key == "suspended":
+        if section is database.users and key == "suspended":
             if change.entry.suspended or not change.is_new:
                 suspended = change.entry.suspended
                 yield key, SecurityEventKind.USER_SUSPENDED if suspended else SecurityEventKind.USER_RESTORED
-        elif section is world.users and change.is_new:
+        elif section is database.users and change.is_new:
             yield key, SecurityEventKind.USER_ADDED
         elif key in kinds:
             yield key, kinds[key]
