@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 #: Fraction of a host's leases that must have failed: a few jobs that succeed by chance do not excuse it.
-MOST: Final = 0.8
+MIN_FAILED_FRACTION: Final = 0.8
 #: Fraction of jobs that must succeed for them to do well on a host, or elsewhere.
 HALF: Final = 0.5
 #: Users whose jobs must fail on a host that cannot be compared with others: so many are hardly all wrong at once.
@@ -121,13 +121,13 @@ def _of_several(tallies: Iterable[HostTally]) -> FoundBlackHole:
         of_owner[tally.kind.owner_id].append(tally)
     # By user, not by lease: one user may have thousands of wrong jobs.
     failing = sum(_is_bad(_sum(of_one_owner), failures=1) for of_one_owner in of_owner.values())
-    if failing < max(SEVERAL, MOST * len(of_owner)):
+    if failing < max(SEVERAL, MIN_FAILED_FRACTION * len(of_owner)):
         return FoundBlackHole(fetched=0, failed=0)
     return _sum(tally for of_one in of_owner.values() for tally in of_one)._replace(owners=failing)
 
 
 def _is_bad(tally: FoundBlackHole, *, failures: int) -> bool:
-    return tally.failed >= failures and tally.failed >= MOST * tally.fetched
+    return tally.failed >= failures and tally.failed >= MIN_FAILED_FRACTION * tally.fetched
 
 
 def _does_well_elsewhere(seen: Iterable[HostTally], suspects: set[Host]) -> bool:

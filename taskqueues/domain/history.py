@@ -8,7 +8,7 @@ from math import fsum, isfinite
 #: Age at which usage counts half.
 HALF_LIFE = timedelta(days=3)
 #: Largest factor by which a share is corrected, up or down.
-MOST = 3.0
+MAX_CORRECTION = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,4 +76,4 @@ def _ratio(expected: float, used: float | None) -> float | None:
 
 
 def _clipped(ratio: float | None) -> float:
-    return MOST if ratio is None else min(max(ratio, 1 / MOST), MOST)
+    return MAX_CORRECTION if ratio is None else min(max(ratio, 1 / MAX_CORRECTION), MAX_CORRECTION)
