@@ -135,17 +135,17 @@ class ReportIn(StrictSerializer):
     @classmethod
     def parse(cls, data: object) -> NodeCheck | NodeFlaw | LastWords:
         """Return the node check, the flaw, or the last report of a pilot that ends."""
-        given = cls.checked(data)
-        if "flaw" in given:
-            return NodeFlaw(**given["flaw"])
-        if "leaving" in given:
-            return LastWords(reason=given["leaving"], failed=given.get("failed", False))
+        fields = cls.checked(data)
+        if "flaw" in fields:
+            return NodeFlaw(**fields["flaw"])
+        if "leaving" in fields:
+            return LastWords(reason=fields["leaving"], failed=fields.get("failed", False))
         return NodeCheck(
-            host_name=given["host_name"],
-            batch_id=given.get("batch_id", ""),
-            ok=given["ok"],
-            checks=[NodeCheckItem(**check) for check in given.get("checks", [])],
-            node=given.get("node", {}),
+            host_name=fields["host_name"],
+            batch_id=fields.get("batch_id", ""),
+            ok=fields["ok"],
+            checks=[NodeCheckItem(**check) for check in fields.get("checks", [])],
+            node=fields.get("node", {}),
         )
 
 

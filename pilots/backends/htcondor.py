@@ -92,10 +92,10 @@ class HTCondorBackend:
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots; those with equal slots in one call; see ``Backend``."""
-        known = self.status([Handle(stamp=order.stamp) for order in orders])
-        batch_ids = {stamp: state.batch_id for stamp, state in known.items()}
+        earlier = self.status([Handle(stamp=order.stamp) for order in orders])
+        batch_ids = {stamp: state.batch_id for stamp, state in earlier.items()}
         refused: Mapping[str, str] = {}
-        if new := [order for order in orders if order.stamp not in known]:
+        if new := [order for order in orders if order.stamp not in earlier]:
             directory = self._write(new)
             for alike in _by_slot(new):
                 try:

@@ -144,9 +144,9 @@ class SlurmBackend:
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots, with four calls to the host in all; see ``Backend``."""
-        known = self.status([Handle(stamp=order.stamp) for order in orders])
-        new = [order for order in orders if order.stamp not in known]
-        results = {stamp: SubmitResult(stamp=stamp, batch_id=state.batch_id) for stamp, state in known.items()}
+        earlier = self.status([Handle(stamp=order.stamp) for order in orders])
+        new = [order for order in orders if order.stamp not in earlier]
+        results = {stamp: SubmitResult(stamp=stamp, batch_id=state.batch_id) for stamp, state in earlier.items()}
         results |= {result.stamp: result for result in self._submit_new(new)}
         if refused := [Handle(stamp=result.stamp) for result in results.values() if result.error]:
             with suppress(BackendError):  # a failure here must not hide that the others were submitted

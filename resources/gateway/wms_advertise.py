@@ -97,11 +97,11 @@ the group `job` of a pattern, (?P<job>...), has the same text count once. By def
 scripts named job-manager (or jobmanager, job_manager) whose command line goes on with the word of the state; without
 such a word they are idle, and count among the current jobs only. --ce-type names others: of pilots on this host (local,
 ssh), of slurm (sbatch and scancel here; running jobs are seen at their nodes only), and of htcondor (at the schedd).
-In a file of patterns each line is `state = pattern`; lines that begin with # are skipped. Of a pattern that fits no
-process a warning is written to standard error, once.
+In a file of patterns each line is `state = pattern`; lines that begin with # are skipped. If a pattern fits no
+process, one warning is written to standard error.
 
-What the gateways of a site advertise adds up; each needs a name of its own, by default that of this host. Sequences
-follow the server's answers, whatever the clock of this machine says.
+The advertisements of the gateways of a site are added up; each gateway needs its own name, by default that of the host.
+Sequences follow the answers of the server, not the clock of this machine.
 
 Exit codes: 0 done, 1 refused or ignored, 2 wrong usage, 3 server not reachable. With --every only a refusal ends it.
 """
@@ -212,23 +212,23 @@ class Warnings:
     Those of --ce-type count as one: no submission at the moment is normal, no process at all may be a mistake.
     """
 
-    def __init__(self, patterns: Mapping[str, re.Pattern[str]], given: Sequence[str]) -> None:
+    def __init__(self, patterns: Mapping[str, re.Pattern[str]], chosen_states: Sequence[str]) -> None:
         """Store the patterns, and the states of those given by the user."""
         self._patterns = patterns
-        self._given = set(given)
-        self._is_said = False
+        self._chosen_states = set(chosen_states)
+        self._has_warned = False
 
     def look(self, seen: Sequence[AdvertisedProcess]) -> None:
         """Write the warnings to standard error, the first time."""
-        if self._is_said:
+        if self._has_warned:
             return
-        self._is_said = True
+        self._has_warned = True
         vain = unmatched(seen, self._patterns, own_pid=os.getpid())
         for state in vain:
-            if state in self._given:
+            if state in self._chosen_states:
                 pattern = self._patterns[state].pattern
                 _warn(f"the pattern of {state}, {pattern}, fits no process; check it, unless there is none just now")
-        shipped = [state for state in self._patterns if state not in self._given]
+        shipped = [state for state in self._patterns if state not in self._chosen_states]
         if shipped and set(shipped) <= set(vain):
             names = ", ".join(shipped)
             _warn(f"the patterns of {names} fit no process; if that is wrong, name others by --ce-type or --state")
@@ -341,11 +341,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     # NB: the parser ends the process with exit code 2 on wrong usage.
     options = _parser().parse_args(arguments)
     try:
-        patterns, given = _patterns(options)
+        patterns, chosen_states = _patterns(options)
         gateway = Gateway(
             site=options.site,
             patterns=patterns,
-            warnings=Warnings(patterns, given),
+            warnings=Warnings(patterns, chosen_states),
             maxima={name: getattr(options, name) for name in MAXIMA if getattr(options, name) is not None},
             name=platform.node() if options.gateway is None else options.gateway,
         )
@@ -457,23 +457,30 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("site", metavar="SITE", help="its name, as the server has it")
+    parser.add_argument("site", metavar="SITE", help="name of the site, as configured on the server")
     parser.add_argument("--server", metavar="URL", help="such as https://wms.example.org")
     parser.add_argument("--token-file", metavar="FILE", help="holds the token; only its owner may read it (mode 0600)")
     parser.add_argument("--ca", metavar="FILE", help="certificates to trust in place of the system's")
-    parser.add_argument("--every", type=_seconds, metavar="S", help="again and again, every so many seconds")
+    parser.add_argument("--every", type=_seconds, metavar="S", help="repeat every so many seconds")
     parser.add_argument("--dry-run", action="store_true", help="print what was counted and would be sent; send nothing")
-    parser.add_argument("--gateway", metavar="NAME", help="which of the site's gateways this is; by default this host")
     parser.add_argument(
-        "--ce-type", choices=PATTERNS, default="job-manager", help="which patterns to begin with (%(default)s)"
+        "--gateway", metavar="NAME", help="name of this gateway, unique at the site (default: this host)"
     )
-    parser.add_argument("--patterns", metavar="FILE", help="patterns of the states, beside those of --ce-type")
     parser.add_argument(
-        "--state", action="append", default=[], metavar="STATE=PATTERN", help="one of them; may be repeated"
+        "--ce-type",
+        choices=PATTERNS,
+        default="job-manager",
+        help="computing element whose patterns are the defaults (%(default)s)",
+    )
+    parser.add_argument(
+        "--patterns", metavar="FILE", help="file of patterns, which replace those of --ce-type state by state"
+    )
+    parser.add_argument(
+        "--state", action="append", default=[], metavar="STATE=PATTERN", help="pattern of one state; may be repeated"
     )
     for name in MAXIMA:
         parser.add_argument(
-            f"--{name.replace('_', '-')}", type=_whole, metavar="N", help="advertised beside the counts"
+            f"--{name.replace('_', '-')}", type=_whole, metavar="N", help="maximum, advertised with the counts"
         )
     return parser
 
@@ -527,18 +534,18 @@ def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]
         except (OSError, ValueError) as error:
             sentence = f"The patterns cannot be read from {options.patterns} ({error}); name another file."
             raise EndError(sentence, WRONG_USAGE) from error
-    kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    given = []
-    for line in [*kept, *options.state]:
-        state, is_given, pattern = (part.strip() for part in line.partition("="))
-        if state not in STATES or not is_given or not pattern:
+    pattern_lines = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    chosen_states = []
+    for line in [*pattern_lines, *options.state]:
+        state, separator, pattern = (part.strip() for part in line.partition("="))
+        if state not in STATES or not separator or not pattern:
             near = get_close_matches(state, STATES, n=1)
             hint = f' Did you mean "{near[0]}"?' if near and near[0] != state else ""
             raise EndError(f'"{line}" is not STATE=PATTERN, of one of {", ".join(STATES)}.{hint}', WRONG_USAGE)
         written[state] = pattern
-        given.append(state)
+        chosen_states.append(state)
     try:
-        return {state: re.compile(pattern) for state, pattern in written.items()}, given
+        return {state: re.compile(pattern) for state, pattern in written.items()}, chosen_states
     except re.error as error:
         raise EndError(f"A pattern is no regular expression ({error}); correct it.", WRONG_USAGE) from error
 

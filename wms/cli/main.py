@@ -40,17 +40,17 @@ def _parser() -> ArgumentParser:
     everywhere.add_argument("--json", action="store_true", help="print the server's answer as it is")
     named = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    login = named.add_parser("login", parents=[everywhere], help="log in, and keep the token for later commands")
-    login.add_argument("--server", metavar="URL", help="left out: asked for")
-    login.add_argument("--user", metavar="NAME", help="left out: asked for; the password always is")
+    login = named.add_parser("login", parents=[everywhere], help="log in, and store the token for later commands")
+    login.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
+    login.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
     login.set_defaults(run=commands.login)
 
-    explain = named.add_parser("explain", parents=[everywhere], help="tell why a job waits")
-    explain.add_argument("job", type=_job_id, metavar="JOB", help="its id")
+    explain = named.add_parser("explain", parents=[everywhere], help="explain why a job waits")
+    explain.add_argument("job", type=_job_id, metavar="JOB", help="id of the job")
     explain.add_argument("--site", metavar="S", help="only the queues of this site")
     explain.set_defaults(run=commands.explain)
 
-    about = "tell what an offer would get, and why not the others"
+    about = "show which jobs an offer would get, and why not the others"
     match_test = named.add_parser("match-test", parents=[everywhere], help=about, description=f"{about}; for managers")
     _add_offer(match_test)
     match_test.set_defaults(run=commands.match_test)
@@ -72,8 +72,8 @@ def _add_offer(parser: ArgumentParser) -> None:
     for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
         several = f"{name.replace('-', '_')}s"
         parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help="may be repeated")
-    parser.add_argument("--group", metavar="NAME", help="makes it a private pilot of this group")
-    parser.add_argument("--owner", metavar="NAME", help="of a private pilot whose group does not share jobs")
+    parser.add_argument("--group", metavar="NAME", help="group of a private pilot")
+    parser.add_argument("--owner", metavar="NAME", help="owner of a private pilot whose group does not share jobs")
 
 
 def _job_id(text: str) -> int:

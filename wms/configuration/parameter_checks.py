@@ -27,43 +27,45 @@ class _Misfit:
     value: MisfitValue
 
 
-def note_misfits(file: Configuration, made: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
+def note_misfits(file: Configuration, new_plan: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
     """Refuse misfits that this file causes, by a value or by a definition; warn of earlier ones.
 
     Args:
         file: as read.
-        made: the planned changes; problems are added to it.
+        new_plan: the planned changes; problems are added to it.
         database: the stored configuration.
         reading: warnings are added to it.
     """
-    definitions = entries_after(made, database.definitions)
+    definitions = entries_after(new_plan, database.definitions)
     changed = {
         change.identity: change.entry
-        for section, change in made.changes
+        for section, change in new_plan.changes
         if section is database.definitions and (change.is_new or change.changed & {"kind", "vos"})
     }
     of_definition: dict[Identity, list[str]] = {}
-    for misfit in _misfits(file, made, database=database, definitions=definitions):
+    for misfit in _misfits(file, new_plan, database=database, definitions=definitions):
         key: Identity = (misfit.value.definition.name.casefold(),)
         line = None if misfit.stated is None else _line(misfit.stated, misfit.value, reading)
         if line is not None:
-            made.problems.append(line)
+            new_plan.problems.append(line)
         elif key in changed:
             of_definition.setdefault(key, []).append(misfit.place)
-        elif misfit.site is not None and "vos" in misfit.site.source.lines and _serves_others(misfit, made, database):
+        elif (
+            misfit.site is not None and "vos" in misfit.site.source.lines and _serves_others(misfit, new_plan, database)
+        ):
             sentence = f"{misfit.place} has a {misfit.value.name} that {misfit.value.problem}"
-            made.problems.append(misfit.site.remark("vos", sentence))
+            new_plan.problems.append(misfit.site.remark("vos", sentence))
         else:
             sentence = f"{misfit.place}: {misfit.value.name} {misfit.value.problem}. No job that requires it runs there"
             reading.warnings.append(Remark(1, "", sentence))
     for key, places in of_definition.items():
         entry: DefinitionEntry = changed[key]
         sentence = f"{entry.name} is no number of 0 or more at {listed(places)}; correct the parameters there too"
-        made.problems.append(entry.remark("kind", sentence))
+        new_plan.problems.append(entry.remark("kind", sentence))
 
 
 def _misfits(
-    file: Configuration, made: Plan, *, database: StoredConfiguration, definitions: Mapping[Identity, object]
+    file: Configuration, new_plan: Plan, *, database: StoredConfiguration, definitions: Mapping[Identity, object]
 ) -> Iterator[_Misfit]:
     by_name = by_folded_name(
         Definition(name=entry.name, kind=RequirementKind(entry.kind), unit=entry.unit, vos=frozenset(entry.vos))
@@ -73,9 +75,9 @@ def _misfits(
     if not any(definition.kind is RequirementKind.CAPACITY for definition in by_name.values()):
         return
     stated = _stated(file)
-    sites = entries_after(made, database.sites)
+    sites = entries_after(new_plan, database.sites)
     for section in (database.sites, database.ces, database.queues):
-        for identity, entry in entries_after(made, section).items():
+        for identity, entry in entries_after(new_plan, section).items():
             site = sites[identity[:1]]
             if not isinstance(entry, LevelEntry) or not isinstance(site, SiteEntry):
                 continue
@@ -110,12 +112,12 @@ def _line(stated: LevelEntry, value: MisfitValue, reading: Reading) -> Remark | 
     return Remark(line, path, f"{value.name} {value.problem}")
 
 
-def _serves_others(misfit: _Misfit, made: Plan, database: StoredConfiguration) -> bool:
+def _serves_others(misfit: _Misfit, new_plan: Plan, database: StoredConfiguration) -> bool:
     """Return whether the file changes the VOs of the site."""
     return any(
         section is database.sites
         and "vos" in change.changed
         and misfit.site is not None
         and change.entry.name == misfit.site.name
-        for section, change in made.changes
+        for section, change in new_plan.changes
     )

@@ -77,15 +77,15 @@ class Plan:
 def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime) -> Plan:
     """Return the changes that *file* makes to *database*; errors of references are added to the reading."""
     _check_uses(reading, database=database)
-    made = Plan()
-    _check_options(file, made, database=database, reading=reading)
+    new_plan = Plan()
+    _check_options(file, new_plan, database=database, reading=reading)
     for section, identity, entry in _entries(file, database=database):
-        _compare(made, section, identity, entry, now=now)
+        _compare(new_plan, section, identity, entry, now=now)
     if "limits" in file.source.lines:
-        _compare_limits(made, file, database=database, reading=reading, now=now)
-    made.problems += [*_taken_dns(made, database=database), *_taken_tokens(file)]
-    _check_attached_elements(made, file, database=database, reading=reading)
-    return made
+        _compare_limits(new_plan, file, database=database, reading=reading, now=now)
+    new_plan.problems += [*_taken_dns(new_plan, database=database), *_taken_tokens(file)]
+    _check_attached_elements(new_plan, file, database=database, reading=reading)
+    return new_plan
 
 
 def _entries(
@@ -141,7 +141,7 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
 
 
-def _check_options(file: Configuration, made: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
+def _check_options(file: Configuration, new_plan: Plan, *, database: StoredConfiguration, reading: Reading) -> None:
     """Refuse CEs that this server would not serve, and warn of options that their backends would refuse.
 
     CEs are checked as they will be stored: an entry without a type keeps the stored one.
@@ -152,11 +152,11 @@ def _check_options(file: Configuration, made: Plan, *, database: StoredConfigura
             if not ce.type:
                 if not stated.source.broken:
                     kinds = ", ".join(settings.WMS_BACKENDS)
-                    made.problems.append(stated.remark("", f"type is missing; say how pilots get there: {kinds}"))
+                    new_plan.problems.append(stated.remark("", f"type is missing; say how pilots get there: {kinds}"))
                 continue
             if (refused := refusal(ce.type, ce.options, ce.identity)) is not None:
                 field, sentence = refused
-                made.problems.append(stated.remark(field, sentence.rstrip(".")))
+                new_plan.problems.append(stated.remark(field, sentence.rstrip(".")))
             elif flaw := flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity):
                 sentence = f"{flaw} Until that is mended no pilots are sent there."
                 reading.warnings.append(stated.remark("options", sentence))
@@ -165,7 +165,7 @@ def _check_options(file: Configuration, made: Plan, *, database: StoredConfigura
 # ---- Differences -----------------------------------------------------------------------------------------------------
 
 
-def _compare(made: Plan, section: AnySection, identity: Identity, entry: SectionEntry, *, now: datetime) -> None:
+def _compare(new_plan: Plan, section: AnySection, identity: Identity, entry: SectionEntry, *, now: datetime) -> None:
     stored: SectionEntry | None = section.entries.get(identity)
     keys = keys_of(section.record).keys() - {section.record.children}
     merged = _merged(stored, entry).settled()
@@ -176,11 +176,11 @@ def _compare(made: Plan, section: AnySection, identity: Identity, entry: Section
     if not changed:
         return
     if not entry.source.broken:
-        made.problems += [merged.remark(key, sentence) for key, sentence in merged.mistakes()]
-        made.problems += _moved_group(section, stored, merged)
+        new_plan.problems += [merged.remark(key, sentence) for key, sentence in merged.mistakes()]
+        new_plan.problems += _moved_group(section, stored, merged)
     change = SectionChange(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
-    made.changes.append((section, change))
-    made.differences.append(_difference(section, identity, stored, merged, changed=changed))
+    new_plan.changes.append((section, change))
+    new_plan.differences.append(_difference(section, identity, stored, merged, changed=changed))
 
 
 def _merged(stored: EntryT | None, entry: EntryT) -> EntryT:
@@ -235,7 +235,7 @@ def _shown(key: str, entry: SectionEntry) -> str:
 
 
 def _compare_limits(
-    made: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime
+    new_plan: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading, now: datetime
 ) -> None:
     # Duplicates count once.
     stated = dict.fromkeys(_placed(entry, file, database=database, reading=reading) for entry in file.limits)
@@ -243,16 +243,16 @@ def _compare_limits(
     names = frozenset(keys_of(LimitEntry))
     gone = {identity: entry for identity, entry in database.limits.entries.items() if identity not in planned}
     added = [entry for identity, entry in planned.items() if identity not in database.limits.rows]
-    made.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
-    made.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
+    new_plan.differences += [f"+ limit {_limit_shown(entry)}" for entry in added]
+    new_plan.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
     for identity, entry in planned.items():
         if identity not in database.limits.rows:
             # A new limit of the same scope replaces the old one and keeps its counters.
             old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
             change = SectionChange(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
-            made.changes.append((database.limits, change))
+            new_plan.changes.append((database.limits, change))
             gone.pop(change.identity, None)
-    made.removed_limits += gone
+    new_plan.removed_limits += gone
 
 
 def _placed(entry: LimitEntry, file: Configuration, *, database: StoredConfiguration, reading: Reading) -> LimitEntry:
@@ -280,9 +280,9 @@ def _limit_shown(entry: LimitEntry) -> str:
 # ---- Unique values ---------------------------------------------------------------------------------------------------
 
 
-def _taken_dns(made: Plan, *, database: StoredConfiguration) -> Iterator[Remark]:
+def _taken_dns(new_plan: Plan, *, database: StoredConfiguration) -> Iterator[Remark]:
     users = dict(database.users.entries)
-    planned = {change.identity: change.entry for section, change in made.changes if section is database.users}
+    planned = {change.identity: change.entry for section, change in new_plan.changes if section is database.users}
     owner: dict[str, str] = {}
     for identity, entry in (users | planned).items():
         for dn in entry.dns:
@@ -293,11 +293,11 @@ def _taken_dns(made: Plan, *, database: StoredConfiguration) -> Iterator[Remark]
 
 
 def _check_attached_elements(
-    made: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading
+    new_plan: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading
 ) -> None:
     """Refuse storage elements of a site that serve none of its VOs; warn of those that serve no VO."""
-    elements: Mapping[Identity, StorageElementEntry] = entries_after(made, database.storage_elements)
-    sites: Mapping[Identity, SiteEntry] = entries_after(made, database.sites)
+    elements: Mapping[Identity, StorageElementEntry] = entries_after(new_plan, database.storage_elements)
+    sites: Mapping[Identity, SiteEntry] = entries_after(new_plan, database.sites)
     for entry in file.storage_elements:
         element = elements.get((entry.name,))
         if element is not None and not element.vos:
@@ -310,12 +310,12 @@ def _check_attached_elements(
                 continue
             if {*site.vos}.isdisjoint(element.vos):
                 sentence = f"{name} serves {listed(element.vos)} and none of the site's VOs ({listed(site.vos)})"
-                made.problems.append(stated.remark("storage_elements", sentence))
+                new_plan.problems.append(stated.remark("storage_elements", sentence))
 
 
-def entries_after(made: Plan, section: AnySection) -> Mapping[Identity, Any]:
+def entries_after(new_plan: Plan, section: AnySection) -> Mapping[Identity, Any]:
     """Return the entries of a section after the changes."""
-    return {**section.entries, **{change.identity: change.entry for of, change in made.changes if of is section}}
+    return {**section.entries, **{change.identity: change.entry for of, change in new_plan.changes if of is section}}
 
 
 def _taken_tokens(file: Configuration) -> Iterator[Remark]:

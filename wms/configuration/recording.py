@@ -26,13 +26,13 @@ _KINDS: Final[Mapping[str, Mapping[str, SecurityEventKind]]] = MappingProxyType(
 )
 
 
-def record_changes(made: Plan, *, database: StoredConfiguration) -> None:
+def record_changes(new_plan: Plan, *, database: StoredConfiguration) -> None:
     """Write one event for the file, and one for each change of rights, computing elements and storage elements."""
-    if not made.differences:
+    if not new_plan.differences:
         return
-    labels = [f"{'+' if change.is_new else '~'}{_label(section, change)}" for section, change in made.changes]
+    labels = [f"{'+' if change.is_new else '~'}{_label(section, change)}" for section, change in new_plan.changes]
     record(SecurityEventKind.CONFIGURATION_APPLIED, target="configuration file", changes=len(labels), objects=labels)
-    for section, change in made.changes:
+    for section, change in new_plan.changes:
         changed = dict(_kinds_of(section, change, database=database))
         for kind in dict.fromkeys(changed.values()):
             keys = sorted(key for key, of_kind in changed.items() if of_kind is kind)

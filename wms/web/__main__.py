@@ -41,10 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen at (default: %(default)s)")
     parser.add_argument("--uds", type=Path, help="Unix socket to listen at instead")
-    parser.add_argument("--uds-permissions", type=_octal, metavar="MODE", help="of the socket, such as 660")
+    parser.add_argument("--uds-permissions", type=_octal, metavar="MODE", help="permissions of the socket, such as 660")
     parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=8, help="requests that a process answers at once (default: 8)")
-    parser.add_argument("--url-path-prefix", default="", metavar="PATH", help="of all addresses, such as /wms")
+    parser.add_argument("--url-path-prefix", default="", metavar="PATH", help="prefix of all addresses, such as /wms")
     return parser
 
 

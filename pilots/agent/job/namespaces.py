@@ -104,7 +104,7 @@ def _mount_all(specification: dict[str, object]) -> None:
     mask = os.umask(0o022)
     # Opened before the mounts that may hide them.
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
-    kept = {each: os.open(each, os.O_PATH) for each in (*show, *read, *own)}
+    descriptors = {path: os.open(path, os.O_PATH) for path in (*show, *read, *own)}
     directories = _paths(specification, "shared")
     shared = {os.path.realpath(each) for each in directories if os.path.isdir(each)}  # noqa: PTH112 - no other module
     for each in sorted(shared):
@@ -117,15 +117,15 @@ def _mount_all(specification: dict[str, object]) -> None:
     if home := str(specification["home"]):
         _protect(os.path.realpath(home))
     for path in show:
-        if not _is_there(path, kept[path]):
-            _keep(path, kept[path])
+        if not _is_there(path, descriptors[path]):
+            _keep(path, descriptors[path])
     _hide(str(specification["top"]))
     for path in read:
-        _keep(path, kept[path])
+        _keep(path, descriptors[path])
         _make_read_only(path)
     for path in own:  # a mount point, so that the payload cannot replace it
-        _keep(path, kept[path])
-    for descriptor in (temporary, *kept.values()):
+        _keep(path, descriptors[path])
+    for descriptor in (temporary, *descriptors.values()):
         os.close(descriptor)
     os.umask(mask)
 

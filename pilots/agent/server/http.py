@@ -245,12 +245,12 @@ class _Exchange:
         self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
     ) -> HTTPResponse:
         """Return a successful answer whose body is not read yet."""
-        kept = self._client.connection_kept() is not None
+        was_open = self._client.connection_kept() is not None
         try:
             response = self._once(method, path, headers, content)
         except (ConnectionError, HTTPException):
             # The server may have closed an idle persistent connection: try once more.
-            if not kept:
+            if not was_open:
                 raise
             self._client.close()
             response = self._once(method, path, headers, content)

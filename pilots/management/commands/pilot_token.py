@@ -19,18 +19,18 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--vo", required=True, help="whose jobs it runs")
-        parser.add_argument("--site", help="where the pilot is; its offers may then name no other site")
+        parser.add_argument("--vo", required=True, help="virtual organisation whose jobs it runs")
+        parser.add_argument("--site", help="site of the pilot; its offers may name no other site")
         parser.add_argument("--ce", help="computing element of the site")
         parser.add_argument("--queue", help="queue of the computing element")
-        parser.add_argument("--group", help="a private pilot: runs jobs of this group only")
-        parser.add_argument("--owner", help="of a private pilot; may be left out when the group shares jobs")
+        parser.add_argument("--group", help="group of a private pilot, which runs only its jobs")
+        parser.add_argument("--owner", help="owner of a private pilot; optional if the group shares jobs")
         parser.add_argument("--hours", type=_hours, default=24, help="how long the token is valid (default: 24)")
 
     def handle(self, *, vo: str, group: str | None, owner: str | None, hours: int, **options: str | None) -> None:
         lifetime = timedelta(hours=hours)
         try:
-            made = make_by_hand(
+            registered = make_by_hand(
                 vo_name=vo,
                 owner_name=owner,
                 group_name=group,
@@ -41,8 +41,8 @@ class Command(BaseCommand):
         except WmsError as error:
             raise CommandError(error.detail) from error
         # Only the token on standard output, so that a shell can take it: TOKEN=$(manage.py pilot_token …)
-        self.stdout.write(made.token)
-        self.stderr.write(f"pilot {made.pilot.pk}, until {made.expires_at:%Y-%m-%d %H:%M %Z}")
+        self.stdout.write(registered.token)
+        self.stderr.write(f"pilot {registered.pilot.pk}, until {registered.expires_at:%Y-%m-%d %H:%M %Z}")
 
 
 def _hours(text: str) -> int:

@@ -10,7 +10,7 @@ from wms.kernel.names import did_you_mean
 
 
 class Command(BaseCommand):
-    help = "Print a new token of a site; it is shown this once."
+    help = "Print a new token of a site; it is shown only once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("site", metavar="SITE", help="name of the site")

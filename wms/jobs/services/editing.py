@@ -89,12 +89,12 @@ def _refuse_fields(changes: Mapping[str, object]) -> None:
 def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], vo: VO) -> None:
     lists = {"sites": edited.sites, "banned_sites": edited.banned_sites}
     named = {name: sites for name, sites in lists.items() if name in changed and sites}
-    known = known_sites(vo) if named else frozenset()
+    site_names = known_sites(vo) if named else frozenset()
     errors: dict[str, list[str]] = {}
     for name, sites in named.items():
-        unknown = [site for site in sites if site not in known]
+        unknown = [site for site in sites if site not in site_names]
         for site in unknown[:MAX_SENTENCES]:
-            hint = several_in_one(site) or did_you_mean(site, sorted(known))
+            hint = several_in_one(site) or did_you_mean(site, sorted(site_names))
             errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
     if errors:
         raise InvalidDescriptionError(errors)

@@ -121,8 +121,8 @@ class SubmissionForm(forms.Form):
     def change_data(self, name: str, values: list[str]) -> None:
         """Set a hidden field to other values before the form is shown again."""
         data = QueryDict(mutable=True)
-        for other, kept in self.data.lists() if isinstance(self.data, QueryDict) else ():
-            data.setlist(other, kept)
+        for other, current in self.data.lists() if isinstance(self.data, QueryDict) else ():
+            data.setlist(other, current)
         data.setlist(name, values)
         self.data = data
 

@@ -13,7 +13,7 @@ from wms.kernel.names import did_you_mean
 
 
 class Command(BaseCommand):
-    help = "Print a new bearer token of a user; it is shown this once."
+    help = "Print a new bearer token of a user; it is shown only once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="user name")
@@ -21,8 +21,8 @@ class Command(BaseCommand):
             "--scope",
             choices=[str(scope) for scope in TokenScope],
             default=str(TokenScope.MANAGE),
-            help="read: whatever the user may see; submit: also to submit jobs and act on the user's own; "
-            "manage: whatever the user may do (default)",
+            help="read: everything that the user may see; submit: also to submit jobs and act on the user's own; "
+            "manage: everything that the user may do (default)",
         )
         parser.add_argument("--name", default="", help="name in the list of tokens")
         parser.add_argument("--days", type=int, help="lifetime in days; default: WMS_USER_TOKEN_S")

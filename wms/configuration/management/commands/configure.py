@@ -13,7 +13,7 @@ from wms.configuration.problems import ConfigurationError
 
 
 class Command(BaseCommand):
-    help = "Apply a configuration file. It is validated whole before anything is written; twice changes nothing."
+    help = "Apply a configuration file. It is validated before anything is written; a repetition changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/configuration.example.yaml")

@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument("--vo", help="whose files these are; default: the VO named by the first part of each path")
+        parser.add_argument("--vo", help="VO of the files; default: the VO that is the first part of each path")
 
     def handle(self, *, file: Path, vo: str | None, **options: object) -> None:  # noqa: ARG002 - Django's signature
         try:

@@ -21,17 +21,24 @@ MAX_DAYS = 366
 
 
 class Command(BaseCommand):
-    help = "Simulate what groups, users and sites would get; a VO manager's 'what if'. Neither reads nor writes data."
+    help = "Simulate what groups, users and sites would get; a what-if for VO managers. The database is not used."
     # It runs without any server or secrets.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/simulation.example.yaml")
-        parser.add_argument("--days", type=_number, default=7.0, help=f"simulated; above 0, at most {MAX_DAYS} (7)")
         parser.add_argument(
-            "--seed", type=_whole_number, default=1, help="of all chance: the same gives the same outcome (1)"
+            "--days", type=_number, default=7.0, help=f"simulated days; above 0, at most {MAX_DAYS} (7)"
         )
-        parser.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the outcome there, too")
+        parser.add_argument(
+            "--seed",
+            type=_whole_number,
+            default=1,
+            help="seed of random numbers; the same seed gives the same outcome (1)",
+        )
+        parser.add_argument(
+            "--json", dest="json_file", type=Path, metavar="FILE", help="write the outcome to this file, too"
+        )
 
     def handle(self, *, file: Path, days: float, seed: int, json_file: Path | None, **options: object) -> None:  # noqa: ARG002 - Django's
         if not (isfinite(days) and 0 < days <= MAX_DAYS):
