@@ -149,7 +149,7 @@ def _verdict_on_gone(pilot: PilotObservation, *, timeouts: PilotTimeouts) -> Pil
     # An agent that ends by itself has an exit code.
     died = pilot.started_at is not None and not pilot.by_system and (pilot.exit_code is None or pilot.exit_code < 0)
     if pilot.exit_code is None and not pilot.said:
-        return PilotVerdict(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended", died=died)
+        return PilotVerdict(status=PilotStatus.LOST, reason="Gone; how it ended is unknown", died=died)
     how = _how_ended(pilot.exit_code, said=pilot.said)
     if pilot.started_at is None:
         return PilotVerdict(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")

@@ -59,7 +59,7 @@ def load(lines: Iterable[str], *, vo_name: str | None) -> Loaded:
     sql.begin_load(reader.rows(lines))
     reader.refuse_if_wrong()
     for line, first in sql.repeated_lines(at_most=MAX_WRONG_LINES):
-        reader.fault(line, f"tells of the same replica as line {first}; keep one of them.")
+        reader.fault(line, f"names the same replica as line {first}; keep one of them.")
     reader.refuse_if_wrong()
     written = sql.write_load()
     for of_vo in written:

@@ -35,7 +35,7 @@ def test_a_hundred_wrong_descriptions_cost_as_much_as_ten() -> None:
 def test_the_answer_says_how_many_descriptions_were_not_read() -> None:
     with pytest.raises(InvalidDescriptionError) as caught:
         parse_submission({"jobs": [{"executable": "a"}, *[{"jdl": "Executable = ;"}] * 99]})
-    assert caught.value.errors["jobs"] == ["So much is wrong that the last 89 descriptions were not read."]
+    assert caught.value.errors["jobs"] == ["Too many errors: the last 89 descriptions were not checked."]
     assert len(caught.value.errors) == MAX_WRONG_DESCRIPTIONS + 1
 
 

@@ -143,7 +143,7 @@ def throttled_in_words(offer: ResourceOffer) -> str:
         return ""
     # Not the expression itself: it may name other users.
     why = f": its expression is not TRUE for their {listed(offer.refused_by, last=' and ')}" if offer.refused_by else ""
-    return f"the throttle of {offer.site} does not take such jobs now{why}"
+    return f"the throttle of {offer.site} does not accept such jobs now{why}"
 
 
 def _owner_group(needs: WaitingRequirements) -> str:

@@ -324,7 +324,7 @@ def _conditions(judge: Judge, needs: WaitingRequirements, places: Sequence[_Plac
             passed_queues=len(places) - failed[name],
             failed_queues=failed[name],
             detail=detail(name, needs, judge.kinds(name))
-            + (f"; {closed} of {len(places)} queues take no jobs at present" if name == "site" and closed else ""),
+            + (f"; {closed} of {len(places)} queues accept no jobs at present" if name == "site" and closed else ""),
         )
         for name in CONDITIONS
     ]

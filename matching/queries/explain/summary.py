@@ -132,7 +132,9 @@ def _without_pilots(_needs: WaitingRequirements, findings: Findings) -> str:
 
 def _closed(_needs: WaitingRequirements, findings: Findings) -> str:
     headline = findings.headline
-    which = "only queue that it fits takes" if headline.queues == 1 else f"{headline.queues} queues that it fits take"
+    which = (
+        "only queue that it fits accepts" if headline.queues == 1 else f"{headline.queues} queues that it fits accept"
+    )
     return f"It waits because the {which} no jobs at present: {'; '.join(_parts(headline))}."
 
 

@@ -154,7 +154,7 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
     ]
     assert condition(said, "site") == (
         *(2, 1),
-        "requires the sites LCG.CERN.ch, LCG.PIC.es; 1 of 3 queues take no jobs at present",
+        "requires the sites LCG.CERN.ch, LCG.PIC.es; 1 of 3 queues accept no jobs at present",
     )
 
 
@@ -258,12 +258,12 @@ def test_only_banned_queues_fit(sample: SampleData, alice: APIClient) -> None:
     job = of_alice(sample)
     said = explained(alice, job)
     assert said["summary"] == (
-        "It waits because the only queue that it fits takes no jobs at present: site LCG.CERN.ch is banned until "
+        "It waits because the only queue that it fits accepts no jobs at present: site LCG.CERN.ch is banned until "
         "2999-01-01 00:00 UTC: cooling."
     )
     factories.make_queue(ce=sample.queue.ce)
     assert explained(alice, job)["summary"].startswith(
-        "It waits because the 2 queues that it fits take no jobs at present: site LCG.CERN.ch is banned until"
+        "It waits because the 2 queues that it fits accept no jobs at present: site LCG.CERN.ch is banned until"
     )
     Site.objects.update(state=ResourceState.ACTIVE)
     ComputingElement.objects.update(state=ResourceState.DRAINING, state_reason="upgrade")

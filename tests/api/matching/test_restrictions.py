@@ -80,7 +80,7 @@ def test_a_closed_throttle_is_told(sample: SampleData, alice: APIClient, manager
     assert said["queues"] == [
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": False, "reasons": [why]}
     ]
-    assert said["summary"] == f"It waits because the only queue that it fits takes no jobs at present: {why}."
+    assert said["summary"] == f"It waits because the only queue that it fits accepts no jobs at present: {why}."
     assert condition(said, "throttle")[:2] == (0, 1)
     seen = preview(manager, site="LCG.CERN.ch")
     assert (seen["task_queues"], left(seen, "memory"), left(seen, "throttle")) == ([], 1, 0)
@@ -120,7 +120,7 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
     busy(0)
     merge, user = of_alice(sample, job_type="Merge", cpu_time_s=5000), of_alice(sample, cpu_time_s=500)
-    why = "the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their JobType"
+    why = "the throttle of LCG.CERN.ch does not accept such jobs now: its expression is not TRUE for their JobType"
     assert explained(alice, merge)["limits"] == [why]
     assert explained(alice, user)["limits"] == []
     seen = preview(manager, site="LCG.CERN.ch")
@@ -150,7 +150,7 @@ def test_a_full_limit_is_told(sample: SampleData, alice: APIClient, manager: API
     waiting = of_alice(sample)
     said = explained(alice, waiting)
     assert said["limits"] == [why]
-    assert said["summary"] == f"It waits because the only queue that it fits takes no jobs at present: {why}."
+    assert said["summary"] == f"It waits because the only queue that it fits accepts no jobs at present: {why}."
     assert condition(said, "limit") == (0, 1, f"may be held back by limits; at present, {why}")
 
 
@@ -276,7 +276,7 @@ def test_advertised_requirements_about_the_job_hold_under_every_policy(
         of_alice(sample, cpu_time_s=500)
     looked_at = "GPUs and JobType" if policy == "custom" else "JobType"
     assert explained(alice, merge)["limits"] == [
-        f"the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their {looked_at}"
+        f"the throttle of LCG.CERN.ch does not accept such jobs now: its expression is not TRUE for their {looked_at}"
     ]
     assert [queue["cpu_time_s"] for queue in preview(manager, site="LCG.CERN.ch")["task_queues"]] == [500]
     assert [matches(pilot) for _ in range(3)] == [201, 201, 204]
@@ -361,7 +361,7 @@ def test_the_headline_names_the_limit_that_closes_all_queues_not_the_throttle_of
     job = of_alice(sample)
     full = "at most 0 jobs of the user alice may run at a time, and 0 do"
     assert explained(alice, job)["summary"] == (
-        f"It waits because the 5 queues that it fits take no jobs at present: {full}."
+        f"It waits because the 5 queues that it fits accept no jobs at present: {full}."
     )
     # No cause closes all of them: each is named with how many it closes, the one that closes most first.
     limit.delete()
@@ -372,6 +372,6 @@ def test_the_headline_names_the_limit_that_closes_all_queues_not_the_throttle_of
         factories.make_queue(ce=factories.make_ce(site=banned))
     Site.objects.filter(pk=banned.pk).update(state="banned", state_reason="cooling")
     assert explained(alice, job)["summary"].startswith(
-        "It waits because the 4 queues that it fits take no jobs at present: at 3 of them, site LCG.Site0 is banned: "
+        "It waits because the 4 queues that it fits accept no jobs at present: at 3 of them, site LCG.Site0 is banned: "
         "cooling; at 1 of them, the throttle of LCG.CERN.ch is closed: "
     )

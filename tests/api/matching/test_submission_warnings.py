@@ -74,7 +74,7 @@ def test_fitting_sites_that_are_all_banned(alice: APIClient) -> None:
     Site.objects.filter(name="LCG.RAL.uk").update(state="banned", state_reason="fire")
     assert warnings(alice, {}) == []
     (warning,) = warnings(alice, {"sites": ["LCG.RAL.uk"]})
-    assert "takes no jobs at present" in warning
+    assert "accepts no jobs at present" in warning
     assert "fire" in warning
     Site.objects.filter(name="LCG.RAL.uk").update(state_until=timezone.now() - timedelta(seconds=1))
     assert warnings(alice, {"sites": ["LCG.RAL.uk"], "job_name": "later"}) == []

@@ -47,10 +47,10 @@ def test_a_pilot_may_go_on(seen: PilotObservation) -> None:
         (RUNNING, 3, PilotStatus.FAILED, "Ended with exit code 3"),
         (RUNNING, -9, PilotStatus.FAILED, "Killed by SIGKILL"),
         (RUNNING, -99, PilotStatus.FAILED, "Killed by signal 99"),
-        (RUNNING, None, PilotStatus.LOST, "Gone, and nobody knows how it ended"),
+        (RUNNING, None, PilotStatus.LOST, "Gone; how it ended is unknown"),
         (WAITING, 0, PilotStatus.ABORTED, "Ended with exit code 0 before it had registered"),
         (WAITING, 3, PilotStatus.ABORTED, "Ended with exit code 3 before it had registered"),
-        (WAITING, None, PilotStatus.LOST, "Gone, and nobody knows how it ended"),
+        (WAITING, None, PilotStatus.LOST, "Gone; how it ended is unknown"),
     ],
 )
 def test_a_pilot_that_is_gone_has_ended(

@@ -348,14 +348,14 @@ def _leaves_directory(name: str) -> bool:
 
 
 def _leaving(name: str) -> str:
-    return f'{shown(name)} is no file of the job\'s directory; give a relative name without "..".'
+    return f'{shown(name)} is not a file in the job\'s directory; give a relative name without "..".'
 
 
 def _environment(reader: FieldReader) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     for name, value in reader.object("environment", hint='Write {"NAME": "value"}.').items():
         if not _VARIABLE.fullmatch(name):
-            sentence = f"{shown(name)} is no name of a variable: letters, digits and _, not beginning with a digit."
+            sentence = f"{shown(name)} is not a valid variable name: letters, digits and _, not beginning with a digit."
             reader.fault("environment", sentence)
         elif not isinstance(value, str):
             reader.fault("environment", f"The variable {name} must be a string, not {shown(value)}.")

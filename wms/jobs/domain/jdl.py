@@ -286,7 +286,7 @@ class AttributeReader(ABC):
             if "" not in parts:
                 name = next(iter(parts.values()))
                 _, dot, sequence = name.partition(".")
-                raise self.name_error(name, f"`{name}` says nothing without `Parameters{dot}{sequence}`.")
+                raise self.name_error(name, f"`{name}` requires `Parameters{dot}{sequence}`.")
             form = {part: self.constant(name) for part, name in parts.items()}
             values = form.pop("")
             forms[parts[""].partition(".")[2]] = {"values" if isinstance(values, list) else "count": values, **form}
@@ -313,7 +313,7 @@ class _JdlReader(AttributeReader):
     def constant(self, name: str) -> Json:
         value = self._values[name]
         if not _is_constant(value):
-            problem = f"The value of `{name}` is no constant: a name in it is undefined, or it cannot be computed."
+            problem = f"The value of `{name}` is not a constant: a name in it is undefined, or it cannot be computed."
             raise self.value_error(name, problem)
         return _as_json(value)
 

@@ -290,7 +290,7 @@ def _sequences(parameters: object) -> dict[str, list[str]]:
     sequences: dict[str, list[str]] = {}
     for name, form in parameters.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _refused(f"{shown(name)} is no name of a sequence: letters, digits, _ and dots, at most 64.")
+            raise _refused(f"{shown(name)} is not a valid sequence name: letters, digits, _ and dots, at most 64.")
         sequences[name] = _texts(form, of=f"The sequence {name}")
         # All sequences must have the same length.
         if (values := len(sequences[name]) * len(parameters)) > MAX_VALUES:
@@ -307,7 +307,7 @@ def _texts(form: Mapping[str, object], *, of: str) -> list[str]:
         if part not in allowed:
             hint = "" if len(allowed) == 1 else did_you_mean(str(part)[:64], ("values", *_COUNTED))
             beside = ' beside "values"' if len(allowed) == 1 else ""
-            raise _refused(f"{of}: {shown(part)} says nothing{beside}.{hint}")
+            raise _refused(f"{of}: {shown(part)} is not allowed{beside}.{hint}")
     values = _listed(form["values"], of=of) if "values" in form else _counted(form, of=of)
     return [value.replace("%", "%%") if isinstance(value, str) else str(value) for value in values]
 

@@ -100,7 +100,7 @@ def _list(entries: object) -> tuple[list[RequestedJob], set[str]]:
             wrong += 1
             if wrong >= MAX_WRONG_DESCRIPTIONS or len(errors) >= MAX_WRONG_FIELDS:
                 if left := len(entries) - position - 1:
-                    errors["jobs"] = [f"So much is wrong that the last {left} descriptions were not read."]
+                    errors["jobs"] = [f"Too many errors: the last {left} descriptions were not checked."]
                 break
             continue
         groups |= entry_groups
@@ -158,7 +158,7 @@ def _refuse_beside(form: str, content: Mapping[str, object]) -> None:
         hint = did_you_mean(str(name)[:64], (*ENVELOPE, *FORMS, *KNOWN_FIELDS))
         errors[str(name)[:64]] = [f"There is no field {shown(name)}.{hint}"]
     for name in content.keys() & {*KNOWN_FIELDS, *FORMS} - {form}:
-        errors[name] = [f"{name} says nothing beside {form}; put it into the description there."]
+        errors[name] = [f"{name} cannot be combined with {form}; put it into the description there."]
     if errors:
         raise InvalidDescriptionError(dict(list(errors.items())[:MAX_WRONG_FIELDS]))
 

@@ -12,7 +12,7 @@ from wms.kernel.after_commit import send_after_commit
 class Command(BaseCommand):
     help = (
         f"Take in the replicas of a CSV file with the columns {', '.join(COLUMNS)}, of which the last two may be left "
-        "out; a first line may name them in another order. All of it or nothing: what is wrong is told by its line."
+        "out; a first line may name them in another order. All replicas are loaded, or none: errors name their lines."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
