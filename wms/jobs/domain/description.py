@@ -91,7 +91,9 @@ class JobDescription(StatedRequirements):
     environment: tuple[tuple[str, str], ...] = ()
 
 
-FIELDS: Final = tuple(field.name for field in fields(JobDescription))
+_OWN: Final = tuple(JobDescription.__annotations__)
+#: In the order in which pages show them: what the job is, then what it requires.
+FIELDS: Final = (*_OWN, *(field.name for field in fields(JobDescription) if field.name not in _OWN))
 #: Fields that contain names; they are compared with names from elsewhere.
 NAMES: Final = frozenset(
     {

@@ -86,6 +86,6 @@ _WRITTEN = {"vo": "VO", "ce": "CE", "dn": "DN", "cpu": "CPU", "s": "(s)", "mb": 
 
 
 def label_of(column: "Field[Any, Any]") -> str:
-    """Return the label of a column: ``cpu_time_s`` is "CPU time (s)"."""
-    words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).split())
+    """Return the label of a column: ``cpu_time_s`` is "CPU time (s)", and so is "CPU time, s"."""
+    words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).replace(",", "").split())
     return words[:1].upper() + words[1:]
