@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -320,10 +320,11 @@ def test_a_plain_host_ends_such_a_payload_when_all_of_its_pilot_were_killed(
 
 
 def _is_below(pid: int, top: int) -> bool:
-    while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        if pid == top:
-            return True
+    with suppress(FileNotFoundError, ProcessLookupError):  # a process of another test that has just ended
+        while pid > 1:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if pid == top:
+                return True
     return False
 
 
