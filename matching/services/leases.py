@@ -321,7 +321,7 @@ def _revoked() -> PilotRevokedError:
 
 
 def _ended(match: Match) -> LeaseEndedError:
-    return LeaseEndedError(f"This lease has ended ({match.end_reason}); stop the payload and ask for another job.")
+    return LeaseEndedError(f"This lease has ended ({match.end_reason}); stop the payload, and request another job.")
 
 
 def _is_last_word(match: Match, job: Job) -> bool:

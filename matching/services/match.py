@@ -60,8 +60,8 @@ _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
         "pilot_unknown": "This pilot is unknown; register again.",
         PILOT_REVOKED: "The credentials of this pilot were revoked; leave.",
         PILOT_ENDED: "This pilot has ended; leave.",
-        "queue_removed": "The queue of this pilot is not configured any more; leave.",
-        "place_removed": "The site or computing element of this pilot is not configured any more; leave.",
+        "queue_removed": "The queue of this pilot is no longer configured; leave.",
+        "place_removed": "The site or computing element of this pilot is no longer configured; leave.",
     }
 )
 #: The claim's reasons for which a pilot gets no further job but keeps its leases.

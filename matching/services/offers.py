@@ -267,7 +267,7 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
     elif offer.throttled:
         why = f"sites where the pilot may be are throttled ({listed(possible.throttled_sites)}): it gets no job"
     else:
-        why = "the pilot gets only jobs that every queue where it may be could take"
+        why = "the pilot gets only jobs that fit each queue at which it may be"
     return f"The queue of this pilot is not known, and {why}. Name site, ce and queue in the offer."
 
 
@@ -278,8 +278,8 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, lookups: CachedLook
     if not beyond:
         return ""
     return (
-        f"The offer is more than a slot of queue {queue}, and the pilot gets jobs for one slot ({listed(beyond)}). "
-        "If the slots are larger, correct the queue."
+        f"The offer exceeds a slot of queue {queue} ({listed(beyond)}); the pilot gets jobs for one slot only. "
+        "If the slots are larger, correct the configuration of the queue."
     )
 
 
@@ -336,9 +336,7 @@ def of_preview(
     offer = _offer(request, vo=vo, place=place, now=now, lookups=UNCACHED)
     if group is None:
         if owner is not None:
-            raise BadOfferError.of_field(
-                "owner", "An owner makes a private pilot only together with a group; name one."
-            )
+            raise BadOfferError.of_field("owner", "A private pilot of an owner requires a group; name the group too.")
         return offer, place
     row = Group.objects.filter(vo=vo, name=group).first()
     if row is None:
@@ -359,7 +357,7 @@ def _offer(
     some_name_software: bool = True,
 ) -> ResourceOffer:
     if missing := sorted(set(request.required_tags) - set(request.tags)):
-        raise BadOfferError.of_field("required_tags", f"Required but not among the tags: {', '.join(missing)}.")
+        raise BadOfferError.of_field("required_tags", f"Required tags must also be in tags; add {', '.join(missing)}.")
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
@@ -387,7 +385,7 @@ def _managed_vo(actor: User, name: str | None) -> VO:
         choices = list(managed[:2])
         if len(choices) == 1:
             return choices[0]
-        raise BadOfferError.of_field("vo", "You manage several VOs; say for which one the offer is.")
+        raise BadOfferError.of_field("vo", "You manage several VOs; name the VO of the offer.")
     vo = managed.filter(name=name).first()
     if vo is None:
         hint = did_you_mean(name, managed.values_list("name", flat=True))
@@ -399,7 +397,7 @@ def _owner_id(group: Group, owner: str | None) -> int | None:
     if owner is None:
         if group.shares_jobs:
             return None
-        raise BadOfferError.of_field("owner", f"{group} does not share jobs; say whose private pilot it is.")
+        raise BadOfferError.of_field("owner", f"{group} does not share jobs; name the owner of the private pilot.")
     members = User.objects.filter(memberships__group=group)
     user = members.filter(username=owner).first()
     if user is None:

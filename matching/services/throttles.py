@@ -105,8 +105,8 @@ def _ignored(site: Site, state: ThrottleState, gateway: GatewayState, *, now: da
 def _refuse_expired(advertisement: Advertisement, *, validity: timedelta) -> None:
     if advertisement.measured_s_ago >= validity.total_seconds():
         sentence = (
-            f"This was measured {advertisement.measured_s_ago:.0f} s ago, and holds for {validity.total_seconds():.0f};"
-            " measure again."
+            f"This was measured {advertisement.measured_s_ago:.0f} s ago and is valid for "
+            f"{validity.total_seconds():.0f} s; measure again."
         )
         raise ExpiredAdvertisementError(sentence, errors={"measured_s_ago": [sentence]})
 

@@ -58,7 +58,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())
         for ce_id in ce_ids:
             send_after_commit(serve_ce, ce_id=ce_id)
-        self.message_user(request, f"{len(ce_ids)} computing elements are asked again now.")
+        self.message_user(request, f"{len(ce_ids)} computing elements are queried again now.")
 
 
 @admin.register(BlackHole)

@@ -102,7 +102,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         revoked = exclusions.revoke(rows, by=str(request.user), now=timezone.now())
         for ce_id in sorted(revoked.ce_ids):
             send_after_commit(serve_ce, ce_id=ce_id)
-        self.message_user(request, f"{revoked.pilots} pilots revoked; their CEs are asked to end them.")
+        self.message_user(request, f"{revoked.pilots} pilots revoked; they are being killed in their batch systems.")
 
     @admin.display(description="place")
     def place(self, pilot: Pilot) -> str:

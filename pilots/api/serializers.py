@@ -111,7 +111,7 @@ class ReportIn(StrictSerializer):
         if reserved := sorted(NODE_WORDS & node.keys()):
             raise serializers.ValidationError(f"Leave out {', '.join(reserved)}: they have fields of their own.")
         if len(json.dumps(node)) > MAX_NODE_BYTES:
-            raise serializers.ValidationError(f"At most {MAX_NODE_BYTES} bytes of JSON are kept; leave something out.")
+            raise serializers.ValidationError(f"This may have at most {MAX_NODE_BYTES} bytes of JSON; shorten it.")
         return node
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
@@ -125,7 +125,7 @@ class ReportIn(StrictSerializer):
                 raise serializers.ValidationError({"leaving": ["Send it alone."]})
             return attrs
         if "failed" in attrs:
-            raise serializers.ValidationError({"failed": ["Send it with leaving only; else say ok."]})
+            raise serializers.ValidationError({"failed": ["Send it only with leaving; otherwise send ok."]})
         missing = [name for name in ("ok", "host_name") if name not in attrs]
         if missing:
             sentence = 'Required, unless the report is {"leaving": "why"}.'

@@ -144,7 +144,7 @@ class SubmitPoolsView(APIView):
             return pages.get_paginated_response(page["submit_pools"])
         queue = resolve_place(vo, **place).queue
         if queue is None:
-            sentence = "Name the site, the CE and the queue, so that one queue is meant."
+            sentence = "One queue is required; name its site, CE and queue."
             raise NoSuchQueueError(sentence, errors={"queue": [sentence]})
         return Response({"submit_pools": pools_of_queue(queue, vo)})
 
@@ -156,6 +156,6 @@ def _vo_of(request: Request, name: str | None) -> VO:
         visible = VO.objects.visible_to(user_of(request))
     matches = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
     if len(matches) != 1:
-        sentence = "You have several VOs; say which." if matches else "You have no such VO."
+        sentence = "You have several VOs; name one." if matches else "You have no such VO."
         raise NoSuchQueueError(sentence, errors={"vo": [sentence]})
     return matches[0]

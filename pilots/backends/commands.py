@@ -165,7 +165,7 @@ def ask_host(
     try:
         return json.loads(answer)
     except ValueError as error:
-        raise CommandLostError(f"The host answered what cannot be read: {answer[:_SHOWN]!r}.") from error
+        raise CommandLostError(f"The answer of the host cannot be read: {answer[:_SHOWN]!r}.") from error
 
 
 class _Done(NamedTuple):

@@ -343,7 +343,7 @@ def _exit_code_of(own: Path) -> int | None:
 
 def _reason(own: Path, process: Process, exit_code: int | None) -> str:
     if exit_code is None:
-        return "It ended without a word." if process.boot == _boot() else "Its host was restarted."
+        return "It ended without a message." if process.boot == _boot() else "Its host was restarted."
     # A signal needs no further reason.
     return _last_line(own) if exit_code > 0 else ""
 

@@ -248,7 +248,7 @@ def _ads_of(answer: str) -> list[_Ad]:
     try:
         ads: list[_Ad] = json.loads(answer.strip() or "[]")
     except ValueError as error:
-        raise BackendError(f"HTCondor answered what cannot be read: {answer[:100]!r}.") from error
+        raise BackendError(f"The answer of HTCondor cannot be read: {answer[:100]!r}.") from error
     return ads
 
 

@@ -62,7 +62,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
     options = parse(arguments)
     if options.remove_token_file and options.token_file not in {"", "-"} and not Path(options.token_file).exists():
         # A batch system has restarted the pilot: its secret is used already.
-        raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} cannot be read: there is none.")
+        raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} does not exist; name another one.")
     if not ADDRESS.fullmatch(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
     try:
@@ -134,9 +134,9 @@ def fetch_once(opener: OpenerDirector, address: str) -> bytes:
         program: bytes = answer.read()
         expected = answer.headers["X-Agent-SHA256"]
     if expected is None:
-        raise ValueError("the answer has no X-Agent-SHA256, so it is none of a workload management system")
+        raise ValueError("the answer has no X-Agent-SHA256, so the server is not a workload management system")
     if hashlib.sha256(program).hexdigest() != expected:
-        raise ValueError("it arrived damaged, for its SHA-256 is not what the server says")
+        raise ValueError("it arrived damaged: its SHA-256 differs from that of the server")
     return program
 
 

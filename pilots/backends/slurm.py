@@ -129,9 +129,7 @@ class SlurmBackend:
         answer, _, waiting = self._shell(f"{self._sinfo()} || exit\necho =\n{jobs}").partition("=\n")
         nodes = list(slurm_nodes.nodes_in(answer))
         if not nodes:
-            of_it = (
-                f' of the partition "{",".join(self._partitions)}"; is it spelled right?' if self._partitions else "."
-            )
+            of_it = f' of the partition "{",".join(self._partitions)}"; check its spelling' if self._partitions else "."
             raise BackendError(f"Slurm shows no node{of_it}")
         free = slurm_nodes.free_slots(nodes, self._queues or [_ANY_QUEUE], options=self._options)
         pending = sum(self._is_among_ours(names) for names in _WAITING.findall(waiting))

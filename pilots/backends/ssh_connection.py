@@ -228,5 +228,5 @@ def _make_private(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise BackendError(f"{directory} is not our own directory; nobody else may make it.")
+        raise BackendError(f"{directory} belongs to another account or is not a directory; remove it.")
     directory.chmod(0o700)

@@ -143,8 +143,8 @@ def _refuse_beyond_limit(queue: Queue) -> None:
     lock(LockKey.REGISTER_PILOTS, of=queue.pk)
     living = Pilot.objects.filter(queue=queue, ended_at__isnull=True).count()
     if living >= queue.max_pilots:
-        sentence = f"{living} pilots live at {queue.name}, which may have {queue.max_pilots} (max_pilots)"
-        raise QueueFullError(f"{sentence}; come again when one of them has ended.")
+        sentence = f"Queue {queue.name} has {living} pilots and may have {queue.max_pilots} (max_pilots)"
+        raise QueueFullError(f"{sentence}; register again when one of them has ended.")
 
 
 @transaction.atomic(durable=True)
@@ -218,7 +218,7 @@ def make_by_hand(
     group = None if group_name is None else _group_of(vo, name=group_name)
     owner = None if owner_name is None else _member_of(group, name=owner_name)
     if group is not None and owner is None and not group.shares_jobs:
-        raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner whose jobs it shall run.")
+        raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner of the pilot.")
     place = _place_of(at, vo=vo)
     if place.ce is not None:
         refuse_type(place.ce, PilotType.GENERIC if group is None else PilotType.PRIVATE)
@@ -263,12 +263,12 @@ def _refuse_other_place(pilot: Pilot, request: Registration) -> None:
     if queue is not None:  # else the queue was deleted meanwhile
         own |= {"site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
     errors = {
-        field: [f"The secret is of a pilot for {name}."]
+        field: [f"This secret belongs to a pilot of {name}."]
         for field, name in own.items()
         if getattr(request, field) != name
     }
     if errors:
-        raise NotYourPlaceError("The secret is of a pilot for another place.", errors=errors)
+        raise NotYourPlaceError("This secret belongs to a pilot of another place.", errors=errors)
 
 
 def _with_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = None) -> RegisteredPilot:
@@ -314,7 +314,7 @@ def _group_of(vo: VO, *, name: str) -> Group:
 
 def _member_of(group: Group | None, *, name: str) -> User:
     if group is None:
-        raise ImpossiblePilotError("An owner acts in a group: name the group too.")
+        raise ImpossiblePilotError("An owner requires a group; name the group too.")
     members = {
         membership.user.username: membership.user
         for membership in Membership.objects.filter(group=group).select_related("user").order_by("user__username")

@@ -96,7 +96,7 @@ class DefinitionForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time 
         if places:
             self.add_error(
                 "kind" if "kind" in self.fields else None,
-                f"{name} cannot be a {kind} yet: it is no number of 0 or more at {listed(places)}. "
+                f"{name} cannot be a {kind} yet: its value is not a number of 0 or more at {listed(places)}. "
                 "Correct the parameters there first.",
             )
         return cleaned

@@ -49,7 +49,7 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
         """Refuse URLs that pilots could not use, or that contain a password."""
         url: str = self.cleaned_data["url"]
         if not STORAGE_URL.match(url):
-            raise forms.ValidationError(f"This is no address of a storage element; {STORAGE_URL_HINT}.")
+            raise forms.ValidationError(f"This is not an address of a storage element; {STORAGE_URL_HINT}.")
         return url
 
 

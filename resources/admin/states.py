@@ -80,7 +80,7 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
         allowed = self.changeable(request, queryset)
         levels = list(allowed.order_by("pk")[:AT_ONCE])
         if len(levels) != queryset.count():
-            sentence = f"Nothing was changed: choose at most {AT_ONCE} rows, and only such as you may change."
+            sentence = f"Nothing was changed; choose at most {AT_ONCE} rows, all of which you may change."
             self.message_user(request, sentence, messages.ERROR)
             return None
         confirmed = "confirmed" in request.POST

@@ -84,7 +84,7 @@ def site_of(level: ResourceLevel) -> Site:
         return level.site
     if isinstance(level, Site):
         return level
-    raise TypeError(f"{level} is no site, computing element or queue")
+    raise TypeError(f"{level} is not a site, computing element or queue")
 
 
 def vos_with_parameters(level: ResourceLevel) -> frozenset[str]:

@@ -58,7 +58,7 @@ def of_classad(
         if name in NUMBERS:
             numbers[name] = _number(value, ad, name)
         elif not isinstance(value, bool):
-            raise ad.error(name, f"{name} is true or false; or leave it out.")
+            raise ad.error(name, f"{name} must be true or false, or left out.")
     return Advertisement(
         numbers=numbers, classad=text, sequence=sequence, measured_s_ago=measured_s_ago, gateway=gateway
     )
@@ -66,5 +66,5 @@ def of_classad(
 
 def _number(value: Value, ad: ClassAd, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_JOBS:
-        raise ad.error(name, f"{name} is a whole number from 0 to {MOST_JOBS}.")
+        raise ad.error(name, f"{name} must be a whole number from 0 to {MOST_JOBS}.")
     return value

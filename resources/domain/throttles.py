@@ -132,7 +132,7 @@ class ThrottleCondition:
         try:
             value = evaluate(self.expression, my=self.my, max_steps=MAX_STEPS)
         except ClassAdError:
-            return "not TRUE, for they take too long to evaluate"
+            return "not TRUE, because they take too long to evaluate"
         if value is UNDEFINED:
             return "undefined"
         return "an error" if value is ERROR else "FALSE" if value is False else "neither TRUE nor FALSE"

@@ -227,11 +227,11 @@ class Warnings:
         for state in vain:
             if state in self._chosen_states:
                 pattern = self._patterns[state].pattern
-                _warn(f"the pattern of {state}, {pattern}, fits no process; check it, unless there is none just now")
+                _warn(f"the pattern of {state}, {pattern}, matches no process; check it, unless none runs now")
         shipped = [state for state in self._patterns if state not in self._chosen_states]
         if shipped and set(shipped) <= set(vain):
             names = ", ".join(shipped)
-            _warn(f"the patterns of {names} fit no process; if that is wrong, name others by --ce-type or --state")
+            _warn(f"the patterns of {names} match no process; if some run, give others by --ce-type or --state")
 
 
 def _warn(sentence: str) -> None:
@@ -304,9 +304,9 @@ class AdvertisementServer:
 
     def _refusal(self, status: int, content: bytes) -> EndError:
         if status >= 500 or status == 429:
-            return EndError(f"{self._url} is in trouble (status {status}); try again later.", NOT_REACHABLE)
+            return EndError(f"{self._url} failed (status {status}); try again later.", NOT_REACHABLE)
         if status < 400:
-            sentence = f"{self._url} sends elsewhere (status {status}); give the address of the server itself."
+            sentence = f"{self._url} redirects (status {status}); give the address of the server itself."
             return EndError(sentence, NOT_REACHABLE)
         return EndError(str(self._record(content, expects="detail")["detail"]), REFUSED)
 
@@ -316,7 +316,7 @@ class AdvertisementServer:
         except ValueError:
             record = None
         if not isinstance(record, dict) or expects not in record:
-            sentence = f"{self._url} answers, but not as this system does; check the address."
+            sentence = f"{self._url} is not a server of this system; check the address."
             raise EndError(sentence, NOT_REACHABLE)
         return record
 
@@ -328,7 +328,7 @@ def _checked(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address or parts.username or parts.query or parts.fragment:
-        sentence = f'"{url}" is no address of a server; give one such as https://wms.example.org.'
+        sentence = f'"{url}" is not an address of a server; give one such as https://wms.example.org.'
         raise EndError(sentence, WRONG_USAGE)
     return url.rstrip("/")
 
@@ -425,7 +425,7 @@ def _advertise_once(server: AdvertisementServer, gateway: Gateway, sequence: int
         sequence = last + 1
         body, answer = _sent(server, gateway, sequence)
     if answer.get("ignored"):
-        why = answer.get("why_ignored") or "It was not later than the last."
+        why = answer.get("why_ignored") or "It was not newer than the last accepted one."
         sys.stderr.write(f"wms-advertise: the server ignored this advertisement. {why}\n")
         return REFUSED, sequence
     accepting = "accepts" if answer["accepting"] else "accepts no"
@@ -507,7 +507,7 @@ def _token(options: argparse.Namespace, environment: Mapping[str, str]) -> str:
     if options.token_file is None:
         token = environment.get("WMS_ADVERTISE_TOKEN", "").strip()
         if not token:
-            raise EndError("There is no token; use --token-file, or set WMS_ADVERTISE_TOKEN.", WRONG_USAGE)
+            raise EndError("A token is required; use --token-file, or set WMS_ADVERTISE_TOKEN.", WRONG_USAGE)
     else:
         file = Path(options.token_file)
         try:
@@ -547,7 +547,7 @@ def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]
     try:
         return {state: re.compile(pattern) for state, pattern in written.items()}, chosen_states
     except re.error as error:
-        raise EndError(f"A pattern is no regular expression ({error}); correct it.", WRONG_USAGE) from error
+        raise EndError(f"A pattern is not a regular expression ({error}); correct it.", WRONG_USAGE) from error
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def _cur_matches(throttle: Throttle, state: ThrottleState) -> int | None:
 def _why_closed(throttle: Throttle, state: ThrottleState) -> str:
     if throttle.missing:
         lacking = " and ".join(throttle.missing)
-        return f"Nobody said what {lacking} is at the site, without which {throttle.policy} is closed."
+        return f"The site has no value of {lacking}, which the policy {throttle.policy} requires."
     most = throttle.most
     if most == 0:
         return _no_room(throttle, state)

@@ -118,7 +118,7 @@ class _Reader:
                 if len(self._errors) >= MAX_WRONG_LINES:
                     return
         except (csv.Error, UnicodeDecodeError) as error:
-            self.fault(cells.line_num + 1, f"is no CSV in UTF-8: {error}.")
+            self.fault(cells.line_num + 1, f"is not CSV in UTF-8: {error}.")
 
     def _header(self, names: Sequence[str]) -> Sequence[str]:
         unknown = [name for name in names if name not in COLUMNS]

@@ -137,14 +137,14 @@ def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User) -> VO:
     if name is None:
         names = {vo_of(replica.lfn) for replica in replicas}
         if len(names) > 1:
-            sentence = "The first parts of these paths name several VOs; say which one by vo, or send one request each."
+            sentence = "The first parts of these paths name several VOs; name one by vo, or send one request each."
             raise refused({"vo": [sentence]})
         (name,) = names
     managed = {vo.name: vo for vo in VO.objects.managed_by(by)}
     if name in managed:
         return managed[name]
     if VO.objects.visible_to(by).filter(name=name).exists():
-        raise NotYourFilesError(f"Only managers of {name} and operators may say where its files are; ask one of them.")
+        raise NotYourFilesError(f"Only managers of {name} and operators may register its replicas; ask one of them.")
     raise unknown_vo(name, managed)
 
 

@@ -74,9 +74,9 @@ def _check_state(*, state: ResourceState, reason: str, until: datetime | None, n
     if len(reason) > MAX_REASON_LENGTH:
         problems["reason"] = f"use at most {MAX_REASON_LENGTH} characters."
     if until is not None and state is ResourceState.ACTIVE:
-        problems["until"] = "what is active has no end; leave it out."
+        problems["until"] = "an active resource has no end; leave it out."
     elif until is not None and until <= now:
-        problems["until"] = "this is past; name a time to come, or leave it out."
+        problems["until"] = "this time is past; give a future time, or leave it out."
     if problems:
         field, sentence = next(iter(problems.items()))
         raise StateError(f"{field}: {sentence}", errors={field: [text] for field, text in problems.items()})

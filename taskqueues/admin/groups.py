@@ -37,7 +37,7 @@ class MemberInline(MembershipInline):
                 sentence = "There is no user of exactly this name; letter case counts."
                 return UserByNameField(User.objects.all(), invalid=sentence)
             # The same sentence for an unknown name and for a user of other VOs.
-            sentence = "Nobody of exactly this name is in the VO; invite a user who is not in it yet."
+            sentence = "The VO has no user of exactly this name; invite a user who is not in it yet."
             return UserByNameField(User.objects.none(), invalid=sentence)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
@@ -56,7 +56,7 @@ class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time 
         username: str = User.normalize_username(self.cleaned_data["username"])
         group, now = self.instance.group, timezone.now()
         if Membership.objects.filter(group=group, user__username=username).exists():
-            raise forms.ValidationError("This is a member of the group already.")
+            raise forms.ValidationError("This user is already a member of the group.")
         if Invitation.objects.filter(group=group, expires_at__gt=now).count() >= MAX_OPEN_INVITATIONS:
             sentence = f"The group has {MAX_OPEN_INVITATIONS} open invitations; withdraw some first."
             raise forms.ValidationError(sentence)

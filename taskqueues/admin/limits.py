@@ -31,18 +31,18 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
         fields = super().clean() or self.cleaned_data
         if fields.get("waiting") is not None and (fields.get("site") or fields.get("ce")):
             self.add_error(
-                "waiting", "A job that waits is at no site; choose no site and no CE, or limit running jobs."
+                "waiting", "A limit of waiting jobs has no site and no CE; leave both out, or limit running jobs."
             )
         site, ce = fields.get("site"), fields.get("ce")
         if site and ce and ce.site_id != site.pk:
-            self.add_error("ce", f"It is not at {site}; choose one that is, or leave the site out.")
+            self.add_error("ce", f"The CE is not at {site}; choose a CE of this site, or leave the site out.")
         vo, group = fields.get("vo"), fields.get("group")
         if vo and group and group.vo_id != vo.pk:
-            self.add_error("group", f"It is a group of {group.vo}; choose one of {vo}, or leave the VO out.")
+            self.add_error("group", f"The group belongs to {group.vo}; choose a group of {vo}, or leave the VO out.")
         if not self.errors and not any(fields.get(name) for name in SCOPE):
             raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
         if fields.get("burst") is not None and fields.get("delay_s") is None:
-            self.add_error("burst", "It belongs to a delay, which is missing.")
+            self.add_error("burst", "A burst requires a delay; give the delay.")
         vos = self.managed_vos
         if vos is None or self.errors:
             return fields
@@ -60,8 +60,11 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     managers_may = EVERYTHING
     constraint_words = MappingProxyType(
         {
-            "limit_limits_something": ("", "It limits nothing: give running, waiting, CPU time per day or a delay."),
-            "limit_on_waiting_names_no_place": ("waiting", "A job that waits is at no site; choose no site and no CE."),
+            "limit_limits_something": ("", "A limit requires running, waiting, CPU time per day or a delay."),
+            "limit_on_waiting_names_no_place": (
+                "waiting",
+                "A limit of waiting jobs has no site and no CE; leave them out.",
+            ),
             "limit_delay_is_at_most_a_day": ("delay_s", f"Give 0 to {LONGEST_DELAY_S} seconds."),
             "limit_burst_is_at_least_one_and_not_endless": ("burst", f"Give 1 to {LARGEST_BURST} matches."),
         }

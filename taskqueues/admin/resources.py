@@ -104,7 +104,7 @@ class SiteForm(LevelForm):
         policy = ThrottlePolicy(fields.get("throttle_policy") or "")
         for name in needed_by(policy, expression="throttle_requirements"):
             if fields.get(name) in {None, ""} and name in self.fields:
-                self.add_error(name, f"The policy {fields['throttle_policy']} needs it.")
+                self.add_error(name, f"The policy {fields['throttle_policy']} requires this value.")
         if expression := fields.get("throttle_requirements"):
             try:
                 parse_expression(expression)
@@ -320,7 +320,7 @@ class QueueAdmin(LevelAdmin[Queue]):
         {
             "queue_required_tags_are_among_its_tags": (
                 "required_tags",
-                "Each must be among the tags; add it there.",
+                "Each required tag must also be among the tags; add it to them.",
             ),
             "queue_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
         }
@@ -405,7 +405,7 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
         {
             "requirement_name_is_unique_ignoring_case": (
                 "name",
-                "There is one of this name; letter case is ignored.",
+                "This name is already in use (letter case is ignored); choose another.",
             )
         }
     )

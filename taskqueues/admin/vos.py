@@ -35,7 +35,10 @@ class VOAdmin(VOLevelAdmin[VO]):
     form = VOForm
     constraint_words = MappingProxyType(
         {
-            "vo_default_setup_is_one_of_its_setups": ("setup", "It must be one of the setups; add it there."),
+            "vo_default_setup_is_one_of_its_setups": (
+                "setup",
+                "It must be one of the VO's setups; add it to them.",
+            ),
             "vo_any_segment_fraction_is_0_to_1": ("any_segment_fraction", "Give a number from 0 to 1."),
             "vo_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
         }
@@ -80,7 +83,7 @@ class VOAdmin(VOLevelAdmin[VO]):
         vos = frozenset(vo.pk for vo in objs)
         alone = [*sites_serving_only(vos).order_by("name"), *definitions_of_only(vos).order_by("name")]
         protected += [
-            f"{capfirst(row._meta.verbose_name)}: {row}, which without this VO would serve all. "  # noqa: SLF001 - Django's API
+            f"{capfirst(row._meta.verbose_name)}: {row} would serve all VOs without this one. "  # noqa: SLF001 - Django's API
             "Delete it, or choose another VO for it, first."
             for row in alone[:MOST_PROTECTING]
         ]

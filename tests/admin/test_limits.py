@@ -44,7 +44,7 @@ def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: RowsOfVO)
 
 def test_what_a_constraint_refuses_is_told_in_words(operator: Client, mine: RowsOfVO) -> None:
     errors = errors_of(operator.post(add(Limit), {"vo": mine.vo.pk}))
-    assert dict(errors) == {"__all__": ["It limits nothing: give running, waiting, CPU time per day or a delay."]}
+    assert dict(errors) == {"__all__": ["A limit requires running, waiting, CPU time per day or a delay."]}
 
 
 def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: Client, mine: RowsOfVO) -> None:
@@ -67,12 +67,12 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: RowsOfVO, th
     [
         ({}, "__all__", "Choose at least one of VO, site, CE, group, user and job type."),
         ({"vo": "vo", "running": ""}, "__all__", ""),
-        ({"site": "site", "ce": "ce of others"}, "ce", "It is not at lhcb.org; choose one that is"),
-        ({"site": "site", "waiting": "5"}, "waiting", "A job that waits is at no site"),
-        ({"vo": "vo", "burst": "2"}, "burst", "It belongs to a delay, which is missing."),
+        ({"site": "site", "ce": "ce of others"}, "ce", "The CE is not at lhcb.org; choose a CE of this site"),
+        ({"site": "site", "waiting": "5"}, "waiting", "A limit of waiting jobs has no site and no CE"),
+        ({"vo": "vo", "burst": "2"}, "burst", "A burst requires a delay; give the delay."),
         ({"vo": "vo", "running": "-1"}, "running", "greater than or equal to 0"),
         ({"vo": "vo", "delay_s": "86401"}, "delay_s", "less than or equal to 86400"),
-        ({"vo": "vo", "group": "group of others"}, "group", "It is a group of "),
+        ({"vo": "vo", "group": "group of others"}, "group", "The group belongs to "),
     ],
 )
 def test_what_limits_nobody_or_nothing_is_refused(

@@ -355,7 +355,7 @@ def test_what_such_a_payload_locked_is_removed_and_links_lead_nowhere(
         ({"payload_users": ["root"]}, "user root is root"),
         ({"payload_users": ["daemon"]}, "sudo: a password is required"),
         ({"payload_users": []}, "the computing element names no payload_users"),
-        ({"identity": "ghost"}, "this pilot does not know the kind ghost; a newer one is needed"),
+        ({"identity": "ghost"}, "this agent does not support the identity ghost; a newer agent is required"),
     ],
 )
 def test_a_payload_that_cannot_change_its_user_never_runs(

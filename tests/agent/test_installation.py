@@ -101,7 +101,7 @@ def test_a_pilot_that_is_started_again_fetches_nothing(server: ScriptedServer, n
     ended = node.run(pilot_script(order(), server_url=server.url, secret_file="secret", more=QUICK))
 
     assert ended.returncode == 2, ended.stdout
-    assert ended.stdout == "The token file secret cannot be read: there is none.\n"
+    assert ended.stdout == "The token file secret does not exist; name another one.\n"
     assert server.seen == []
     assert node.left == set()
 
@@ -183,7 +183,11 @@ def _announced(content: bytes, **more: int) -> Download:
     [
         (Download(content=agent_package().content + b"x", sha256=agent_package().sha256), 3, "arrived damaged"),
         (_announced(agent_package().content, sent_bytes=1000), 3, "IncompleteRead"),
-        (Download(content=b"<html>log in here</html>", sha256=None), 3, "none of a workload management system"),
+        (
+            Download(content=b"<html>log in here</html>", sha256=None),
+            3,
+            "server is not a workload management system",
+        ),
         (404, 1, "the server answered 404"),
         (503, 3, "the server answered 503"),
         (DROP, 3, "could not be fetched"),

@@ -131,7 +131,7 @@ mounting = pytest.mark.skipif(not _may_mount(), reason="mounts need rights that 
     ("mounted", "flaw"),
     [
         ("mount -t tmpfs -o ro none", "cannot be written to: Read-only file system"),
-        ("mount -t tmpfs -o noexec none", "is mounted so that nothing can be executed in it"),
+        ("mount -t tmpfs -o noexec none", "is mounted noexec: no program in it can be executed"),
         (
             "f() { mount -t tmpfs -o size=64k none $1; head -c 1m </dev/zero >$1/x 2>&-; true; }; f",
             "cannot be written to: No space left on device",

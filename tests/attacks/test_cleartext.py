@@ -112,7 +112,7 @@ def test_cookies_of_production_are_for_this_host_over_https_only() -> None:
         ({"WMS_SERVER_URL": "http://wms.example.org", "WMS_HTTPS": "false"}, "WMS_SERVER_URL is"),
         ({"WMS_ALLOWED_HOSTS": "wms.example.org,*"}, "WMS_ALLOWED_HOSTS is *"),
         ({"WMS_SECRET_KEY_FALLBACKS": "short"}, "WMS_SECRET_KEY_FALLBACKS"),
-        ({"WMS_TRUSTED_PROXIES": "nginx.example.org"}, "WMS_TRUSTED_PROXIES holds what is no address"),
+        ({"WMS_TRUSTED_PROXIES": "nginx.example.org"}, "WMS_TRUSTED_PROXIES has values that are not addresses"),
     ],
 )
 def test_a_production_server_does_not_start(changed: dict[str, str], sentence: str, tmp_path: Path) -> None:

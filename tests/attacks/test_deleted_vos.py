@@ -45,7 +45,7 @@ def test_no_page_deletes_the_only_vo_that_something_serves(
     vo = make_vo(name="lhcb")
     row = make(name="Closed", vos=[vo])
     page = delete(operator, vo)
-    assert "Closed, which without this VO would serve all." in page
+    assert "Closed would serve all VOs without this one." in page
     act(operator, vo, "delete_selected", post="yes")
     assert serves(row) == {"lhcb"}
 

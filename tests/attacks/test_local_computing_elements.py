@@ -65,7 +65,7 @@ def test_no_computing_element_has_a_type_by_itself(operator: Client) -> None:
     assert "type" in errors_of(operator.post(add(ComputingElement), {**FORM, "site": site.pk}))
     with pytest.raises(ValidationError, match="type"):
         ComputingElement(site=site, name="ce01").full_clean()
-    with pytest.raises(ConfigurationError, match="type is missing; say how pilots get there: local, slurm, ssh, ht"):
+    with pytest.raises(ConfigurationError, match="type is missing; give one of: local, slurm, ssh, ht"):
         applied("queues: [{name: q, cpu_time_s: 1}]")
     assert not ComputingElement.objects.exists()
 

@@ -129,8 +129,8 @@ def test_a_pilot_that_gets_nothing_for_want_of_its_slot_is_told(group: Group) ->
 
     assert (len(first.json()["leases"]), second.status_code) == (2, 204)
     assert second["X-WMS-Why"] == (
-        f"The offer is more than a slot of queue {pilot.queue}, and the pilot gets jobs for one slot (processors 2). "
-        "If the slots are larger, correct the queue."
+        f"The offer exceeds a slot of queue {pilot.queue} (processors 2); the pilot gets jobs for one slot only. "
+        "If the slots are larger, correct the configuration of the queue."
     )
 
 

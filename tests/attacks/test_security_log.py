@@ -195,9 +195,9 @@ def test_it_is_exported_as_json_and_csv() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--since", "yesterday"], '"yesterday" is no time: write 2026-06-01, 2026-06-01T12:00:00Z, 12h or 30d.'),
-        (["--since", "2026-02-30"], '"2026-02-30" is no time'),
-        (["--since", ""], '"" is no time'),
+        (["--since", "yesterday"], '"yesterday" is not a time; write 2026-06-01, 2026-06-01T12:00:00Z, 12h or 30d.'),
+        (["--since", "2026-02-30"], '"2026-02-30" is not a time'),
+        (["--since", ""], '"" is not a time'),
         (["--kind", "log_uot"], 'There is no kind "log_uot". Did you mean'),
     ],
 )

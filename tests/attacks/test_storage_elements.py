@@ -358,7 +358,7 @@ def test_a_file_from_before_is_taken_with_a_warning_and_its_element_serves_nobod
 ) -> None:
     configure(FILE.replace("vos: [%s], ", ""))
     said = capsys.readouterr()
-    assert "serves nobody; name the VOs that may use it by vos" in said.out + said.err
+    assert "serves no VO; name the VOs that may use it in vos" in said.out + said.err
     assert not StorageElement.objects.get().vos.exists()
 
 

@@ -161,7 +161,7 @@ def test_a_forged_reference_to_a_strangers_file_is_refused(portal: Client, clien
     digest = Sandbox.objects.get().digest
     jobs = Job.objects.count()
     response = portal.post("/jobs/submit/", form(kept=[f"sha256:{digest} secret"]))
-    assert "is no sandbox that you" in errors_of(response)["input_files"][0]
+    assert "is not a sandbox that you" in errors_of(response)["input_files"][0]
     assert Job.objects.count() == jobs
 
 

@@ -36,9 +36,9 @@ _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
 _NOT_AUTHENTICATED: Final = "not_authenticated"
 #: Addresses open to users who lack a required second factor: to set one up, or to log out.
 _ENROLMENT: Final = ("/accounts/second-factor/", "/accounts/again/", "/accounts/logout/")
-_SENTENCE: Final = "Your account must have a second factor: set one up before you go on."
+_SENTENCE: Final = "Your account must have a second factor; set one up first."
 #: For sessions opened without it, before it was set up in another.
-_SHOW_IT: Final = "This session has seen no code of your second factor yet: give one before you go on."
+_SHOW_IT: Final = "This session is not verified by your second factor yet; enter a code first."
 
 
 @receiver(user_logged_out)

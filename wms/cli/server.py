@@ -40,7 +40,7 @@ def checked_url(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address or parts.username or parts.query or parts.fragment:
-        raise WrongUsageError(f'"{url}" is no address of a server; give one such as https://wms.example.org.')
+        raise WrongUsageError(f'"{url}" is not an address of a server; give one such as https://wms.example.org.')
     return url.rstrip("/")
 
 
@@ -103,11 +103,9 @@ class ServerConnection:
 
     def _refusal(self, status: int, content: bytes) -> ServerRefusedError | NotReachableError:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return NotReachableError(f"{self.url} is in trouble (status {status}); try again later.")
+            return NotReachableError(f"{self.url} failed (status {status}); try again later.")
         if status < HTTPStatus.BAD_REQUEST:
-            return NotReachableError(
-                f"{self.url} sends elsewhere (status {status}); give the address of the server itself."
-            )
+            return NotReachableError(f"{self.url} redirects (status {status}); give the address of the server itself.")
         return ServerRefusedError(self._record(content, expects="detail"))
 
     def _record(self, content: bytes, *, expects: str) -> Record:
@@ -116,5 +114,5 @@ class ServerConnection:
         except ValueError:
             record = None
         if not isinstance(record, dict) or expects not in record:
-            raise NotReachableError(f"{self.url} answers, but not as this system does; check the address.")
+            raise NotReachableError(f"{self.url} is not a server of this system; check the address.")
         return record

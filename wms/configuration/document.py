@@ -153,10 +153,10 @@ class _Builder:
 
     def _take(self, event: yaml.Event, line: int) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise _refused(line, "anchors (&) and aliases (*) are not taken; write the value out")
+            raise _refused(line, "anchors (&) and aliases (*) are not supported; write the value out")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            raise _refused(line, f"tags such as {tag} are not taken; write the value without one")
+            raise _refused(line, f"tags such as {tag} are not supported; write the value without one")
         match event:
             case yaml.ScalarEvent():
                 self._add(Word(line, event.value, quoted=bool(event.style)))

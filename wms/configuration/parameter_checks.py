@@ -60,7 +60,7 @@ def note_misfits(file: Configuration, new_plan: Plan, *, database: StoredConfigu
             reading.warnings.append(Remark(1, "", sentence))
     for key, places in of_definition.items():
         entry: DefinitionEntry = changed[key]
-        sentence = f"{entry.name} is no number of 0 or more at {listed(places)}; correct the parameters there too"
+        sentence = f"{entry.name} is not a number of 0 or more at {listed(places)}; correct the parameters there too"
         new_plan.problems.append(entry.remark("kind", sentence))
 
 

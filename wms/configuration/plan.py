@@ -136,7 +136,7 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
     hint = did_you_mean(use.name, known)
     sentence = f'there is no {use.of} "{use.name}", neither in the file nor in the database'
     if use.may_be_missing:
-        reading.warnings.append(Remark(use.line, use.path, f"{sentence}; it is left out until there is.{hint}"))
+        reading.warnings.append(Remark(use.line, use.path, f"{sentence}; it is left out until it exists.{hint}"))
     else:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
 
@@ -152,13 +152,13 @@ def _check_options(file: Configuration, new_plan: Plan, *, database: StoredConfi
             if not ce.type:
                 if not stated.source.broken:
                     kinds = ", ".join(settings.WMS_BACKENDS)
-                    new_plan.problems.append(stated.remark("", f"type is missing; say how pilots get there: {kinds}"))
+                    new_plan.problems.append(stated.remark("", f"type is missing; give one of: {kinds}"))
                 continue
             if (refused := refusal(ce.type, ce.options, ce.identity)) is not None:
                 field, sentence = refused
                 new_plan.problems.append(stated.remark(field, sentence.rstrip(".")))
             elif flaw := flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity):
-                sentence = f"{flaw} Until that is mended no pilots are sent there."
+                sentence = f"{flaw} No pilots are sent there until this is corrected."
                 reading.warnings.append(stated.remark("options", sentence))
 
 
@@ -203,7 +203,9 @@ def _moved_group(section: AnySection, stored: SectionEntry | None, merged: Secti
     if isinstance(section, GroupSection) and stored is not None:
         before, after = getattr(stored, "vo", ""), getattr(merged, "vo", "")
         if before != after:
-            yield merged.remark("vo", f"a group stays in its VO, which is {before}; make another group for {after}")
+            yield merged.remark(
+                "vo", f"a group cannot leave its VO, which is {before}; create another group in {after}"
+            )
 
 
 def _difference(
@@ -289,7 +291,7 @@ def _taken_dns(new_plan: Plan, *, database: StoredConfiguration) -> Iterator[Rem
             if owner.setdefault(dn, entry.username) != entry.username:
                 of_file = entry if identity in planned else planned[owner[dn],]
                 other = owner[dn] if of_file is entry else entry.username
-                yield of_file.remark("dns", f'"{dn}" is a DN of {other}; it can be of one user only')
+                yield of_file.remark("dns", f'"{dn}" is a DN of {other}; a DN belongs to one user only')
 
 
 def _check_attached_elements(
@@ -301,7 +303,7 @@ def _check_attached_elements(
     for entry in file.storage_elements:
         element = elements.get((entry.name,))
         if element is not None and not element.vos:
-            reading.warnings.append(entry.remark("", "it serves nobody; name the VOs that may use it by vos"))
+            reading.warnings.append(entry.remark("", "it serves no VO; name the VOs that may use it in vos"))
     for stated in file.sites:
         site = sites.get((stated.name,))
         for name in stated.storage_elements:

@@ -180,7 +180,7 @@ class StatusEntry(SectionEntry):
         if self.state != ResourceState.ACTIVE and not self.reason.strip():
             yield "reason", f"say why it is {self.state}; physicists see it"
         if self.state == ResourceState.ACTIVE and self.until is not None:
-            yield "until", "what is active has no end; leave it out"
+            yield "until", "an active resource has no end; leave it out"
 
 
 ACTIVE = StatusEntry(state=ResourceState.ACTIVE)
@@ -343,11 +343,11 @@ class LimitEntry(SectionEntry):
         if self.scope == ScopeEntry():
             yield "scope", "name at least one of vo, site, ce, group, user and job_type"
         if {self.running, self.waiting, self.cpu_s_per_day, self.delay_s} == {None}:
-            yield "", "limits nothing; give running, waiting, cpu_s_per_day or delay_s"
+            yield "", "requires running, waiting, cpu_s_per_day or delay_s"
         if self.burst is not None and self.delay_s is None:
-            yield "burst", "belongs to delay_s, which is missing"
+            yield "burst", "requires delay_s, which is missing"
         if self.waiting is not None and (self.scope.site is not None or self.scope.ce is not None):
-            yield "waiting", "a job that waits is at no site and no ce; name neither, or limit running"
+            yield "waiting", "a limit of waiting jobs has no site and no ce; leave both out, or limit running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

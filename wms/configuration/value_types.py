@@ -56,7 +56,7 @@ def text(
         if _UNSTORABLE.search(value):
             raise at.refuse(node, "holds a character that cannot be stored")
         if pattern is not None and not pattern.match(value):
-            raise at.refuse(node, hint if secret else f"{what(node)} will not do: {hint}")
+            raise at.refuse(node, hint if secret else f"{what(node)} is not accepted: {hint}")
         return value
 
     return read
@@ -109,7 +109,7 @@ def moment(node: Node, at: Location) -> datetime:
     except ValueError as error:
         raise at.refuse(node, "use a date and time such as 2027-01-31T12:00:00Z") from error
     if value.utcoffset() is None:
-        raise at.refuse(node, "say in which zone, such as 2027-01-31T12:00:00Z for UTC")
+        raise at.refuse(node, "give the time zone, such as 2027-01-31T12:00:00Z for UTC")
     if not 1 < value.year < 9999:
         raise at.refuse(node, "use a year from 2 to 9998")
     return value.astimezone(UTC)  # PostgreSQL accepts no offset of 16 hours or more

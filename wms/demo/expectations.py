@@ -57,12 +57,12 @@ def faults(expected: ExpectedJob, happened: JobOutcome) -> Iterator[str]:
 
 def _faults_of_output(expected: Mapping[str, str], happened: Mapping[str, str] | None) -> Iterator[str]:
     if happened is None:
-        yield "brought back no output"
+        yield "returned no output"
         return
     for name in sorted(happened.keys() - expected.keys()):
-        yield f"brought back {name}, which was not asked for"
+        yield f"returned {name}, which was not requested"
     for name, pattern in expected.items():
         if name not in happened:
-            yield f"did not bring back {name}"
+            yield f"did not return {name}"
         elif re.search(pattern, happened[name]) is None:
             yield f"wrote {happened[name][:_SHOWN]!r} to {name}, where {pattern!r} should be found"

@@ -143,7 +143,7 @@ def records_of(record: Record, name: str) -> list[Record]:
 def _record(content: bytes) -> Record:
     answer = json.loads(content)
     if not isinstance(answer, dict):
-        raise DemoRefusedError(f"The server answered {content[:100]!r}, which is no object.")
+        raise DemoRefusedError(f"The server answered {content[:100]!r}, which is not a JSON object.")
     return answer
 
 

@@ -59,7 +59,7 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
     """
     if "WMS_DATABASE_URL" in os.environ:
         raise OtherDatabaseError(
-            "The demonstration makes users whose passwords everybody knows, so it runs on a database of its own only: "
+            "The demonstration creates users with published passwords and requires a database of its own: "
             "unset WMS_DATABASE_URL."
         )
     begun: list[Demonstration] = []

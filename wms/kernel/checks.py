@@ -172,7 +172,7 @@ def check_trusted_proxies(
         return []
     return [
         Error(
-            f"WMS_TRUSTED_PROXIES holds what is no address: {', '.join(wrong)}.",
+            f"WMS_TRUSTED_PROXIES has values that are not addresses: {', '.join(wrong)}.",
             hint="Give IP addresses or networks, such as 10.0.0.5 or 10.0.0.0/24, or unix, separated by commas.",
             id="wms.E010",
         )
@@ -182,7 +182,7 @@ def check_trusted_proxies(
 def _unsafe() -> Iterator[Error]:
     if settings.DEBUG:
         yield Error(
-            "WMS_DEBUG is on: pages of errors would show settings and code to everybody.",
+            "WMS_DEBUG is on: error pages would show settings and code to everybody.",
             hint="Unset WMS_DEBUG.",
             id="wms.E001",
         )
@@ -203,7 +203,7 @@ def _unsafe() -> Iterator[Error]:
 def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Error]:
     """Yield the error of a key that is public or easy to guess; previous keys too, as their signatures are accepted."""
     if key == settings.INSECURE_SECRET_KEY:
-        flaw, error_id = "is the default, which everybody knows: anybody could make tokens and sessions.", "wms.E002"
+        flaw, error_id = "is the default, which is public: anybody could make tokens and sessions.", "wms.E002"
     elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:
         flaw = f"is too easy to guess: {len(key)} characters, {len(set(key))} different ones."
         error_id = "wms.E003"
@@ -224,7 +224,7 @@ def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Err
 def _exposed() -> Iterator[Error]:
     if "*" in settings.ALLOWED_HOSTS:
         yield Error(
-            "WMS_ALLOWED_HOSTS is *: whatever name a request makes up would be written into links.",
+            "WMS_ALLOWED_HOSTS is *: any host name in a request would be written into links.",
             hint="Name the hosts under which the server is reached.",
             id="wms.E012",
         )

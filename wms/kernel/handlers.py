@@ -50,7 +50,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return api_error(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",
-        "The server failed; its log says why. Whether anything was changed is not known: look before you repeat it.",
+        "The server failed; its log says why. Something may have changed: check before you repeat the request.",
     )
 
 

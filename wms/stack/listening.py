@@ -99,7 +99,7 @@ class Listener:
         try:
             return cls(host=str(ip_address(text)), port=port)
         except ValueError as error:
-            sentence = f"{text!r} is no place to listen at: give an IP address of this machine, or {UNIX_PREFIX}PATH."
+            sentence = f"{text!r} is not an address to listen at; give an IP of this machine, or {UNIX_PREFIX}PATH."
             raise UnreachableAddressError(sentence) from error
 
     @property

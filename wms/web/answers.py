@@ -44,7 +44,7 @@ def answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol:
             protocol,
             HTTPStatus.INTERNAL_SERVER_ERROR,
             "internal_error",
-            "The server failed; its log says why. Look whether anything was changed before you repeat it.",
+            "The server failed; its log says why. Something may have changed: check before you repeat the request.",
         )
 
 

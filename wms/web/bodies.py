@@ -49,7 +49,7 @@ class UnreadBody:
             RequestDataTooBig: always.
         """
         raise RequestDataTooBig(
-            "The body is larger than what is taken here, or than what is read before its sender is known."
+            "The body is larger than this address accepts, or than is read before its sender is authenticated."
         )
 
     readline = read

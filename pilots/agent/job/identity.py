@@ -117,7 +117,7 @@ def identity_of(place: Place, job: LeasedJob, directory: Path) -> Identity:
         NoIdentityError: the node cannot provide it.
     """
     if place.identity not in {IDENTITY_NONE, "", IDENTITY_ENVIRONMENT, IDENTITY_SUDO}:
-        raise NoIdentityError(f"this pilot does not know the kind {place.identity}; a newer one is needed")
+        raise NoIdentityError(f"this agent does not support the identity {place.identity}; a newer agent is required")
     names = {"USER": job.owner, "LOGNAME": job.owner} if place.identity == IDENTITY_ENVIRONMENT and job.owner else {}
     try:
         if place.identity == IDENTITY_SUDO:

@@ -137,7 +137,7 @@ def flaw_of(directory: Path, *, to_disk: bool = False) -> str | None:
             if to_disk:
                 os.fsync(file.fileno())
         if os.statvfs(directory).f_flag & os.ST_NOEXEC:
-            return "is mounted so that nothing can be executed in it"
+            return "is mounted noexec: no program in it can be executed"
     except OSError as error:
         return f"cannot be written to: {error.strerror}"
     return None

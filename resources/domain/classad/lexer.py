@@ -150,7 +150,7 @@ def _refuse_unstorable(text: str) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        message = "The text contains half of a surrogate pair, which is no character; save it as UTF-8."
+        message = "The text contains half of a surrogate pair, which is not a character; save it as UTF-8."
         raise ClassAdError(message, text=text, at=error.start) from error
     if size > MAX_BYTES:
         message = f"The text has {size} bytes; at most {MAX_BYTES} are accepted."
@@ -170,7 +170,7 @@ def _complaint(text: str, at: int) -> str:
     if character in "“”„«»":
         return f'Strings stand in straight double quotes ("), not in {character}.'
     if character in "&|":
-        return f"A single {character} is no operator; write {character * 2}."
+        return f"A single {character} is not an operator; write {character * 2}."
     printable = character if character.isprintable() else ""
     return (
         f"The character {printable}{' ' if printable else ''}(U+{ord(character):04X}) has no meaning here; remove it."

@@ -94,7 +94,7 @@ def test_what_is_refused_is_named_as_it_was_written(
         (jdl("[ Memory = 1; memory = 2 ]"), "invalid_jdl", "Line 1"),
         (cfg("Memory >= 4000"), "invalid_cfg", "an expression is not accepted"),
         (cfg("Memory = 1\nmemory = 2"), "invalid_cfg", "Line 5, column 1"),
-        (cfg("Memory = 4000;"), "invalid_cfg", "take out the `;`"),
+        (cfg("Memory = 4000;"), "invalid_cfg", "remove the `;`"),
         ({"cfg": "Executable = a;"}, "invalid_cfg", "Line 1, column 15"),
         ({"cfg": "Executable = a\nRequirements = Memory > 4000"}, "invalid_cfg", "an expression is not accepted"),
     ],

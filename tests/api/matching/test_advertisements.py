@@ -172,7 +172,7 @@ def test_what_is_wrong_is_refused_by_name_and_changes_nothing(
 
 def test_a_wrong_classad_is_pointed_at(gateway: APIClient) -> None:
     refused = advertise(gateway, {"classad": "CurrentJobs = 1;\nMaxJobs = many"}, status=400)
-    assert refused["errors"]["classad"] == ["Line 2, column 1: MaxJobs is a whole number from 0 to 2147483647."]
+    assert refused["errors"]["classad"] == ["Line 2, column 1: MaxJobs must be a whole number from 0 to 2147483647."]
 
 
 # ---- Who may ---------------------------------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(sample: SampleD
     answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch"), format="json")
     assert answer.status_code == 204
     assert answer["X-WMS-Why"] == (
-        "The queue of this pilot is not known, and the pilot gets only jobs that every queue where it may be could "
-        "take. Name site, ce and queue in the offer."
+        "The queue of this pilot is not known, and the pilot gets only jobs that fit each queue at which it may "
+        "be. Name site, ce and queue in the offer."
     )
     answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch", ce="ce01.cern.ch", queue="grid"), format="json")
     assert (answer.status_code, "X-WMS-Why" in answer) == (204, False)

@@ -114,7 +114,7 @@ def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, samp
     [
         ({"priority": 0}, "Priority 0 has the weight 0.00001"),
         ({"executable": "./run.sh"}, 'The executable "./run.sh" is a file of the job\'s directory'),
-        ({"executable": "bin/run.sh"}, "but neither the input sandbox nor the input data brings it"),
+        ({"executable": "bin/run.sh"}, "but neither the input sandbox nor the input data contains it"),
         ({"arguments": "-n 'one"}, "A quote in arguments is not closed"),
         ({"arguments": 'a "b\\"'}, "A quote in arguments is not closed"),
         ({"arguments": "a\\"}, "A quote in arguments is not closed"),

@@ -126,6 +126,6 @@ def test_pools_and_queues_of_other_vos_are_not_told(vo: VO, alice: APIClient) ->
 def test_who_has_several_vos_says_which(pools: list[str]) -> None:
     factories.make_vo(name="atlas")
     olga = client_of(factories.make_user(operator=True))
-    assert olga.get(ADDRESS).json()["errors"] == {"vo": ["You have several VOs; say which."]}
+    assert olga.get(ADDRESS).json()["errors"] == {"vo": ["You have several VOs; name one."]}
     assert [pool["id"] for pool in olga.get(ADDRESS, {"vo": "lhcb"}).json()["submit_pools"]] == pools
     assert olga.get(ADDRESS, {"vo": "atlas"}).json() == {"submit_pools": [], "next": None, "previous": None}

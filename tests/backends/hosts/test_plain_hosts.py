@@ -151,7 +151,7 @@ def test_a_pilot_whose_shell_was_killed_runs_until_it_ends_itself(plain: Host) -
     assert state(plain, stamp).presence is Presence.RUNNING
     plain.backend().kill([Handle(stamp=stamp)])
     assert ended(plain, stamp).exit_code is None
-    assert ended(plain, stamp).reason == "It ended without a word."
+    assert ended(plain, stamp).reason == "It ended without a message."
 
 
 def test_after_a_restart_of_the_host_its_pilots_have_ended(plain: Host) -> None:

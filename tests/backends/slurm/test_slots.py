@@ -74,7 +74,7 @@ def test_only_pilots_that_wait_for_the_same_partitions_count_as_waiting(make: Ma
 
 
 def test_queues_are_partitions_that_slurm_knows(make: MakeBackend) -> None:
-    with pytest.raises(BackendError, match='no node of the partition "long,nope"; is it spelled right'):
+    with pytest.raises(BackendError, match='no node of the partition "long,nope"; check its spelling'):
         make(queues=[queue("nope"), queue("long")]).capacity()
     backend = make(queues=[queue("nope"), queue()], max_pending=0)
     assert backend.capacity() == CORES

@@ -88,11 +88,11 @@ def test_the_example_warns_of_nothing() -> None:
     [
         (
             "type: slurm, options: {partiton: main}",
-            'Did you mean "partition"? Until that is mended no pilots are sent there.',
+            'Did you mean "partition"? No pilots are sent there until this is corrected.',
         ),
         (
             "type: local, identity: sudo",
-            "Unix accounts of the nodes that the pilot may become. Until that is mended no pilots are sent there.",
+            "Unix accounts of the nodes that the pilot may become. No pilots are sent there until this is corrected.",
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
     (warning,) = apply(text + "\nusers: [{username: bobby}]").warnings
     assert str(warning) == (
         'line 1: vos[0].managers[0]: there is no user "bob", neither in the file nor in the database; '
-        'it is left out until there is. Did you mean "bobby"?'
+        'it is left out until it exists. Did you mean "bobby"?'
     )
     bob = make_user(username="bob")
     assert apply(text).differences == ("~ vo v: managers [] → [bob]",)
@@ -313,8 +313,8 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
     [
         ("groups:\n- {name: g, vo: lchb}", 'line 2: groups[0].vo: there is no vo "lchb", neither in the file nor in the database. Did you mean "lhcb"?'),
         ("users:\n- username: u\n  groups: [x]", 'line 3: users[0].groups[0]: there is no group "x", neither in the file nor in the database.'),
-        ("groups: [{name: staff, vo: atlas}]", "line 1: groups[0].vo: a group stays in its VO, which is lhcb; make another group for atlas"),
-        ('users: [{username: u, dns: ["/CN=alice"]}]', 'line 1: users[0].dns: "/CN=alice" is a DN of alice; it can be of one user only'),
+        ("groups: [{name: staff, vo: atlas}]", "line 1: groups[0].vo: a group cannot leave its VO, which is lhcb; create another group in atlas"),
+        ('users: [{username: u, dns: ["/CN=alice"]}]', 'line 1: users[0].dns: "/CN=alice" is a DN of alice; a DN belongs to one user only'),
         ("users: [{username: u, groups: [staff], default_group: other}]", 'line 1: users[0].default_group: "other" must be one of the user\'s groups'),
         ("vos: [{name: lhcb, setup: New}]", 'line 1: vos[0].setup: "New" must be one of setups (Production)'),
         ("sites: [{name: A, ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 1, required_tags: [x]}]}]}]", "line 1: sites[0].ces[0].queues[0].required_tags: must be among the queue's tags, where x is missing"),
@@ -355,7 +355,7 @@ sites:
     assert [problem.partition(": ")[::2] for problem in map(str, problems_of(text))] == [
         ("line 3", "groups[0].priority: must be from 0 to 1e+12"),
         ("line 3", 'groups[0].vo: there is no vo "atlas", neither in the file nor in the database.'),
-        ("line 4", 'groups[1].name: "g h" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
+        ("line 4", 'groups[1].name: "g h" is not accepted: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
         ("line 5", "groups[2]: name is missing"),
         ("line 5", 'groups[2].nam: unknown key. Did you mean "name"?'),
         ("line 8", "sites[0].ces[0].queues[0].cpu_time_s: must be from 1 to 2147483647"),

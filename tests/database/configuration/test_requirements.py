@@ -328,7 +328,7 @@ def test_a_definition_of_another_vo_refuses_nothing() -> None:
 def test_a_definition_that_comes_later_names_the_values_that_it_does_not_allow() -> None:
     apply(f'{BASE}sites: [{{name: A, parameters: {{Memory: "1"}}}}, {{name: B, parameters: {{Memory: 1}}}}]')
     late = "\nrequirement_definitions:\n- name: memory\n  kind: capacity\n"
-    with pytest.raises(ConfigurationError, match=r"line 4: .*kind: memory is no number of 0 or more at site A;"):
+    with pytest.raises(ConfigurationError, match=r"line 4: .*kind: memory is not a number of 0 or more at site A;"):
         apply(late)
     assert not RequirementDefinition.objects.exists()
     apply(f"{late}sites: [{{name: A, parameters: {{Memory: 1}}}}]")

@@ -285,7 +285,7 @@ def test_output_is_called_only_as_files_in_directories_of_ones_own(
     with pytest.raises(InvalidDescriptionError) as refused:
         sample.submit(output_data=["*.log", lfn])
     assert refused.value.errors == {
-        "output_data": [f"{lfn} must be below /lhcb/user/a/alice: other directories are not yours to write to."]
+        "output_data": [f"{lfn} must be below /lhcb/user/a/alice; you may not write to other directories."]
     }
 
 

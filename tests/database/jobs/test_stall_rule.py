@@ -26,7 +26,7 @@ def test_a_job_may_choose_a_window_that_its_vo_allows(sample: SampleData, asked_
     ("asked_s", "said"),
     [
         (86401, "at most 86400, not 86401."),
-        (0, "at most 86400, not 0, which would be none."),
+        (0, "at most 86400, not 0, which is no limit."),
     ],
 )
 def test_a_longer_window_than_its_vo_allows_is_refused(sample: SampleData, asked_s: int, said: str) -> None:

@@ -247,7 +247,7 @@ def test_an_expression_is_closed_unless_cur_matches_is_known() -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 3")
     standing = advertise(site.pk, of_classad("[ CurrentJobs = 1 ]"))
     assert (standing.accepting, standing.room_left, standing.cur_matches) == (False, 0, None)
-    assert standing.why_closed.startswith("Nobody said what CurMatches is at the site")
+    assert standing.why_closed.startswith("The site has no value of CurMatches")
     assert advertise(site.pk, of_classad("[ CurMatches = 1 ]")).room_left == 2
     assert advertise(site.pk, numbers()).room_left == 3  # as numbers it starts at 0
     closed = advertise(site.pk, of_classad("CurMatches = 3"))
@@ -460,7 +460,7 @@ def test_what_the_policy_needs_and_nobody_said_closes_it_by_name() -> None:
     standing = advertise(site.pk, of_classad("CurrentSubmittingJobs = 0"))
     assert not standing.accepting
     assert standing.why_closed == (
-        "Nobody said what CurrentGatheringOutputJobs is at the site, without which level1 is closed."
+        "The site has no value of CurrentGatheringOutputJobs, which the policy level1 requires."
     )
 
 

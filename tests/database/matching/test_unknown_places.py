@@ -390,7 +390,7 @@ def test_a_pilot_gets_nothing_where_it_may_be_at_a_computing_element_that_does_n
     [
         ({"site": "S.FREE", "ce": "ce", "queue": "grid"}, ""),
         ({}, "sites where the pilot may be are throttled (S.THROTTLED): it gets no job"),
-        ({"site": "S.FREE"}, "the pilot gets only jobs that every queue where it may be could take"),
+        ({"site": "S.FREE"}, "the pilot gets only jobs that fit each queue at which it may be"),
         ({"site": "S.BANNED"}, "computing element bad is banned, and the pilot may be there: it gets no job"),
     ],
 )

@@ -188,7 +188,7 @@ def test_a_redirection_is_not_followed(configured: FakeServer, capsys: pytest.Ca
     configured.answers(302, {}, Location="http://127.0.0.1:1/")
     assert main(["explain", "7"]) == 3
     assert len(configured.requests) == 1
-    assert "sends elsewhere (status 302)" in capsys.readouterr().err
+    assert "redirects (status 302)" in capsys.readouterr().err
 
 
 # ---- Asking ----------------------------------------------------------------------------------------------------------
@@ -287,12 +287,12 @@ def test_json_is_the_answer_as_it_is(
     [
         (404, {"code": "not_found", "detail": "There is no such object."}, 1, "There is no such object."),
         (429, {"code": "too_many", "detail": "Wait."}, 1, "Wait."),
-        (500, b"<html>", 3, "is in trouble (status 500)"),
-        (503, {"code": "x", "detail": "y"}, 3, "is in trouble (status 503)"),
-        (200, b"<html>", 3, "answers, but not as this system does"),
-        (404, b"<html>", 3, "answers, but not as this system does"),
-        (200, b"[]", 3, "answers, but not as this system does"),
-        (200, b"{}", 3, "answers, but not as this system does"),
+        (500, b"<html>", 3, "failed (status 500)"),
+        (503, {"code": "x", "detail": "y"}, 3, "failed (status 503)"),
+        (200, b"<html>", 3, "is not a server of this system"),
+        (404, b"<html>", 3, "is not a server of this system"),
+        (200, b"[]", 3, "is not a server of this system"),
+        (200, b"{}", 3, "is not a server of this system"),
     ],
 )
 def test_the_exit_code_says_who_did_not_want(

@@ -55,17 +55,17 @@ QUEUE = "sites[0].ces[0].queues[0]"
         (b"vos: " + b"[" * 1_000_000, "line 1: nested deeper than 20 levels"),
         (b"- " * 1_000_000, "line 1: nested deeper than 20 levels"),
         (b"{a: " * 1_000_000, "line 1: nested deeper than 20 levels"),
-        (b"vos: []\nusers: &a []", "line 2: anchors (&) and aliases (*) are not taken; write the value out"),
-        (b"vos: []\nusers: *a", "line 2: anchors (&) and aliases (*) are not taken; write the value out"),
+        (b"vos: []\nusers: &a []", "line 2: anchors (&) and aliases (*) are not supported; write the value out"),
+        (b"vos: []\nusers: *a", "line 2: anchors (&) and aliases (*) are not supported; write the value out"),
         (
             b"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]",
-            "line 1: anchors (&) and aliases (*) are not taken; write the value out",
+            "line 1: anchors (&) and aliases (*) are not supported; write the value out",
         ),
         (
             b"vos: []\nusers: !!python/object/apply:os.system [ls]",
-            "line 2: tags such as tag:yaml.org,2002:python/object/apply:os.system are not taken; write the value without one",
+            "line 2: tags such as tag:yaml.org,2002:python/object/apply:os.system are not supported; write the value without one",
         ),
-        (b"vos: !!set {}", "line 1: tags such as tag:yaml.org,2002:set are not taken; write the value without one"),
+        (b"vos: !!set {}", "line 1: tags such as tag:yaml.org,2002:set are not supported; write the value without one"),
         (b"[a]: b", "line 1: a key is a single word, not a list or a mapping"),
         (b"[vos]", "line 1: use a mapping of names to values, not a list"),
         (b"vos", 'line 1: use a mapping of names to values, not "vos"'),
@@ -168,8 +168,8 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         (queue("parameters: {a: yes}"), f'{QUEUE}.parameters.a: put "yes" in quotes if it is a text; else write true, false or a plain decimal number'),
         (site("status: {state: actve}"), 'sites[0].status.state: use active, draining or banned. Did you mean "active"?'),
         (site("status: {state: banned}"), "sites[0].status.reason: say why it is banned; physicists see it"),
-        (site("status: {state: active, until: 2027-01-01T00:00:00Z}"), "sites[0].status.until: what is active has no end; leave it out"),
-        (site("status: {state: banned, reason: x, until: 2027-01-01T00:00:00}"), "sites[0].status.until: say in which zone, such as 2027-01-31T12:00:00Z for UTC"),
+        (site("status: {state: active, until: 2027-01-01T00:00:00Z}"), "sites[0].status.until: an active resource has no end; leave it out"),
+        (site("status: {state: banned, reason: x, until: 2027-01-01T00:00:00}"), "sites[0].status.until: give the time zone, such as 2027-01-31T12:00:00Z for UTC"),
         (site("status: {state: banned, reason: x, until: soon}"), "sites[0].status.until: use a date and time such as 2027-01-31T12:00:00Z"),
         (site("status: banned"), 'sites[0].status: use a mapping of names to values, not "banned"'),
         (site("throttle: {policy: level0}"), "sites[0].throttle.policy: level0 needs max_submitting_jobs"),
@@ -179,21 +179,21 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         ("groups:\n- {name: g, vo: v, priority: .nan}", "groups[0].priority: use a finite number"),
         ("groups:\n- {name: g, vo: v, priority: 1e13}", "groups[0].priority: must be from 0 to 1e+12"),
         ("groups:\n- {name: g, vo: v, properties: [JOB_SHARNG]}", 'groups[0].properties[0]: use JOB_SHARING or PRODUCTION. Did you mean "JOB_SHARING"?'),
-        ("groups:\n- {name: 'a b', vo: v}", 'groups[0].name: "a b" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
-        ("users:\n- {username: 'a:b'}", 'users[0].username: "a:b" will not do: use letters, digits and . _ @ + - only'),
+        ("groups:\n- {name: 'a b', vo: v}", 'groups[0].name: "a b" is not accepted: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
+        ("users:\n- {username: 'a:b'}", 'users[0].username: "a:b" is not accepted: use letters, digits and . _ @ + - only'),
         ("users:\n- {username: u, staff: 1}", 'users[0].staff: use true or false, not "1"'),
         ("users:\n- {username: u, password: 123}", "users[0].password: use a text"),
         ("limits:\n- {scope: {}, running: 1}", "limits[0].scope: name at least one of vo, site, ce, group, user and job_type"),
-        ("limits:\n- {scope: {user: a}}", "limits[0]: limits nothing; give running, waiting, cpu_s_per_day or delay_s"),
-        ("limits:\n- {scope: {user: a}, running: 1, burst: 2}", "limits[0].burst: belongs to delay_s, which is missing"),
+        ("limits:\n- {scope: {user: a}}", "limits[0]: requires running, waiting, cpu_s_per_day or delay_s"),
+        ("limits:\n- {scope: {user: a}, running: 1, burst: 2}", "limits[0].burst: requires delay_s, which is missing"),
         ("directors:\n- {name: d, private_fraction: 1.5}", "directors[0].private_fraction: must be from 0 to 1"),
         ("directors:\n- {name: d, private_fraction: .nan}", "directors[0].private_fraction: use a finite number"),
         ("directors:\n- {name: d, pilots_per_cycle: 0}", "directors[0].pilots_per_cycle: must be from 1 to 2147483647"),
         ("directors:\n- {name: d, pilots_per_cycle: true}", "directors[0].pilots_per_cycle: use a whole number"),
         ("directors:\n- {name: d, kind: sites}", 'directors[0].kind: use site or taskqueue. Did you mean "site"?'),
         ("directors:\n- {name: d, job_type: [User]}", 'directors[0].job_type: unknown key. Did you mean "job_types"?'),
-        ("storage_elements:\n- {name: s, url: here}", 'storage_elements[0].url: "here" will not do: use a URL such as https://…/path, without user and password, ? and #'),
-        ("platforms:\n  'a b': []", 'platforms.a b: "a b" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
+        ("storage_elements:\n- {name: s, url: here}", 'storage_elements[0].url: "here" is not accepted: use a URL such as https://…/path, without user and password, ? and #'),
+        ("platforms:\n  'a b': []", 'platforms.a b: "a b" is not accepted: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
     ],
 )  # fmt: skip
 def test_a_value_that_will_not_do_is_one_sentence(text: str, problem: str) -> None:
@@ -268,7 +268,7 @@ def test_a_variable_that_is_not_there_is_named(written: str, problem: str) -> No
 
 def test_what_the_environment_holds_is_checked_and_not_shown() -> None:
     (problem,) = problems_of("users: [{username: '${NAME}'}]", NAME="not a name")
-    assert problem.startswith('line 1: users[0].username: "${NAME}" will not do')
+    assert problem.startswith('line 1: users[0].username: "${NAME}" is not accepted')
     (problem,) = problems_of("users: [{username: u, password: '${P}'}]", P="\udcff")
     assert problem == "line 1: users[0].password: holds a character that cannot be stored"
 

@@ -66,5 +66,5 @@ def test_a_proxy_that_is_no_address_is_told(settings: Settings) -> None:
     (error,) = checks.check_trusted_proxies()
     assert (error.id, error.msg) == (
         "wms.E010",
-        "WMS_TRUSTED_PROXIES holds what is no address: nginx.example.org, 10.0.0.0/33.",
+        "WMS_TRUSTED_PROXIES has values that are not addresses: nginx.example.org, 10.0.0.0/33.",
     )

@@ -111,7 +111,7 @@ def test_each_body_gets_lists_of_its_own() -> None:
 
 
 def test_another_kind_of_field_is_no_plain_one() -> None:
-    with pytest.raises(TypeError, match="open is no plain field but DateField"):
+    with pytest.raises(TypeError, match="open is not a plain field but DateField"):
 
         class Odd(FastSerializer):
             open = serializers.DateField()

@@ -160,8 +160,8 @@ def warnings_of(*arguments: str) -> list[str]:
 def test_a_pattern_that_fits_no_process_is_warned_of_once() -> None:
     nowhere = [option for state in STATES for option in ("--state", f"{state}=^no such thing {state}$")]
     assert warnings_of(*nowhere) == [
-        f"wms-advertise: warning: the pattern of {state}, ^no such thing {state}$, fits no process; "
-        "check it, unless there is none just now."
+        f"wms-advertise: warning: the pattern of {state}, ^no such thing {state}$, matches no process; "
+        "check it, unless none runs now."
         for state in STATES
     ]
     # Whatever runs these tests is a process that fits.
@@ -172,8 +172,8 @@ def test_a_pattern_that_fits_no_process_is_warned_of_once() -> None:
 def test_shipped_patterns_of_which_none_fits_are_warned_of_together() -> None:
     (warning,) = warnings_of("--ce-type", "htcondor", "--state", "idle=.")
     assert warning == (
-        "wms-advertise: warning: the patterns of submitting, cancelling, gathering fit no process; "
-        "if that is wrong, name others by --ce-type or --state."
+        "wms-advertise: warning: the patterns of submitting, cancelling, gathering match no process; "
+        "if some run, give others by --ce-type or --state."
     )
 
 
@@ -188,13 +188,13 @@ def test_both_ways_to_list_processes_find_this_one() -> None:
     ("arguments", "sentence"),
     [
         ((), "the following arguments are required: SITE"),
-        (("A",), "There is no token; use --token-file, or set WMS_ADVERTISE_TOKEN."),
+        (("A",), "A token is required; use --token-file, or set WMS_ADVERTISE_TOKEN."),
         (("A", "--token-file", "/nowhere"), "The token cannot be read from /nowhere"),
         (("A", "--every", "0"), "argument --every"),
         (("A", "--max-jobs", "-1"), "argument --max-jobs"),
         (("A", "--dry-run", "--state", "submiting=x"), 'Did you mean "submitting"?'),
         (("A", "--dry-run", "--state", "submitting"), "is not STATE=PATTERN"),
-        (("A", "--dry-run", "--state", "submitting=("), "no regular expression"),
+        (("A", "--dry-run", "--state", "submitting=("), "not a regular expression"),
         (("A", "--dry-run", "--patterns", "/nowhere"), "The patterns cannot be read"),
         (("A", "--token", "secret"), "unrecognized arguments"),
     ],
@@ -212,7 +212,7 @@ def test_wrong_usage_is_one_sentence_and_2(arguments: tuple[str, ...], sentence:
 def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
     ran = run("A", "--server", url, WMS_ADVERTISE_TOKEN="t")
     assert ran.returncode == 2
-    assert "is no address of a server" in ran.stderr
+    assert "is not an address of a server" in ran.stderr
 
 
 def test_a_token_that_others_may_read_is_not_used(tmp_path: Path) -> None:

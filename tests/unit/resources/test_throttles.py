@@ -401,7 +401,7 @@ def test_what_is_neither_a_record_nor_lines_is_pointed_at(text: str, sentence: s
 )
 @pytest.mark.parametrize("name", [CUR_MATCHES, SUBMITTING, MAX_JOBS])
 def test_a_known_number_is_whole_and_at_least_0(name: str, value: str) -> None:
-    with pytest.raises(ClassAdError, match=f"{name} is a whole number from 0 to 2147483647"):
+    with pytest.raises(ClassAdError, match=f"{name} must be a whole number from 0 to 2147483647"):
         of_classad(f"{name} = {value}")
 
 

@@ -197,7 +197,9 @@ def test_what_is_wrong_in_the_configuration_is_told_with_its_name(tmp_path: Path
 
 def test_a_name_or_number_is_not_taken_from_a_variable_that_is_not_set(tmp_path: Path) -> None:
     wrong = CONFIGURATION.replace("name: GRIDKA", 'name: "${NOT_SET}"')
-    assert 'line 14: sites[1].name: "${NOT_SET}" will not do' in refusal(scenario(tmp_path, LOAD, configuration=wrong))
+    assert 'line 14: sites[1].name: "${NOT_SET}" is not accepted' in refusal(
+        scenario(tmp_path, LOAD, configuration=wrong)
+    )
 
 
 def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_place_to_listen_at(text: str, url: str, options: list[str], is_open: 
 
 @pytest.mark.parametrize("text", ["", "localhost", "unix", "10.0.0.3:80"])
 def test_what_is_no_place_is_refused(text: str) -> None:
-    with pytest.raises(UnreachableAddressError, match="is no place to listen at"):
+    with pytest.raises(UnreachableAddressError, match="is not an address to listen at"):
         Listener.named(text, port=8000)
 
 

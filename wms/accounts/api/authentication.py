@@ -92,7 +92,7 @@ class PortalSessionAuthentication(SessionAuthentication):
     def authenticate(self, request: Request) -> tuple[User, None] | None:
         """Return the user of the session, or None without one."""
         if has_bearer_token(request):
-            raise AuthenticationFailed("This is no token of this system; log in again.", code="invalid_token")
+            raise AuthenticationFailed("This is not a token of this system; log in again.", code="invalid_token")
         authenticated = super().authenticate(request)  # type: ignore[no-untyped-call,unused-ignore]
         if authenticated is None or not isinstance(authenticated[0], User):
             return None

@@ -92,7 +92,7 @@ def _turn() -> Iterator[None]:
         TooManyLogInsError: too many wait already.
     """
     if not _places.acquire(blocking=False):
-        sentence = "Many others log in at this moment; try again in a second."
+        sentence = "Too many log-ins are in progress; try again in a second."
         raise TooManyLogInsError(sentence, retry_after_s=1)
     try:
         with _password_lock:
@@ -111,7 +111,7 @@ def acting_group(user: User, name: str | None) -> Group:
     groups = queries.groups_of(user)
     names = [group.name for group in groups]
     if not groups:
-        raise _on_group(GroupNeededError, "You are in no group; ask a manager of your VO to put you into one.")
+        raise _on_group(GroupNeededError, "You are in no group; ask a manager of your VO to add you to one.")
     if name is None:
         group = queries.default_group_of(user, groups=groups)
         if group is None:

@@ -96,5 +96,5 @@ def _locked(invitation_id: int, *, by: User, now: datetime) -> Invitation:
     open_invitations = Invitation.objects.open_to(by, now=now).select_related("group__vo", "invited_by")
     invitation = open_invitations.select_for_update(of=("self",)).filter(pk=invitation_id).first()
     if invitation is None:
-        raise NoInvitationError("This invitation is over: it was withdrawn or answered, or has expired.")
+        raise NoInvitationError("This invitation is no longer open: it was withdrawn or answered, or has expired.")
     return invitation

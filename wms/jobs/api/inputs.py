@@ -61,5 +61,5 @@ class BulkIn(StrictSerializer):
         if ("ids" in attrs) == ("filter" in attrs):
             raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})
         if "reason" in attrs and attrs["action"] is not Action.HOLD:
-            raise serializers.ValidationError({"reason": ["Only hold takes a reason."]})
+            raise serializers.ValidationError({"reason": ["Only the action hold accepts a reason."]})
         return attrs

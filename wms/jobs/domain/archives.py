@@ -115,11 +115,11 @@ def _check(member: Member, earlier: _EarlierMembers) -> None:
     if path[:-1] not in earlier.directories:
         for length in range(1, len(path)):
             if path[:length] in earlier.links or path[:length] in earlier.files:
-                _refuse(member.name, "lies behind a member that is no directory")
+                _refuse(member.name, "is below a member that is not a directory")
     if path in (earlier.files if member.kind is MemberKind.DIRECTORY else earlier.directories):
         _refuse(member.name, "is a directory and something else")
     if path in earlier.links:
-        _refuse(member.name, "comes again after a link of that name")
+        _refuse(member.name, "occurs again after a link of that name")
     if member.kind in {MemberKind.SYMLINK, MemberKind.HARD_LINK}:
         _check_link(member, path, earlier)
     earlier.add(path, member.kind)
@@ -127,7 +127,7 @@ def _check(member: Member, earlier: _EarlierMembers) -> None:
 
 def _check_link(member: Member, path: tuple[str, ...], earlier: _EarlierMembers) -> None:
     if path in earlier.files:
-        _refuse(member.name, "is a link in the place of an earlier file")
+        _refuse(member.name, "is a link with the name of an earlier file")
     target = member.link_target
     # NB: an absolute target is absolute on the machine that unpacks.
     if not target or target.startswith("/") or "\0" in target:
@@ -136,7 +136,7 @@ def _check_link(member: Member, path: tuple[str, ...], earlier: _EarlierMembers)
         _refuse(member.name, f"is a link to a path of {MAX_PATH_BYTES} bytes or more")
     if member.kind is MemberKind.HARD_LINK:
         if components(target) not in earlier.files:
-            _refuse(member.name, "is a hard link to no earlier file of the archive")
+            _refuse(member.name, "is a hard link, but not to an earlier file of the archive")
         return
     if may_lead_out(components(target), depth=len(path) - 1):
         _refuse(member.name, "is a link that leads, or may lead, out of the archive")
@@ -152,7 +152,7 @@ def _path_of(member: Member) -> tuple[str, ...]:
     if not path and member.kind is not MemberKind.DIRECTORY:
         _refuse(member.name, "has no name")
     if member.kind is not MemberKind.DIRECTORY and member.name.rpartition("/")[2] in {"", "."}:
-        _refuse(member.name, "is named like a directory and is none")
+        _refuse(member.name, "has the name of a directory but is not one")
     for component in path:
         if flaw := flaw_of_name(component):
             _refuse(member.name, f"is named so that a part {flaw}")

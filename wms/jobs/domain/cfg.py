@@ -102,7 +102,7 @@ class _Parser:
         if len(self._text.encode(errors="replace")) > MAX_BYTES:
             raise self._error(f"A description has at most {MAX_BYTES} bytes; use a sandbox for data.", 0)
         if (nul := self._text.find("\0")) >= 0:
-            raise self._error("Take out the NUL character, which cannot be stored.", nul)
+            raise self._error("Remove the NUL character, which cannot be stored.", nul)
         at = 0
         for number, line in enumerate(self._text.split("\n")):
             if number >= MAX_LINES:
@@ -131,7 +131,7 @@ class _Parser:
             raise self._error(f"Write `=` and a value, or a block in braces, after `{self._announced.name}`.", at)
         if line[begin] == "}":
             if len(self._open) == 1:
-                raise self._error("This `}` closes nothing; take it out.", at)
+                raise self._error("This `}` closes nothing; remove it.", at)
             self._open.pop()
             return begin + 1
         end = _end_of(_UP_TO_SIGN, line, begin)
@@ -166,7 +166,7 @@ class _Parser:
     def _put(self, name: str, value: str, at: int, value_at: int, *, adds: bool) -> None:
         if value.endswith(";"):
             # In JDL a semicolon ends a value; here it would be part of it, as in the program "a;".
-            hint = "A value ends with its line: take out the `;`, or put the value in double quotes."
+            hint = "A value ends with its line: remove the `;`, or put the value in double quotes."
             raise self._error(hint, value_at + len(value) - 1)
         earlier = self._open[-1].entries.get(name.lower())
         if adds and isinstance(earlier, _Option):
@@ -211,7 +211,7 @@ class _CfgReader(AttributeReader):
     def text(self, name: str) -> str:
         option = self._option(name)
         if len(option.values) > 1:
-            raise self.value_error(name, f"`{name}` is no list, so that nothing can be added with `+=`.")
+            raise self.value_error(name, f"`{name}` is not a list; only lists accept `+=`.")
         return _unquoted(option.values[0])
 
     def number(self, name: str) -> int:
@@ -247,7 +247,7 @@ class _CfgReader(AttributeReader):
         plain = [element for element, quoted in self._elements(option) if not quoted]
         if _EXPRESSION.search(option.name) or any(map(_FOREIGN.search, plain)):
             hint = "Write `Name = value`, a line for each name and commas in lists; an expression is not accepted."
-            raise self._error(f"{hint} What holds = {{ }} or ; stands in double quotes.", option.at)
+            raise self._error(f"{hint} Put a value with = {{ }} or ; in double quotes.", option.at)
 
     def record(self, name: str) -> dict[str, Json] | None:
         entry = self._entries[name.lower()]
@@ -288,7 +288,7 @@ class _CfgReader(AttributeReader):
             while at < len(value) or value[at - 1] == ",":
                 element = _ELEMENT.match(value, at)
                 if element is None or not (element["quoted"] is not None or element["plain"].strip()):
-                    raise self._error(f"`{option.name}` has an empty element; take out a comma.", option.value_at)
+                    raise self._error(f"`{option.name}` has an empty element; remove a comma.", option.value_at)
                 self._elements_left -= 1
                 if self._elements_left < 0:
                     raise self._error(f"Lists have at most {MAX_ELEMENTS} elements in all.", option.value_at)

@@ -48,9 +48,9 @@ def output_problem(entry: str) -> str:
     """Return the fault of the logical name in such an entry, as the end of a sentence; empty: no fault."""
     lfn = lfn_of_output(entry)
     if lfn and (problem := lfn_problem(lfn)):
-        return f"must be {problem} behind {LFN_PREFIX}"
+        return f"must be {problem} after {LFN_PREFIX}"
     if entry == LFN_PREFIX:
-        return "is no logical name; write LFN:/vo/…/name"
+        return "is not a logical name; write LFN:/vo/…/name"
     if any(character in lfn for character in "*?["):
         return "is a logical name, which cannot be a pattern; give the pattern without LFN:"
     return ""

@@ -184,7 +184,7 @@ def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:
     if len(unknown) > _MAX_UNKNOWN:
         reader.fault("description", f"{len(unknown) - _MAX_UNKNOWN} more fields are unknown too.")
     if data.get("parameters") is not None:
-        reader.fault("parameters", "parameters describe many jobs; here only one is meant. Leave parameters out.")
+        reader.fault("parameters", "parameters describe several jobs; only one is accepted here. Leave parameters out.")
 
 
 def _amount(amount: Amount, reader: FieldReader) -> int:
@@ -255,10 +255,10 @@ def _container(reader: FieldReader) -> str:
                 "container", f"Images come from {', '.join(IMAGE_SOURCES)} or a file, not {shown(source)}.{hint}"
             )
         elif len(image) == len(source) or any(map(str.isspace, image)):
-            reader.fault("container", f"{shown(image)} is no image; write such as {source}registry/name:tag.")
+            reader.fault("container", f"{shown(image)} is not an image; write, for example, {source}registry/name:tag.")
     elif image.startswith("-"):
         # The image becomes an argument of the container runtime, which would take this as an option.
-        reader.fault("container", f"{shown(image)} is no image; a name does not begin with a dash.")
+        reader.fault("container", f"{shown(image)} is not an image; a name must not begin with a dash.")
     elif not image.startswith("/") and image and _leaves_directory(image):
         reader.fault("container", _leaving(image))
     return image

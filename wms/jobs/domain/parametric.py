@@ -297,7 +297,7 @@ def _sequences(parameters: object) -> dict[str, list[str]]:
             raise _refused(f"parameters must have at most {MAX_VALUES} values in all, not {values}.")
     if len({len(texts) for texts in sequences.values()}) > 1:
         lengths = ", ".join(f"{name}: {len(texts)}" for name, texts in sequences.items())
-        raise _refused(f"All sequences of parameters must have as many values; these have {lengths}."[:1000])
+        raise _refused(f"All sequences of parameters must have the same number of values; these have {lengths}."[:1000])
     return sequences
 
 

@@ -67,8 +67,8 @@ def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
     if element and element not in surroundings.elements:
         # It served the VO when the job was submitted.
         yield (
-            f'The storage element "{element}" does not serve the VO any more, so the output has no place: jobs with '
-            "output_data are handed back by every pilot. Submit the job again with another output_se."
+            f'The storage element "{element}" does not serve the VO any more, so the output cannot be stored: every '
+            "pilot hands back jobs with output_data. Submit the job again with another output_se."
         )
     placeless = job.description["output_data"] and not element
     if placeless and not surroundings.stores_output:
@@ -80,7 +80,7 @@ def _of_cpu_time(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
     if cpu_time_s > longest_s:
         yield (
             f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {longest_s} s, "
-            "and may meet a slot that ends before it does."
+            "and its slot may end before the job does."
         )
 
 
@@ -109,7 +109,7 @@ def _of_executable(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
     if lacks_executable(job.description, files=job.files):
         yield (
             f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
-            "the input sandbox nor the input data brings it; the job fails when it starts."
+            "the input sandbox nor the input data contains it; the job fails when it starts."
         )
 
 

@@ -77,10 +77,10 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
         TooManyJobsError: it matches more than MAX_JOBS; nothing has changed.
     """
     if not any(filters.form.cleaned_data.values()):
-        sentence = "Name at least one criterion, such as owner, status or job_group_id: all jobs are never meant."
+        sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
     job_ids = list(filters.filter_queryset(Job.objects.visible_to(by)).values_list("pk", flat=True)[: MAX_JOBS + 1])
     if len(job_ids) > MAX_JOBS:
-        sentence = f"The filter finds more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
+        sentence = f"The filter matches more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})
     return act_on(action, job_ids, by=by, now=now, reason=reason)

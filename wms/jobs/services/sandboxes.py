@@ -118,7 +118,7 @@ def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
         is_output=True, file_name=output_sandbox_name(job.pk), uploaded_at__gt=now - sandbox_upkeep.grace()
     ).exclude(sandbox__digest=digest)
     if others.count() >= MAX_OUTPUTS_OF_JOB:
-        sentence = f"{MAX_OUTPUTS_OF_JOB} different outputs of job {job.pk} were uploaded already; that is enough."
+        sentence = f"{MAX_OUTPUTS_OF_JOB} different outputs of job {job.pk} were uploaded; no more are accepted."
         raise TooManyOutputsError(sentence)
 
 
@@ -169,7 +169,7 @@ def input_sandbox_of(job: Job, *, digest: str) -> InputSandbox:
     digest = digest.removeprefix(SANDBOX_PREFIX)
     input_sandbox = InputSandbox.objects.filter(job=job, sandbox__digest=digest).select_related("sandbox").first()
     if input_sandbox is None:
-        raise NoSandboxError(f"Job {job.pk} was given no such sandbox.")
+        raise NoSandboxError(f"Job {job.pk} has no such sandbox.")
     return input_sandbox
 
 
@@ -231,7 +231,7 @@ def resolve(
     usable = nameable(references, owner=owner, group=group) if known is None else known
     unique = tuple(dict.fromkeys(references))
     errors = [
-        f"{reference[:80]} is no sandbox that you, or a mate of a sharing group, uploaded. Upload it first."
+        f"{reference[:80]} is not a sandbox that you, or a member of a sharing group, uploaded. Upload it first."
         for reference in unique
         if reference not in usable
     ]

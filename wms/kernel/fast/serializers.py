@@ -96,4 +96,4 @@ def _type_of(field: serializers.Field[Any, Any, Any, Any]) -> Any:  # noqa: ANN4
                 return UUID
             case serializers.ListField():
                 return Annotated[list[_type_of(field.child)], Meta(max_length=field.max_length)]  # type: ignore[misc]
-    raise TypeError(f"{field.field_name} is no plain field but {type(field).__name__}")
+    raise TypeError(f"{field.field_name} is not a plain field but {type(field).__name__}")

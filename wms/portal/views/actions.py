@@ -90,5 +90,5 @@ def _action(request: HttpRequest) -> Action:
 def _ids(request: HttpRequest) -> frozenset[int]:
     texts = request.POST.getlist("ids")
     if len(texts) > ROWS_PER_PAGE or not all(text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
-        raise BadRequest("These are not the boxes of a page.")
+        raise BadRequest("The ids are not those of one page; select the jobs again.")
     return frozenset(map(int, texts))

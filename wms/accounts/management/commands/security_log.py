@@ -61,7 +61,7 @@ def _moment(since: str) -> datetime:
     if moment is None and day is not None:
         moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
     if moment is None:
-        raise CommandError(f'"{since}" is no time: write 2026-06-01, 2026-06-01T12:00:00Z, 12h or 30d.')
+        raise CommandError(f'"{since}" is not a time; write 2026-06-01, 2026-06-01T12:00:00Z, 12h or 30d.')
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -90,11 +90,11 @@ def _check_output_data(arrival: Arrival) -> None:
             sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
             arrival.refuse(job, "output_se", sentence)
         if path and not is_own(path, directories=own) and not arrival.refused_enough:
-            sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
+            sentence = f"output_path must be below {' or '.join(own)}; you may not write to other directories."
             arrival.refuse(job, "output_path", sentence)
         for lfn in lfns_of[job.description.output_data]:
             if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
-                sentence = f"LFN:{lfn} must be below {' or '.join(own)}: other directories are not yours to write to."
+                sentence = f"LFN:{lfn} must be below {' or '.join(own)}; you may not write to other directories."
                 arrival.refuse(job, "output_data", sentence)
 
 
@@ -108,7 +108,7 @@ def _check_stall_windows(arrival: Arrival) -> None:
         stalled_s = job.description.stalled_s
         if stalled_s is not None and not 0 < stalled_s <= longest_s and not arrival.refused_enough:
             sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {stalled_s}"
-            arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which would be none."))
+            arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which is no limit."))
 
 
 def _warn_of_doubts(arrival: Arrival) -> None:
