@@ -21,7 +21,7 @@ from wms.kernel.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
-#: A started pilot asks for a job every few seconds; one without a request for this time is stuck.
+#: A started pilot requests a job every few seconds; one without a request for this time is stuck.
 ASKS_WITHIN = timedelta(minutes=2)
 #: Time after which a pilot that its CE has not accepted is no longer counted; others are sent in its place.
 ACCEPTED_WITHIN = timedelta(minutes=1)
@@ -161,7 +161,7 @@ def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
 def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     """Return the pilots that "have so far not matched any payload" (PIL §2.3 (ii)) and still may.
 
-    Those that have just started count: they ask for their first job. Those that have just ended without a job count
+    Those that have just started count: they request their first job. Those that have just ended without a job count
         too,
     for the jobs that waited then.
     """

@@ -204,7 +204,7 @@ class ComputingElement(ResourceLevel):
         return (self.middleware or self.type).casefold()
 
     def is_one_of(self, middlewares: Collection[str]) -> bool:
-        """Return whether directors send pilots here for jobs that ask for one of these grid middlewares; empty: any."""
+        """Return whether directors send pilots here for jobs that require one of these grid middlewares; empty: any."""
         return not middlewares or self.grid_middleware in {name.casefold() for name in middlewares}
 
 

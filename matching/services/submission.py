@@ -41,18 +41,18 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
 
 def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Iterator[str]:
     """Yield why queued jobs will not be matched; each task queue is examined once."""
-    examined = {each.task_queue_id: each for each in queued[:MOST_EXAMINED]}
+    examined = {queued_jobs.task_queue_id: queued_jobs for queued_jobs in queued[:MOST_EXAMINED]}
     rows = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk__in=examined)
     task_queues: Mapping[int, TaskQueue] = {row.pk: row for row in rows}
     look = _Look(task_queues, memo=memo, now=now)
     examined_count = warnings = 0
-    for pk, each in examined.items():
+    for pk, queued_jobs in examined.items():
         if look.compared >= MOST_COMPARED or warnings >= MAX_WARNINGS:
             break
         examined_count += 1
-        if doubt := look.doubt(task_queues[pk], each):
+        if doubt := look.doubt(task_queues[pk], queued_jobs):
             warnings += 1
-            yield doubt if len(queued) == 1 else f"{jobs_in_words(each.first_id, each.jobs)}: {doubt}"
+            yield doubt if len(queued) == 1 else f"{jobs_in_words(queued_jobs.first_id, queued_jobs.jobs)}: {doubt}"
     if examined_count < len(queued):
         left = len(queued) - examined_count
         yield f"{left} more kinds of jobs were not compared with the queues; explain gives the reasons for each job."

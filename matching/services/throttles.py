@@ -59,7 +59,7 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
         return _NO_THROTTLE
     now, validity = database_now(), validity_of(site, is_advertised=True)
     measured_at = now - timedelta(seconds=advertisement.measured_s_ago)
-    gateways = {each.name: each for each in gateways_of(state) if each.holds(now=now, validity=validity)}
+    gateways = {gateway.name: gateway for gateway in gateways_of(state) if gateway.holds(now=now, validity=validity)}
     before = gateways.get(advertisement.gateway)
     if before is not None and (
         why := before.why_outdated(advertisement, measured_at=measured_at, now=now, validity=validity)
@@ -75,7 +75,7 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
     after = (before or new).after(advertisement, measured_at=measured_at, now=now)
     gateways[after.name] = after
     _keep(state, list(gateways.values()))
-    earliest = min(each.measured_at for each in gateways.values())
+    earliest = min(gateway.measured_at for gateway in gateways.values())
     state.advertised_at = now
     state.matched = _matches_since(site, earliest)
     _begin(site, state, measured_at=earliest)
@@ -94,8 +94,8 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
 
 def _ignored(site: Site, state: ThrottleState, gateway: GatewayState, *, now: datetime) -> ThrottleStanding:
     """Record with its gateway that an advertisement was ignored, and return how the throttle stands without it."""
-    gateways = [gateway if each.name == gateway.name else each for each in gateways_of(state)]
-    state.gateways = [each.as_record() for each in gateways]
+    gateways = [gateway if stored.name == gateway.name else stored for stored in gateways_of(state)]
+    state.gateways = [stored.as_record() for stored in gateways]
     state.save(update_fields=["gateways"])
     logger.info("throttle.ignored", extra={"site": site.pk, "gateway": gateway.name, "why": gateway.why_ignored})
     last = gateway.last_sequence(now=now, validity=validity_of(site, is_advertised=True))
@@ -113,8 +113,8 @@ def _refuse_expired(advertisement: Advertisement, *, validity: timedelta) -> Non
 
 def _keep(state: ThrottleState, gateways: Sequence[GatewayState]) -> None:
     """Store the advertisements of the gateways, and their sums."""
-    state.gateways = [each.as_record() for each in gateways]
-    state.advertised = sum_of(each.ad for each in gateways)
+    state.gateways = [gateway.as_record() for gateway in gateways]
+    state.advertised = sum_of(gateway.ad for gateway in gateways)
     state.classad = gateways[0].classad if len(gateways) == 1 else ""
 
 

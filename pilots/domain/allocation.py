@@ -74,28 +74,28 @@ class Placement:
     pilot_type: PilotType
 
 
-def covered(wanted: Numbers, idle_pilots: Collection[IdlePilots]) -> Numbers:
+def covered(demand: Numbers, idle_pilots: Collection[IdlePilots]) -> Numbers:
     """Return how many of the idle pilots count for each task queue; each pilot counts once.
 
     Pilots that can serve the fewest task queues are counted first, each for the task queue that the fewest pilots can
     serve, so that the more adaptable ones are left for the rest.
 
     Args:
-        wanted: the most pilots that each task queue may have; pilots beyond it count for another one.
+        demand: the most pilots that each task queue may have; pilots beyond it count for another one.
         idle_pilots: the pilots.
     """
-    counted = np.zeros_like(wanted)
-    served_by = sum((idle.serves.astype(np.int64) for idle in idle_pilots), start=np.zeros_like(wanted))
+    counted = np.zeros_like(demand)
+    served_by = sum((idle.serves.astype(np.int64) for idle in idle_pilots), start=np.zeros_like(demand))
     rarest_first = np.argsort(served_by, kind="stable")
     for idle in sorted(idle_pilots, key=lambda idle: int(np.count_nonzero(idle.serves))):
         served = rarest_first[idle.serves[rarest_first]]
-        lacking = np.maximum(wanted[served] - counted[served], 0)
+        lacking = np.maximum(demand[served] - counted[served], 0)
         counted[served] += np.diff(np.minimum(np.cumsum(lacking), idle.pilots), prepend=0)
     return counted
 
 
 def allocate(
-    wanted: Numbers,
+    demand: Numbers,
     places: OpenQueues,
     *,
     private_fraction: float,
@@ -103,13 +103,13 @@ def allocate(
     caps: Sequence[Cap] = (),
     waiting_since: NDArray[np.float64] | None = None,
 ) -> list[Placement]:
-    """Return where each wanted pilot goes; a pilot without capacity for it is left out.
+    """Return where each pilot of the demand goes; a pilot without capacity for it is left out.
 
-    If capacity is short, task queues get parts of it in proportion to what they want. Each pilot goes to the batch
+    If capacity is short, task queues get parts of it in proportion to their demand. Each pilot goes to the batch
     queue with the most capacity left.
 
     Args:
-        wanted: pilots by task queue.
+        demand: pilots by task queue.
         places: the batch queues.
         private_fraction: of the pilots that may be of either type, the part that is private.
         chance: of the order, of the types, and of the pilots that a throttle keeps back.
@@ -118,9 +118,11 @@ def allocate(
     """
     capacity = _Capacity(places, caps, waiting_since=waiting_since)
     sent = []
-    for task_queue in _shuffled([int(each) for each in np.repeat(np.arange(len(wanted)), wanted)], chance=chance):
+    for task_queue in _shuffled(
+        [int(position) for position in np.repeat(np.arange(len(demand)), demand)], chance=chance
+    ):
         place = capacity.roomiest(task_queue)
-        if place is not None and chance() >= capacity.kept_at(place, task_queue):
+        if place is not None and chance() >= capacity.sent_fraction_at(place, task_queue):
             place = capacity.roomiest(task_queue, unthrottled=True)
         if place is None:
             continue
@@ -143,17 +145,17 @@ class _Capacity:
         self._at = np.array([cap.places for cap in caps], dtype=np.bool_).reshape(len(caps), batch_queues)
         self._on = np.array([cap.task_queues for cap in caps], dtype=np.bool_).reshape(len(caps), task_queues)
         throttle = places.throttle or [NONE] * batch_queues
-        self._kept = np.array([each.kept for each in throttle])
-        self._seen_at = np.array([each.seen_at for each in throttle])
+        self._sent_fraction = np.array([of_queue.sent_fraction for of_queue in throttle])
+        self._seen_at = np.array([of_queue.seen_at for of_queue in throttle])
         self._since = np.full(task_queues, np.inf) if waiting_since is None else waiting_since
         #: Task queues for which no batch queue has capacity left.
         self._hopeless: set[int] = set()
         #: Copied columns by task queue: reading a column of the table takes long.
         self._serving: dict[int, Mask] = {}
 
-    def kept_at(self, place: int, task_queue: int) -> float:
+    def sent_fraction_at(self, place: int, task_queue: int) -> float:
         """Return the part of the pilots for a task queue that the throttle at the batch queue lets through."""
-        return float(self._kept[place]) if self._since[task_queue] < self._seen_at[place] else 1.0
+        return float(self._sent_fraction[place]) if self._since[task_queue] < self._seen_at[place] else 1.0
 
     def roomiest(self, task_queue: int, *, unthrottled: bool = False) -> int | None:
         """Return the batch queue with the most capacity left for a pilot of the task queue; None: no capacity.
@@ -169,7 +171,10 @@ class _Capacity:
         full = self._on[:, task_queue] & (self._left <= 0)
         if full.any():
             room[self._at[full].any(axis=0)] = 0
-        room[(self._kept < 1 if unthrottled else self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
+        room[
+            (self._sent_fraction < 1 if unthrottled else self._sent_fraction == 0)
+            & (self._since[task_queue] < self._seen_at)
+        ] = 0
         place = int(room.argmax()) if len(room) else -1
         if place < 0 or room[place] <= 0:
             if not unthrottled:

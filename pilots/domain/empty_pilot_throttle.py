@@ -18,16 +18,16 @@ class EmptyPilotThrottle:
     """The part of the pilots for a batch queue that is sent.
 
     Args:
-        kept: the part, 0 to 1.
+        sent_fraction: the part, 0 to 1.
         seen_at: when a pilot there last found no job, in seconds since some moment; the throttle does not apply to task
             queues with jobs since then.
     """
 
-    kept: float
+    sent_fraction: float
     seen_at: float
 
 
-NONE = EmptyPilotThrottle(kept=1.0, seen_at=-inf)
+NONE = EmptyPilotThrottle(sent_fraction=1.0, seen_at=-inf)
 
 
 def empty_match_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
@@ -48,4 +48,4 @@ def throttle_of(found_nothing_at: Sequence[float | None]) -> EmptyPilotThrottle:
     if len(found_nothing_at) < TELLING or len(empty) / len(found_nothing_at) < HALVED_FROM:
         return NONE
     stopped = len(empty) / len(found_nothing_at) >= STOPPED_FROM
-    return EmptyPilotThrottle(kept=0.0 if stopped else 0.5, seen_at=max(empty))
+    return EmptyPilotThrottle(sent_fraction=0.0 if stopped else 0.5, seen_at=max(empty))

@@ -74,7 +74,7 @@ def properties(report: Mapping[str, object]) -> Sequence[NodeProperty]:
 
 
 def asked(slot: Mapping[str, object]) -> Sequence[NodeProperty]:
-    """Return what a batch request asks for; 0 and an empty list ask for nothing."""
+    """Return what a batch request requires; 0 and an empty list require nothing."""
     return properties({name: value for name, value in slot.items() if value})
 
 

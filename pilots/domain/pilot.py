@@ -28,7 +28,7 @@ TRANSITIONS: Mapping[PilotStatus, frozenset[PilotStatus]] = MappingProxyType(
         PilotStatus.SUBMITTED: frozenset(
             {PilotStatus.WAITING, PilotStatus.RUNNING, PilotStatus.STALLED, PilotStatus.ABORTED, PilotStatus.LOST}
         ),
-        # A pilot made by hand may report its end before it asks for a job.
+        # A pilot made by hand may report its end before it requests a job.
         PilotStatus.WAITING: frozenset(
             {
                 PilotStatus.RUNNING,

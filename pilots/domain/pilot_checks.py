@@ -25,11 +25,11 @@ class PilotObservation:
     """A pilot without a recorded end, and what was observed of it.
 
     Args:
-        sent: by a director, so its CE can be asked for its state.
+        sent: by a director, so its CE can report its state.
         accepted: the batch system has accepted it, as far as is known.
         gone: it has ended according to the batch system.
         known: the batch system reports its state.
-        said: the batch system's reason why it waits or how it ended.
+        batch_reason: the batch system's reason why it waits or how it ended.
         by_system: the batch system ended it, or its node failed.
         exit_code: of one that is gone; negative for a signal, None if not known.
         banned: its site, CE or queue is banned.
@@ -47,7 +47,7 @@ class PilotObservation:
     accepted: bool = False
     gone: bool = False
     known: bool = True
-    said: str = ""
+    batch_reason: str = ""
     by_system: bool = False
     exit_code: int | None = None
     banned: bool = False
@@ -135,7 +135,9 @@ def _verdict_on_unstarted(
         if waited > timeouts.start + FORGOTTEN_AFTER and not pilot.known:
             return PilotVerdict(status=PilotStatus.STALLED, reason=pilot.why_stalled or why, kill=True, ends=True)
         # Repeated until it is gone: the command to kill it may have been lost.
-        return PilotVerdict(status=PilotStatus.STALLED, reason=f"{why}: {pilot.said}" if pilot.said else why, kill=True)
+        return PilotVerdict(
+            status=PilotStatus.STALLED, reason=f"{why}: {pilot.batch_reason}" if pilot.batch_reason else why, kill=True
+        )
     return None
 
 
@@ -148,9 +150,9 @@ def _verdict_on_gone(pilot: PilotObservation, *, timeouts: PilotTimeouts) -> Pil
         return PilotVerdict(status=PilotStatus.STALLED, reason=reason, ends=True)
     # An agent that ends by itself has an exit code.
     died = pilot.started_at is not None and not pilot.by_system and (pilot.exit_code is None or pilot.exit_code < 0)
-    if pilot.exit_code is None and not pilot.said:
+    if pilot.exit_code is None and not pilot.batch_reason:
         return PilotVerdict(status=PilotStatus.LOST, reason="Gone; how it ended is unknown", died=died)
-    how = _how_ended(pilot.exit_code, said=pilot.said)
+    how = _how_ended(pilot.exit_code, batch_reason=pilot.batch_reason)
     if pilot.started_at is None:
         return PilotVerdict(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
     return PilotVerdict(status=PilotStatus.DONE if pilot.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
@@ -160,9 +162,9 @@ def _why_stalled(timeouts: PilotTimeouts) -> str:
     return f"Not started within {_words(timeouts.start)}"
 
 
-def _how_ended(exit_code: int | None, *, said: str) -> str:
+def _how_ended(exit_code: int | None, *, batch_reason: str) -> str:
     how = [] if exit_code is None else [_in_words(exit_code)]
-    return " — ".join([*how, said] if said else how)
+    return " — ".join([*how, batch_reason] if batch_reason else how)
 
 
 def _in_words(exit_code: int) -> str:

@@ -35,8 +35,8 @@ class DemandSnapshot:
         queues: the batch queues.
         serves: shape (batch queues, task queues): whether a pilot at the batch queue, generic or of the owner, could
             run jobs of the task queue.
-        of_kind: same shape: whether the CE of the batch queue has a grid middleware that the jobs ask for, or they ask
-            for none. The match does not compare it (TQM), so a pilot at another CE could run them too.
+        of_kind: same shape: whether the CE of the batch queue has a grid middleware that the jobs require, or they
+            require none. The match does not compare it (TQM), so a pilot at another CE could run them too.
         sends: ``serves`` and ``of_kind``: where pilots for the task queue are sent.
     """
 
@@ -115,12 +115,12 @@ def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime)
 
 
 def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int], wanted: Mapping[int, Sequence[str]]) -> Mask:
-    """Return whether the CE of each batch queue has a grid middleware that each task queue asks for.
+    """Return whether the CE of each batch queue has a grid middleware that each task queue requires.
 
     Args:
         queues: each with its CE.
         task_queue_ids: in the order of the result.
-        wanted: {task queue: grid middlewares}, of the task queues that ask for some.
+        wanted: {task queue: grid middlewares}, of the task queues that require some.
     """
     numbers = {number: wanted[pk] for number, pk in enumerate(task_queue_ids) if pk in wanted}
     of_middleware: dict[str, Mask] = {}

@@ -52,7 +52,7 @@ def refuse_black_hole(*, site_id: int, host_name: str, now: datetime) -> None:
 
 
 def no_more_jobs_error(pilot_id: int) -> ForbiddenError:
-    """Return the error for a pilot that asks for a job and is drained, or whose host is a black hole."""
+    """Return the error for a pilot that requests a job and is drained, or whose host is a black hole."""
     pilot = Pilot.objects.select_related("black_hole").get(pk=pilot_id)
     if pilot.black_hole is not None:
         return _black_hole_error(pilot.black_hole)

@@ -122,7 +122,7 @@ def _sent_for(
 ) -> Sequence[IdlePilots]:
     """Return the pilots without a job, with the task queues for which pilots are sent to their CEs.
 
-    A pilot at a CE of another grid middleware than the jobs ask for could run them, but does not replace a pilot at a
+    A pilot at a CE of another grid middleware than the jobs require could run them, but does not replace a pilot at a
     CE of theirs (ADR 37).
     """
     place_of = {queue.pk: place for place, queue in enumerate(demand_snapshot.queues)}

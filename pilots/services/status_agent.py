@@ -93,7 +93,7 @@ def _observation(pilot: Pilot, state: BatchState, *, now: datetime) -> PilotObse
         gone=state.presence is Presence.ENDED,
         known=known,
         exit_code=state.exit_code,
-        said=state.reason,
+        batch_reason=state.reason,
         by_system=state.by_system,
         banned=any(level.state_at(now) is ResourceState.BANNED for level in (queue, queue.ce, queue.ce.site)),
         drained=pilot.drained_at is not None,
@@ -172,7 +172,7 @@ def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
 
 
 def _was_sent(pilot: Pilot) -> bool:
-    """Return whether a director sent it; the CE is not asked for one that registered itself."""
+    """Return whether a director sent it; the CE is not queried for one that registered itself."""
     return hasattr(pilot, "secret")
 
 

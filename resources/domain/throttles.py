@@ -88,8 +88,8 @@ class GatewayAdvertisement:
 def sum_of(ads: Iterable[GatewayAdvertisement]) -> dict[str, int]:
     """Return the numbers of a site: the sums over its gateways, for the names that all of them advertise."""
     numbers = [ad.numbers for ad in ads]
-    names = [name for name in NUMBERS if numbers and all(name in each for each in numbers)]
-    return {name: sum(each[name] for each in numbers) for name in names}
+    names = [name for name in NUMBERS if numbers and all(name in of_gateway for of_gateway in numbers)]
+    return {name: sum(of_gateway[name] for of_gateway in numbers) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,9 @@ class Throttle:
         if self.policy is ThrottlePolicy.CUSTOM:
             return None
         lefts = [
-            _left(each, maximum, counted) for each in self._sum_and_each for maximum, counted in _BOUNDS[self.policy]
+            _left(throttle, maximum, counted)
+            for throttle in self._sum_and_each
+            for maximum, counted in _BOUNDS[self.policy]
         ]
         return max(0, min(lefts))
 
@@ -193,8 +195,8 @@ class Throttle:
         if most is None or most == 0:
             return most
         conditions = list(self.conditions(matched=0))
-        once = [each for each in conditions if not each.asks_of_the_job and not each.counts_matches]
-        if not all(each.holds() for each in once):
+        once = [condition for condition in conditions if not condition.asks_of_the_job and not condition.counts_matches]
+        if not all(condition.holds() for condition in once):
             return 0
         return most if len(once) == len(conditions) else None
 
@@ -204,7 +206,7 @@ class Throttle:
         if self.policy is ThrottlePolicy.CUSTOM:
             return () if CUR_MATCHES in self.advertised else (CUR_MATCHES,)
         bounds = _BOUNDS[self.policy]
-        maxima = [name for name, _ in bounds if any(each.maximum(name) is None for each in self._sum_and_each)]
+        maxima = [name for name, _ in bounds if any(throttle.maximum(name) is None for throttle in self._sum_and_each)]
         numbers = [name for _, counted in bounds for name in counted if name not in self.advertised]
         return (*maxima, *numbers)
 
@@ -214,15 +216,17 @@ class Throttle:
 
         The throttle is that of the site, with the sums, or of one gateway. Not for the policy ``custom``.
         """
-        bounds = [(name, counted, each) for each in self._sum_and_each for name, counted in _BOUNDS[self.policy]]
+        bounds = [
+            (name, counted, throttle) for throttle in self._sum_and_each for name, counted in _BOUNDS[self.policy]
+        ]
         return min(bounds, key=lambda bound: _left(bound[2], bound[0], bound[1]))
 
     @property
     def asks_of_the_job(self) -> tuple[str, ...]:
         """Return the attributes of a job, in lower case, on which acceptance may depend."""
         configured = [self.requirements] if self.policy is ThrottlePolicy.CUSTOM else []
-        asked = [(each, ad.classad) for ad in self._ads for each in (*configured, None)]
-        names = frozenset[str]().union(*(_expression_and_reach(*each)[1].in_target for each in asked))
+        expressions = [(expression, ad.classad) for ad in self._ads for expression in (*configured, None)]
+        names = frozenset[str]().union(*(_expression_and_reach(*pair)[1].in_target for pair in expressions))
         return tuple(sorted(names))
 
     def kind_of(self, job: ClassAd) -> Hashable:
@@ -236,7 +240,9 @@ class Throttle:
             matched: matches since the measurement.
             job: TARGET of expressions.
         """
-        return self._has_numbers_for(matched) and all(each.holds(job) for each in self.conditions(matched=matched))
+        return self._has_numbers_for(matched) and all(
+            condition.holds(job) for condition in self.conditions(matched=matched)
+        )
 
     def may_accept(self, *, matched: int) -> bool:
         """Return whether a further match may be accepted for some job."""
@@ -244,7 +250,7 @@ class Throttle:
 
     def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
         """Return an expression that cannot be TRUE for any job after so many matches; None: there is none."""
-        return next((each for each in self.conditions(matched=matched) if not each.may_hold()), None)
+        return next((condition for condition in self.conditions(matched=matched) if not condition.may_hold()), None)
 
     def conditions(self, *, matched: int) -> Iterator[ThrottleCondition]:
         """Yield the expressions that must be TRUE for a match after so many."""

@@ -357,7 +357,7 @@ class QueueAdmin(LevelAdmin[Queue]):
             "Stalled payloads",
             {
                 "fields": ("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
-                "description": "A job may ask for values of its own, within the longest window.",
+                "description": "A job may set values of its own, within the longest window.",
             },
         ),
         PARAMETER_FIELDSET,

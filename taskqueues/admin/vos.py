@@ -58,7 +58,7 @@ class VOAdmin(VOLevelAdmin[VO]):
             "Stalled payloads",
             {
                 "fields": ("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
-                "description": "A job may ask for values of its own, within the longest window.",
+                "description": "A job may set values of its own, within the longest window.",
             },
         ),
         (

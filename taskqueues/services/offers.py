@@ -90,7 +90,7 @@ def resolve(
         lookups.get(_runs, configured, () if configured and contained and slot.container else slot.platforms)
         for configured, contained in terms.platforms
     }
-    platforms = sorted(each for each in runs if each is not None)
+    platforms = sorted(platform for platform in runs if platform is not None)
     return ResourceOffer(
         vo_id=vo.pk,
         setup=vo.setup if slot.setup is None else slot.setup,

@@ -80,7 +80,7 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
     shares = _shares(Group.objects.filter(pk__in={definition.group_id for definition in weights}))
     loads = _stored_loads(share.group_id for share in shares)
     # NB: positive, so that they differ from the stored ones.
-    definition_of = dict(enumerate((each for each in weights if each not in untrusted), start=1))
+    definition_of = dict(enumerate((definition for definition in weights if definition not in untrusted), start=1))
     for number, definition in definition_of.items():
         loads[definition.group_id].append(
             QueueLoad(task_queue_id=number, owner_id=definition.owner_id, weight=weights[definition])

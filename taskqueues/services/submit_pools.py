@@ -55,7 +55,7 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     Raises:
         RequirementsError: some of the requirements are not valid.
     """
-    forms = [canonical(each) for each in requirements]
+    forms = [canonical(names) for names in requirements]
     ids = [submit_pool_id(vo.name, form) for form in forms]
     form_of = dict(zip(ids, forms, strict=True))
     new = []
@@ -79,8 +79,8 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
 def keep_named(pool_ids: Collection[str], *, vo: VO, now: datetime) -> Mapping[str, int]:
     """Keep the existing ones of these pools, for jobs that name them; return the number of queues of each."""
     existing = SubmitPool.objects.filter(vo=vo, pk__in=pool_ids).order_by("pk").values_list("pk", flat=True)
-    kept = [pool_id for pool_id in list(existing) if sql.keep_pool(pool_id)]
-    return dict(_keep_in_use(kept, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
+    locked_ids = [pool_id for pool_id in list(existing) if sql.keep_pool(pool_id)]
+    return dict(_keep_in_use(locked_ids, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
 
 
 def _keep_in_use(pool_ids: Iterable[str], *, now: datetime) -> QuerySet[SubmitPool]:

@@ -54,7 +54,7 @@ def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> 
     One statement, so that no row is searched and read twice; the ORM's UPDATE returns nothing.
     """
     query = jobs.query.chain(UpdateQuery)
-    query.add_update_values(columns)  # type: ignore[attr-defined]  # the stubs forget which class was asked for
+    query.add_update_values(columns)  # type: ignore[attr-defined]  # the stubs lose the class of the query
     update, parameters = query.get_compiler(connection=connection).as_sql()
     with connection.cursor() as cursor:
         cursor.execute(_AND_WRITE_HISTORY.format(update=update), [*parameters, source])

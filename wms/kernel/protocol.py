@@ -104,7 +104,7 @@ class WatchdogMargins:
 
     #: Seconds between two checks of the payload.
     period_s: float = 10
-    #: Times the CPU time or memory that the job asked for: a little more harms no other job and saves many.
+    #: Times the CPU time or memory that the job requires: a little more harms no other job and saves many.
     cpu_factor: float = 1.1
     memory_factor: float = 1.1
     #: Free disk below which the payload is ended, as the pilot itself could no longer write its output.
@@ -113,7 +113,7 @@ class WatchdogMargins:
     #: minutes).
     stalled_s: float = 1800
     stalled_cpu_fraction: float = 0.05
-    #: Longest window that a job may ask for; 0: any, or none.
+    #: Longest window that a job may set; 0: any, or none.
     max_stalled_s: float = 86400
     #: Part of the window after which the job's owner is warned.
     stalled_warning_fraction: float = 0.5
@@ -121,7 +121,7 @@ class WatchdogMargins:
     warning_fraction: float = 0.9
     #: Size of standard output, and of standard error; 0: no limit.
     stream_max_mb: float = 1000
-    #: Disk of a job that asked for none, without its input; 0: all that the node has above min_free_disk_mb.
+    #: Disk of a job that requires none, without its input; 0: all that the node has above min_free_disk_mb.
     unasked_disk_mb: float = 1000
 
 

@@ -244,7 +244,7 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
         if (pilot.matched_at or pilot.nothing_at or since) > since
     ]
     pressure = throttle_of(recent)
-    if pressure.kept or task_queue.created_at.timestamp() >= pressure.seen_at:
+    if pressure.sent_fraction or task_queue.created_at.timestamp() >= pressure.seen_at:
         return ""
     return f"nearly all of the last pilots in queue {queue} of {queue.ce} found no job that they could run"
 

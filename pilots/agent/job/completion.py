@@ -73,7 +73,9 @@ def _missing(directory: Path, patterns: Sequence[str]) -> str:
     if not absent:
         return ""
     # The server refuses texts with control characters, and with them the result of the job.
-    printable = ["".join(each if each.isprintable() else "?" for each in name) for name in absent[:_MOST_NAMED]]
+    printable = [
+        "".join(character if character.isprintable() else "?" for character in name) for name in absent[:_MOST_NAMED]
+    ]
     named = ", ".join(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…" for name in printable)
     more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
     return f"output sandbox: not found: {named}{more}"

@@ -164,8 +164,8 @@ class Own:
                     raise _no_output(name, error.strerror) from error
             yield Streams(opened[0], opened[-1])
         finally:
-            for each in opened:
-                os.close(each)
+            for descriptor in opened:
+                os.close(descriptor)
             user_helper.open_up(str(workspace.job), directories=0o700, files=0o400)
 
     def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
@@ -214,8 +214,8 @@ class Other:
             opened = self._give_files(workspace, _names_of_streams(job))
             yield Streams(opened[0], opened[-1])
         finally:
-            for each in opened:
-                os.close(each)
+            for descriptor in opened:
+                os.close(descriptor)
             workspace.shut_out()
             if opened:
                 self._try("open_up", within_s=_FILES_WITHIN_S)
@@ -301,8 +301,8 @@ class Other:
         except (_NoAnswerError, _FailedOperationError) as error:
             log.event("user_helper.failed", operation=name, user=self.account or self.uid, error=error)
             return None
-        for each in opened:
-            os.close(each)
+        for descriptor in opened:
+            os.close(descriptor)
         return answer
 
     def _opened_area(self) -> list[int]:
@@ -344,7 +344,9 @@ class Unprivileged(Other):
     def _give_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
         """See Other; root changes the owner of the files instead of copying them."""
         workspace.runtime.mkdir(mode=0o700)
-        for path, _ in user_helper.walk([str(each) for each in (workspace.job, workspace.tmp, workspace.runtime)]):
+        for path, _ in user_helper.walk(
+            [str(directory) for directory in (workspace.job, workspace.tmp, workspace.runtime)]
+        ):
             os.chown(path, self.uid, self.uid, follow_symlinks=False)
         workspace.let_in()
         try:
@@ -453,8 +455,8 @@ def _answer_on(wire: socket.socket) -> tuple[Mapping[str, object] | None, list[i
             line += part
         return json_fields.record(json.loads(line)), opened
     except (OSError, ValueError, MalformedAnswerError):
-        for each in opened:
-            os.close(each)
+        for descriptor in opened:
+            os.close(descriptor)
         return None, []
 
 

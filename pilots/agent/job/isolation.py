@@ -103,13 +103,13 @@ def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
     named = [image] if image.startswith("/") else []
     if image:
         of_site = [os.environ.get(name, "") for name in container_runtime.variables_of_site()]
-        named += [each.partition(":")[0] for words in of_site for each in words.split(",")]
+        named += [mount.partition(":")[0] for words in of_site for mount in words.split(",")]
     if lease.data.policy == IN_PLACE:
         named += [str(path_of(copy.url) or "") for file in lease.data.input_files for copy in file.copies]
-    of_pilot = [each.resolve() for each in hide]
-    for path in (Path(each) for each in named if each.startswith("/")):
+    of_pilot = [path.resolve() for path in hide]
+    for path in (Path(name) for name in named if name.startswith("/")):
         real = path.resolve()
-        apart = all(each not in (real, *real.parents) and real not in each.parents for each in of_pilot)
+        apart = all(hidden not in (real, *real.parents) and real not in hidden.parents for hidden in of_pilot)
         if apart and real.exists() and os.access(real, os.R_OK):
             yield path.absolute()
 
@@ -120,29 +120,33 @@ def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], lis
     The parent is hidden because it holds, now or later, other pilots of this user and the output spool.
     """
     above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
-    hidden_already = {each.resolve() for each in (*shared_directories.TEMPORARY, *hide)}
+    hidden_already = {path.resolve() for path in (*shared_directories.TEMPORARY, *hide)}
     if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
         return [], []
-    programs = {Path(each).resolve() for each in (sys.base_prefix, *os.environ.get("PATH", "").split(":")) if each}
-    needed = {each for program in programs for each in (program, *program.parents)}
+    programs = {
+        Path(directory).resolve()
+        for directory in (sys.base_prefix, *os.environ.get("PATH", "").split(":"))
+        if directory
+    }
+    needed = {path for program in programs for path in (program, *program.parents)}
     public = []
     with suppress(OSError):
-        for each in above.iterdir():
+        for entry in above.iterdir():
             with suppress(OSError):
-                status = each.stat()
+                status = entry.stat()
                 is_anothers = status.st_uid != os.getuid() and bool(status.st_mode & 0o044)
-                if is_anothers or each.resolve() in needed:
-                    public.append(each)
+                if is_anothers or entry.resolve() in needed:
+                    public.append(entry)
     return [above], public
 
 
 def _specification(
     top: Path, tmp: Path, *, other_user: bool, shared_memory_mb: int = 0, **paths: Iterable[Path]
 ) -> Mapping[str, object]:
-    lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
+    lists = {name: [str(path) for path in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
     plain = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
     shared = {
-        "shared": [str(each) for each in shared_directories.TEMPORARY],
+        "shared": [str(path) for path in shared_directories.TEMPORARY],
         "shared_memory": str(shared_directories.SHARED_MEMORY),
         "shared_memory_mb": shared_memory_mb,
     }

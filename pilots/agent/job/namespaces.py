@@ -106,13 +106,13 @@ def _mount_all(specification: dict[str, object]) -> None:
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
     descriptors = {path: os.open(path, os.O_PATH) for path in (*show, *read, *own)}
     directories = _paths(specification, "shared")
-    shared = {os.path.realpath(each) for each in directories if os.path.isdir(each)}  # noqa: PTH112 - no other module
-    for each in sorted(shared):
-        _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
+    shared = {os.path.realpath(directory) for directory in directories if os.path.isdir(directory)}  # noqa: PTH112 - no other module
+    for directory in sorted(shared):
+        _mount(f"/proc/self/fd/{temporary}", directory, None, _MS_BIND)
     _replace_memory(str(specification["shared_memory"]), specification["shared_memory_mb"])
     _protect_control_groups()
-    for each in hide:
-        if (real := os.path.realpath(each)) not in shared:
+    for path in hide:
+        if (real := os.path.realpath(path)) not in shared:
             _hide(real)
     if home := str(specification["home"]):
         _protect(os.path.realpath(home))
@@ -143,7 +143,7 @@ def _paths(specification: dict[str, object], name: str) -> list[str]:
     paths = specification[name]
     if not isinstance(paths, list):
         raise TypeError(f"{name} is not a list")
-    return [str(each) for each in paths]
+    return [str(path) for path in paths]
 
 
 def _protect_control_groups() -> None:
@@ -229,7 +229,7 @@ def _is_there(path: str, descriptor: int) -> bool:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    encoded = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     library = ctypes.CDLL(None, use_errno=True)
     if library.mount(*encoded, ctypes.c_ulong(flags), data.encode() or None) != 0:
         raise _error(target)

@@ -235,7 +235,7 @@ class Ending:
             alive |= _end_exclusive(self._remains.uid)
         self._processes |= alive.difference(self._remains.supervisors)
         if monotonic() > self._accept_at:
-            alive = {each for each in alive if not _is_as_good_as_dead(each[0])}
+            alive = {process for process in alive if not _is_as_good_as_dead(process[0])}
         elif group is not None and cgroups.is_populated(group):
             return False
         if not alive and group is not None:

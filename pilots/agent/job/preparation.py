@@ -46,7 +46,7 @@ class Program:
 class CannotRunError(Exception):
     """The payload cannot be started here; the job gets *exit_code* (None: none).
 
-    The job asks for something that this node does not have, unless ``of_node``.
+    The job requires something that this node does not have, unless ``of_node``.
     """
 
     #: True if the node is the cause, so that other jobs would fail too.
@@ -163,7 +163,7 @@ def environment_of(
 
 
 def _gpus_of(lease: Lease) -> Mapping[str, str]:
-    """Return the variables that assign GPUs of the slot to the payload; empty if it asked for none."""
+    """Return the variables that assign GPUs of the slot to the payload; empty if the job requires none."""
     count = lease.job.gpus
     if not count:
         return {}

@@ -329,16 +329,16 @@ def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
                 yield directory  # with all files in it
                 continue
             if part == "**":
-                waiting += [(Path(each.path), number) for each in children if each.is_dir(follow_symlinks=False)]
+                waiting += [(Path(entry.path), number) for entry in children if entry.is_dir(follow_symlinks=False)]
                 waiting.append((directory, number + 1))
                 continue
-            for each in children:
-                if not fnmatch.fnmatchcase(each.name, part):
+            for entry in children:
+                if not fnmatch.fnmatchcase(entry.name, part):
                     continue
                 if is_last:
-                    yield Path(each.path)
-                elif each.is_dir():
-                    waiting.append((Path(each.path), number + 1))
+                    yield Path(entry.path)
+                elif entry.is_dir():
+                    waiting.append((Path(entry.path), number + 1))
 
 
 def _files(path: Path) -> Iterator[Path]:

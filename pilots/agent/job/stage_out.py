@@ -106,7 +106,7 @@ def _file_called(directory: Path, name: str) -> Path | None:
         names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
     except OSError:
         return None  # the payload has removed the directory
-    spelled = (directory / each for each in names if normalize("NFC", each) == name)
+    spelled = (directory / spelling for spelling in names if normalize("NFC", spelling) == name)
     return next((path for path in spelled if path.is_file()), None)
 
 

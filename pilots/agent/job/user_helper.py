@@ -228,19 +228,19 @@ def end_processes(
     exact, above = set(recorded), set(supervisors)
     ending = {
         pid
-        for pid, each in seen.items()
-        if pid not in spared and ((pid, each.started) in exact or _has_variable(pid, marker.encode()))
+        for pid, process in seen.items()
+        if pid not in spared and ((pid, process.started) in exact or _has_variable(pid, marker.encode()))
     }
     sessions = {seen[pid].session for pid in ending} - foreign
-    ending |= {pid for pid, each in seen.items() if pid not in spared and (pid, each.started) in above}
+    ending |= {pid for pid, process in seen.items() if pid not in spared and (pid, process.started) in above}
     more = ending
     while more:
         ending = ending | more
-        sessions |= ending.intersection([each.session for each in seen.values()]) - foreign
+        sessions |= ending.intersection([process.session for process in seen.values()]) - foreign
         more = {
             pid
-            for pid, each in seen.items()
-            if pid not in spared and pid not in ending and (each.parent in ending or each.session in sessions)
+            for pid, process in seen.items()
+            if pid not in spared and pid not in ending and (process.parent in ending or process.session in sessions)
         }
     for pid in ending:
         _kill_exactly(pid, seen[pid].started)
@@ -251,7 +251,7 @@ def living() -> dict[int, ProcessStat]:
     """Return {process id: its fields} of all visible processes that can still run."""
     names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - no need of another module
     seen = {pid: _fields_of(pid) for pid in names}
-    return {pid: each for pid, each in seen.items() if each is not None}
+    return {pid: process for pid, process in seen.items() if process is not None}
 
 
 def started_of(pid: int) -> int | None:
@@ -401,9 +401,9 @@ def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
             except OSError:
                 continue  # removed meanwhile, or without permissions
     finally:
-        for each in waiting:
-            if isinstance(each, int):
-                os.close(each)
+        for entry in waiting:
+            if isinstance(entry, int):
+                os.close(entry)
 
 
 def _below(directory: str) -> list[str | int]:

@@ -33,11 +33,11 @@ class PayloadLimits:
     cpu_s: float = math.inf
     #: Until the slot ends.
     wall_s: float = math.inf
-    #: Asked for by the job.
+    #: Required by the job.
     asked_wall_s: float = math.inf
     memory_mb: float = math.inf
     disk_mb: float = math.inf
-    #: Of a job that asks for no disk.
+    #: Of a job that requires no disk.
     unasked_disk_mb: float = math.inf
     #: Of standard output and error each.
     stream_mb: float = math.inf
@@ -179,7 +179,7 @@ class Watchdog:
         free_mb = free_disk_mb(self._directory)
         if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
             least = f"{_shown(free_mb)} MB are free, {_shown(self._limits.min_free_disk_mb)} MB must be"
-            # A job within the disk limit that it asked for is not the cause.
+            # A job within the disk limit that it requires is not the cause.
             asked_for_disk = math.isfinite(self._limits.disk_mb)
             return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=asked_for_disk)
         if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:

@@ -28,7 +28,7 @@ def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) ->
 def is_useful(left: Resources, *, slot: Resources) -> bool:
     """Return whether another job could run in the free resources.
 
-    Even a job that asks for no memory needs some, so none is requested when all memory is taken.
+    Even a job that requires no memory uses some, so none is requested when all memory is taken.
     """
     return left.processors >= 1 and (left.memory_mb > 0 or slot.memory_mb == 0)
 

@@ -76,7 +76,7 @@ class Resources(DividedAmounts, _UndividedResources):
         return max(0, int(self._end_s() - elapsed_s))
 
     def cpu_limit_s(self, asked_s: float) -> float:
-        """Return the limit in CPU seconds of this node for a job that asks for *asked_s* reference-core seconds.
+        """Return the limit in CPU seconds of this node for a job that requires *asked_s* reference-core seconds.
 
         A slow core raises it. A fast one does not lower it: the short benchmark is too inexact to end jobs.
         """

@@ -239,7 +239,7 @@ class PilotLoop:
             else:
                 self._start(matched, snapshot)
         backoff.reset()
-        # Fewer jobs than asked for: no other job fits at the moment.
+        # Fewer jobs than requested: no other job fits at the moment.
         return 0.0 if len(matched_jobs) == most else backoff.next_s()
 
     def _offer(self, left: Resources, configuration: PilotConfiguration) -> Record:

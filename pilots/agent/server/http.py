@@ -85,7 +85,7 @@ class Answer:
             raise MalformedAnswerError("the answer is not JSON") from error
 
     def retry_after_s(self) -> float | None:
-        """Return the seconds to wait that the server asks for (Retry-After); None: not given."""
+        """Return the seconds of Retry-After in the answer; None: not given."""
         value = self.headers.get("Retry-After", "")
         return float(value) if value.isdecimal() else None
 
@@ -293,7 +293,7 @@ def _code_of(answer: Answer) -> str:
 
 
 def _whole_body(response: HTTPResponse) -> bytes:
-    # In chunks: Python 3.9 allocates the size that is asked for, not the size of the body.
+    # In chunks: Python 3.9 allocates the size that is requested, not the size of the body.
     body = bytearray()
     while chunk := response.read(CHUNK_BYTES):
         body += chunk

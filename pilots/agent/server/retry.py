@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 #: Seconds of the first delay and of the longest one.
 _FIRST_S = 0.2
 _LIMIT_S = 20.0
-#: Longest Retry-After in seconds that is followed: a maintenance page may ask for an hour, too long for a final report.
+#: Longest Retry-After in seconds that is followed: a maintenance page may name an hour, too long for a final report.
 _MAX_RETRY_AFTER_S = 60.0
 #: Seconds between two checks for an interruption: a drain file, for one, does not wake the main thread.
 _LOOK_EVERY_S = 10.0

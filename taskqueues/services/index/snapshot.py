@@ -151,8 +151,8 @@ class Snapshot:
         if not news.gone and not news.come:
             return self.columns, self.priority.copy(), self.jobs.copy()
         columns, origin = self.columns.changed(gone=news.gone, come=news.come)
-        kept = origin >= 0
+        remaining = origin >= 0
         priority = np.zeros(len(columns))
         jobs = np.zeros((len(columns), USER_PRIORITIES), dtype=np.int64)
-        priority[kept], jobs[kept] = self.priority[origin[kept]], self.jobs[origin[kept]]
+        priority[remaining], jobs[remaining] = self.priority[origin[remaining]], self.jobs[origin[remaining]]
         return columns, priority, jobs

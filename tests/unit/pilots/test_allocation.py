@@ -273,23 +273,23 @@ def test_a_rising_share_of_empty_pilots_halves_and_then_stops_the_submission(
     empty: int, matched: int, kept: float
 ) -> None:
     found = [*(float(number) for number in range(empty)), *[None] * matched]
-    assert throttle_of(found).kept == kept
+    assert throttle_of(found).sent_fraction == kept
 
 
 @pytest.mark.parametrize(("kept", "least", "most"), [(1.0, 1000, 1000), (0.5, 420, 580), (0.0, 0, 0)])
 def test_pressure_keeps_pilots_back(kept: float, least: int, most: int) -> None:
-    pressed = place(1, 1, room=1000, throttle=EmptyPilotThrottle(kept=kept, seen_at=100.0))
+    pressed = place(1, 1, room=1000, throttle=EmptyPilotThrottle(sent_fraction=kept, seen_at=100.0))
     sent = share({1: 1000}, [pressed], slots={1: 1000}, chance=Random(1).random, since=99.0)
     assert least <= len(sent) <= most
 
 
 def test_pressure_is_no_matter_to_what_came_to_wait_later() -> None:
-    pressed = place(1, 1, throttle=EmptyPilotThrottle(kept=0.0, seen_at=100.0))
+    pressed = place(1, 1, throttle=EmptyPilotThrottle(sent_fraction=0.0, seen_at=100.0))
     assert len(share({1: 5}, [pressed], slots={1: 9}, chance=Random(1).random, since=101.0)) == 5
 
 
 def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() -> None:
-    pressed = place(1, 1, room=2000, throttle=EmptyPilotThrottle(kept=0.5, seen_at=100.0))
+    pressed = place(1, 1, room=2000, throttle=EmptyPilotThrottle(sent_fraction=0.5, seen_at=100.0))
     calm = place(2, 1, room=1000)
     sent = share({1: 1000}, [pressed, calm], slots={1: 5000, 2: 5000}, chance=Random(1).random, since=99.0)
     assert len(sent) == 1000
@@ -297,6 +297,6 @@ def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() ->
 
 
 def test_pilots_go_where_others_found_jobs() -> None:
-    pressed = place(1, 1, room=20, throttle=EmptyPilotThrottle(kept=0.0, seen_at=100.0))
+    pressed = place(1, 1, room=20, throttle=EmptyPilotThrottle(sent_fraction=0.0, seen_at=100.0))
     sent = share({1: 5}, [pressed, place(2, 1)], slots={1: 99}, chance=Random(1).random, since=99.0)
     assert [one.place for one in sent] == [2] * 5

@@ -64,7 +64,7 @@ def test_a_pilot_that_is_gone_has_ended(
 
 @pytest.mark.parametrize("exit_code", [None, -9, -15])
 def test_a_pilot_that_its_batch_system_ended_did_not_die(exit_code: int | None) -> None:
-    gone = verdict_now(replace(RUNNING, gone=True, exit_code=exit_code, said="PREEMPTED", by_system=True))
+    gone = verdict_now(replace(RUNNING, gone=True, exit_code=exit_code, batch_reason="PREEMPTED", by_system=True))
     assert gone is not None
     assert (gone.is_end, gone.died) == (True, False)
 
@@ -83,7 +83,7 @@ REVOKED = replace(RUNNING, revoked_at=NOW - timedelta(minutes=1), why_revoked="R
             PilotVerdict(status=PilotStatus.STALLED, reason="Revoked by bob", kill=True),
         ),
         (
-            replace(REVOKED, gone=True, exit_code=0, said="CANCELLED"),
+            replace(REVOKED, gone=True, exit_code=0, batch_reason="CANCELLED"),
             PilotVerdict(status=PilotStatus.ABORTED, reason="Revoked by bob"),
         ),
         # Nobody says where it is: it has stopped by itself when it could renew no lease any more.
@@ -116,7 +116,9 @@ def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_
     stalled = PilotVerdict(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)
     assert verdict_now(late) == stalled
     marked = replace(late, status=PilotStatus.STALLED, stalled_at=NOW, why_stalled="Not started within 6.0 h: no node")
-    assert verdict_now(replace(marked, said="no node")) == replace(stalled, reason="Not started within 6.0 h: no node")
+    assert verdict_now(replace(marked, batch_reason="no node")) == replace(
+        stalled, reason="Not started within 6.0 h: no node"
+    )
     ended = PilotVerdict(status=PilotStatus.STALLED, reason="Not started within 6.0 h: no node", ends=True)
     assert verdict_now(replace(marked, gone=True, exit_code=-9)) == ended
     assert verdict_now(replace(marked, known=False, submitted_at=LONG_AGO)) == replace(ended, kill=True)
@@ -175,7 +177,7 @@ maybe = st.booleans()
         accepted=maybe,
         gone=maybe,
         known=maybe,
-        said=st.sampled_from(["", "Cancelled"]),
+        batch_reason=st.sampled_from(["", "Cancelled"]),
         by_system=maybe,
         exit_code=st.none() | st.integers(-9, 2),
         banned=maybe,

@@ -60,7 +60,7 @@ class JobListView(ListAPIView[Job]):
         responses={200: JobRowOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Return one page of jobs that the caller may see, newest first; deleted ones only when asked for by status."""
+        """Return one page of jobs that the caller may see, newest first; deleted ones only if named by status."""
         return self.list(request)
 
 

@@ -32,7 +32,7 @@ from wms.kernel.names import did_you_mean
 
 MAX_PARAMETRIC_JOBS: Final = 10_000
 MAX_SEQUENCES: Final = 100
-#: Values of all sequences together; a text of 4 kB could ask for a million.
+#: Values of all sequences together; a text of 4 kB could name a million.
 MAX_VALUES: Final = 250_000
 TEMPLATES: Final = (
     "executable",

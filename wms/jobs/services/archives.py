@@ -35,7 +35,7 @@ BYTES_OF_ATTRIBUTE = 26
 MAX_GLOBAL_ATTRIBUTES = 64
 #: Attributes of one member with the global ones; tar writes about ten. tarfile searches and compares each of them.
 MAX_ATTRIBUTES = 128
-#: `xz -9` needs 65 MiB to unpack; a header may ask for 4 GiB.
+#: `xz -9` needs 65 MiB to unpack; a header may name 4 GiB.
 MAX_XZ_MEMORY_BYTES = 128 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 _TOO_LARGE_HEADERS = (
