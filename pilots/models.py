@@ -56,7 +56,12 @@ class Pilot(models.Model):
 
     vo = models.ForeignKey(VO, models.PROTECT, related_name="pilots")
     owner = models.ForeignKey(
-        User, models.PROTECT, null=True, blank=True, related_name="private_pilots", help_text="Of a private pilot."
+        User,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="private_pilots",
+        help_text="Owner of a private pilot.",
     )
     group = models.ForeignKey(
         Group, models.PROTECT, null=True, blank=True, related_name="private_pilots", help_text="None: a generic pilot."
@@ -68,7 +73,7 @@ class Pilot(models.Model):
         blank=True,
         related_name="pilots",
         db_index=False,
-        help_text="Where it runs; none: made by hand, and unknown properties of its place only narrow its offers.",
+        help_text="Its queue; none: made by hand, and unknown properties of its place only narrow its offers.",
     )
     # Not indexed for all, because few pilots have one: see Meta.
     site = models.ForeignKey(
@@ -233,7 +238,7 @@ class CEHealth(models.Model):
         blank=True,
         help_text="Failures of pilots submitted earlier do not count: it was changed, or an operator ended the pause.",
     )
-    doubts = models.TextField(blank=True, help_text="Promises of its queues that it cannot keep.")
+    doubts = models.TextField(blank=True, help_text="Slots of its queues that it does not provide.")
 
     class Meta:
         verbose_name = "health of a computing element"
@@ -343,7 +348,9 @@ class Director(models.Model):
 
     name = models.CharField(max_length=64, unique=True, validators=[valid_name])
     kind = models.CharField(max_length=16, choices=[("site", "site"), ("taskqueue", "taskqueue")], default="site")
-    sites = models.ManyToManyField(Site, blank=True, related_name="directors", help_text="None chosen: all.")
+    sites = models.ManyToManyField(
+        Site, blank=True, related_name="directors", help_text="Sites to which it sends pilots; none chosen: all."
+    )
     job_types = ArrayField(
         models.CharField(max_length=255),
         default=list,

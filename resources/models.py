@@ -88,7 +88,11 @@ class Site(ResourceLevel):
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
     vos = models.ManyToManyField(
-        VO, related_name="sites", blank=True, verbose_name="VOs", help_text="Served; none chosen: all."
+        VO,
+        related_name="sites",
+        blank=True,
+        verbose_name="VOs",
+        help_text="VOs that the site serves; none chosen: all.",
     )
     storage_elements: "models.ManyToManyField[StorageElement, models.Model]" = models.ManyToManyField(
         "StorageElement", related_name="sites", blank=True
@@ -105,7 +109,7 @@ class Site(ResourceLevel):
     throttle_when_expired = models.CharField(
         max_length=16, choices=[(w, w) for w in WhenExpired], default=WhenExpired.COUNT
     )
-    throttle_requirements = models.TextField(blank=True, help_text="Policy custom: a ClassAd expression.")
+    throttle_requirements = models.TextField(blank=True, help_text="ClassAd expression of the policy custom.")
     max_matches = models.PositiveIntegerField(null=True, blank=True)
     max_submitting_jobs = models.PositiveIntegerField(null=True, blank=True)
     max_submitting_and_output_gathering_jobs = models.PositiveIntegerField(null=True, blank=True)
@@ -173,9 +177,11 @@ class ComputingElement(ResourceLevel):
         "grid middleware",
         max_length=128,
         blank=True,
-        help_text="Name by which jobs may ask for pilots at such computing elements; empty: the type.",
+        help_text="Name by which jobs may require computing elements of this kind; empty: the type.",
     )
-    options = models.JSONField(default=dict, blank=True, help_text="Of the backend: host, partition, account, …")
+    options = models.JSONField(
+        default=dict, blank=True, help_text="Options of the backend: host, partition, account, …"
+    )
     pilot_types = ArrayField(
         models.CharField(max_length=16, choices=[(t, t) for t in PilotType]),
         default=list,
@@ -216,11 +222,13 @@ class Queue(ResourceLevel):
     )
     name = models.CharField(max_length=128, validators=[valid_name])
     cpu_time_s = models.PositiveIntegerField(
-        validators=[MinValueValidator(1)], help_text="Reference-core CPU seconds that a slot gives, per core."
+        validators=[MinValueValidator(1)], help_text="CPU time of a slot, in reference-core seconds per core."
     )
-    platforms = name_list("Of its nodes; empty: what the node itself detects.")
+    platforms = name_list("Platforms of its nodes; empty: what the node itself detects.")
     processors = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1)])
-    memory_mb = models.PositiveIntegerField(default=0, help_text="Of a slot; 0: only jobs that ask no memory.")
+    memory_mb = models.PositiveIntegerField(
+        default=0, help_text="Memory of a slot; 0: only jobs that require no memory."
+    )
     wall_time_s = models.PositiveIntegerField(
         "wall-clock time, s",
         null=True,
@@ -228,25 +236,27 @@ class Queue(ResourceLevel):
         validators=[MinValueValidator(1)],
         help_text="From the start of a slot to its end; empty: not limited.",
     )
-    gpus = models.PositiveIntegerField("GPUs", default=0, help_text="Of a slot.")
-    disk_mb = models.PositiveIntegerField(default=0, help_text="Of a slot; 0: only jobs that ask no disk.")
+    gpus = models.PositiveIntegerField("GPUs", default=0, help_text="GPUs of a slot.")
+    disk_mb = models.PositiveIntegerField(
+        default=0, help_text="Disk space of a slot; 0: only jobs that require no disk."
+    )
     container = models.BooleanField(default=False, help_text="Whether its nodes can run containers.")
-    job_types = name_list("Taken; empty: all.")
-    tags = name_list("Offered to jobs that ask for them.")
-    required_tags = name_list("Only jobs that ask for all of these may run here.")
+    job_types = name_list("Job types that the queue accepts; empty: all.")
+    tags = name_list("Tags that jobs may require.")
+    required_tags = name_list("Tags that a job must require to be accepted.")
     max_waiting_pilots = models.PositiveIntegerField(default=10)
     max_pilots = models.PositiveIntegerField(default=100)
     stalled_s = stall_rule.stall_window(
         "stalled after, s",
-        help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: as the VO says.",
+        help_text="A payload with hardly any CPU time for this long is stopped; 0: never; empty: as for the VO.",
     )
     stalled_cpu_fraction = stall_rule.stalled_cpu_fraction(
-        help_text="Part of one core, 0 to 1, that is hardly any; empty: as the VO says.",
+        help_text="CPU time per wall-clock time, 0 to 1 of a core, that counts as hardly any; empty: as for the VO.",
     )
     max_stalled_s = stall_rule.stall_window(
         "longest window of jobs, s",
-        help_text="Jobs may ask for a window of their own up to this; it can only narrow what the VO allows. "
-        "0 or empty: as the VO says.",
+        help_text="Longest window that a job may set for itself; it cannot exceed that of the VO. "
+        "0 or empty: as for the VO.",
     )
     # Tens of thousands of queues have few distinct values: grouping by a digest is much faster than by the values.
     saying = models.GeneratedField(
@@ -331,10 +341,16 @@ class StorageElement(models.Model):
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
     vos = models.ManyToManyField(
-        VO, related_name="storage_elements", blank=True, verbose_name="VOs", help_text="Served; none chosen: nobody."
+        VO,
+        related_name="storage_elements",
+        blank=True,
+        verbose_name="VOs",
+        help_text="VOs that the element serves; none chosen: nobody.",
     )
     url = models.CharField(
-        "URL", max_length=500, help_text="file:// or https://; a file is kept at this, with its logical name after it."
+        "URL",
+        max_length=500,
+        help_text="file:// or https://; a file is stored at this address followed by its logical name.",
     )
     credential_encrypted = models.BinaryField(default=b"", editable=False)
     credential_for_pilots = models.BooleanField(
@@ -371,8 +387,8 @@ class Replica(models.Model):
     storage_element = models.ForeignKey(
         StorageElement, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
     )
-    size_bytes = models.PositiveBigIntegerField(null=True, help_text="Empty: not told.")
-    checksum = models.CharField(max_length=71, blank=True, help_text="adler32:… or sha256:…; empty: not told.")
+    size_bytes = models.PositiveBigIntegerField(null=True, help_text="Size in bytes; empty: unknown.")
+    checksum = models.CharField(max_length=71, blank=True, help_text="adler32:… or sha256:…; empty: unknown.")
 
     objects = ReplicaQuerySet.as_manager()
 

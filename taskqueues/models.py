@@ -62,7 +62,7 @@ class TaskQueue(models.Model):
     signature = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical requirements.")
     owner = models.ForeignKey(User, models.PROTECT, related_name="task_queues")
     group = models.ForeignKey(Group, models.PROTECT, related_name="task_queues")
-    vo = models.ForeignKey(VO, models.PROTECT, related_name="task_queues", help_text="The group's.")
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="task_queues", help_text="VO of the group.")
     setup = models.CharField(max_length=64)
     cpu_time_s = models.PositiveIntegerField(help_text="CPU segment, in reference-core seconds per core.")
     submit_pools = requirement_list()
@@ -86,7 +86,7 @@ class TaskQueue(models.Model):
         default=list,
         help_text="Software published by some queue of the VO must be published where the jobs run.",
     )
-    priority = models.FloatField(help_text="Its part of the group's priority; with 0 it is never drawn (PRI).")
+    priority = models.FloatField(help_text="Part of the group's share; a task queue with 0 is never drawn (PRI).")
     # As of the last evaluation of its group; used by new task queues and the index, which cannot count a million rows.
     weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")
     jobs_of_level = ArrayField(
@@ -260,8 +260,8 @@ class UsageInterval(models.Model):
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
     cpu_segment_s = models.PositiveIntegerField(help_text="In reference-core seconds per core.")
-    began_at = models.DateTimeField(help_text="Of the interval.")
-    matches = models.PositiveIntegerField(help_text="Jobs that pilots got.")
+    began_at = models.DateTimeField(help_text="Start of the interval.")
+    matches = models.PositiveIntegerField(help_text="Number of jobs that pilots got.")
     processor_s = models.FloatField(help_text="Time under lease × processors (ADR 13).")
 
     class Meta:
@@ -402,7 +402,7 @@ class LimitSlot(models.Model):
 
     limit = models.ForeignKey(Limit, models.CASCADE, related_name="slots", db_index=False)
     number = models.PositiveSmallIntegerField()
-    part = models.IntegerField(help_text="Of the limit.")
+    part = models.IntegerField(help_text="Number of this part of the limit.")
     used = models.IntegerField(help_text="Below 0 if jobs counted in another part have ended.")
 
     class Meta:

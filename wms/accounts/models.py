@@ -35,7 +35,7 @@ class VO(models.Model):
     """One row is one virtual organisation: a scientific community with its own users, groups and shares."""
 
     name = models.CharField(max_length=64, unique=True, validators=[valid_name])
-    setup = models.CharField(max_length=64, help_text="The setup of jobs and pilots that name none.")
+    setup = models.CharField(max_length=64, help_text="Setup of jobs and pilots that name none.")
     setups = ArrayField(
         models.CharField(max_length=64), help_text="Every setup that jobs of this VO may name; holds the default."
     )
@@ -44,7 +44,7 @@ class VO(models.Model):
     )
     history_fair_share = models.BooleanField(
         default=False,
-        help_text="Correct the groups' shares by what they used lately, by a factor of 3 at most either way.",
+        help_text="Correct the shares of groups by their recent usage, by a factor of 3 at most in either direction.",
     )
     any_segment_fraction = models.FloatField(
         default=0.0,
@@ -55,14 +55,14 @@ class VO(models.Model):
     )
     stalled_s = stall_rule.stall_window(
         "stalled after, s",
-        help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: 1800 s.",
+        help_text="A payload with hardly any CPU time for this long is stopped; 0: never; empty: 1800 s.",
     )
     stalled_cpu_fraction = stall_rule.stalled_cpu_fraction(
-        help_text="Part of one core, 0 to 1, that is hardly any; empty: 0.05.",
+        help_text="CPU time per wall-clock time, 0 to 1 of a core, that counts as hardly any; empty: 0.05.",
     )
     max_stalled_s = stall_rule.stall_window(
         "longest window of jobs, s",
-        help_text="Jobs may ask for a window of their own up to this; 0: any, also none; empty: WMS_MAX_STALLED_S.",
+        help_text="Longest window that a job may set for itself; 0: any, also none; empty: WMS_MAX_STALLED_S.",
     )
 
     objects = VOQuerySet.as_manager()
@@ -151,10 +151,15 @@ class User(AbstractUser):
 
     operator = models.BooleanField(default=False, help_text="Runs the system: sees and manages every VO.")
     default_group = models.ForeignKey(
-        Group, models.SET_NULL, null=True, blank=True, related_name="+", help_text="Acted in when none is named."
+        Group,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Group in which the user acts if none is named.",
     )
     suspensions = models.PositiveIntegerField(
-        default=0, editable=False, help_text="How often suspended; a trigger counts."
+        default=0, editable=False, help_text="Number of suspensions, counted by a trigger."
     )
 
     #: Set for the requests of a token whose scope is ``submit``.
@@ -264,16 +269,16 @@ class ApiToken(models.Model):
 
     user = models.ForeignKey(User, models.CASCADE, related_name="api_tokens")
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
-    name = models.CharField(max_length=100, blank=True, help_text="What the user calls it.")
+    name = models.CharField(max_length=100, blank=True, help_text="Name given by the user.")
     scope = models.CharField(
         max_length=16,
         choices=[(scope, scope) for scope in TokenScope],
         default=TokenScope.MANAGE,
-        help_text="What it may be used for.",
+        help_text="Scope of the token: the requests that it allows.",
     )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
-    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To some minutes; empty: never.")
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="Last use, within some minutes; empty: never.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     objects = ApiTokenQuerySet.as_manager()
@@ -330,15 +335,15 @@ class SecurityEvent(models.Model):
     too, so that the row stays readable when the user is deleted.
     """
 
-    at = models.DateTimeField(help_text="The first time, of a refusal that was repeated.")
+    at = models.DateTimeField(help_text="Time of the event; of a repeated refusal, the first.")
     #: A SecurityEventKind. NB: without choices, so that a further kind needs no migration.
     kind = models.CharField(max_length=40)
     actor = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
     actor_name = models.CharField(
         "who", max_length=150, blank=True, help_text="Empty: nobody known. With spaces: no user, but a program."
     )
-    address = models.CharField(max_length=64, blank=True, help_text="Of the client; empty: no request.")
-    target = models.CharField(max_length=250, blank=True, help_text="What it was done to.")
+    address = models.CharField(max_length=64, blank=True, help_text="Address of the client; empty: no request.")
+    target = models.CharField(max_length=250, blank=True, help_text="Object of the action.")
     facts = models.JSONField(default=dict, blank=True, help_text="Names, ids and states.")
     times = models.PositiveBigIntegerField(
         default=1, help_text="Of refusals: so often at least, and less than twice as often, within one minute."

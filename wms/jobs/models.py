@@ -79,7 +79,7 @@ class Job(models.Model):
     owner = models.ForeignKey(User, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
     group = models.ForeignKey(Group, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
     vo = models.ForeignKey(
-        VO, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False, help_text="The group's."
+        VO, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False, help_text="VO of the group."
     )
 
     status = models.CharField(max_length=16, choices=STATUS_CHOICES)
@@ -92,7 +92,9 @@ class Job(models.Model):
     priority = models.SmallIntegerField(help_text="User priority, 0 to 10.")
     description = models.JSONField(help_text="All fields of the description, in the form of the REST interface.")
     submit_pools = ArrayField(
-        models.CharField(max_length=255), default=list, help_text="Asked for, or registered for its requirements."
+        models.CharField(max_length=255),
+        default=list,
+        help_text="Submit pools that it names, or that of its requirements.",
     )
 
     input_sites = ArrayField(
@@ -101,7 +103,7 @@ class Job(models.Model):
         help_text="Sites with all of its input data, as of its enqueueing; null: it has no input data.",
     )
 
-    reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
+    reschedules = models.PositiveSmallIntegerField(default=0, help_text="Number of times it went back to its queue.")
     held_back = models.JSONField(
         null=True,
         editable=False,
@@ -133,9 +135,9 @@ class Job(models.Model):
     heartbeat_at = models.DateTimeField(null=True)
 
     exit_code = models.IntegerField(null=True)
-    cpu_s = models.FloatField(null=True, help_text="Used by the payload, all processes.")
+    cpu_s = models.FloatField(null=True, help_text="CPU time of all processes of the payload.")
     wall_s = models.FloatField(null=True)
-    max_memory_mb = models.FloatField(null=True, help_text="Highest that was reported.")
+    max_memory_mb = models.FloatField(null=True, help_text="Highest memory that was reported.")
     max_disk_mb = models.FloatField(null=True)
     std_output_tail = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
     # No index: no query starts from a sandbox.
@@ -226,7 +228,7 @@ class SiteLayout(models.Model):
     """The one row is a digest of the sites of storage elements at the last re-evaluation of jobs because of it."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    digest = models.BinaryField(max_length=32, help_text="SHA-256.")
+    digest = models.BinaryField(max_length=32, help_text="SHA-256 of the content.")
 
     class Meta:
         constraints = [models.CheckConstraint(name="site_layout_has_one_row", condition=Q(id=1))]
@@ -240,7 +242,9 @@ class Sandbox(models.Model):
 
     digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the content, in hexadecimal.")
     size_bytes = models.PositiveBigIntegerField()
-    is_archive = models.BooleanField(help_text="Unpacked in the job's directory; a single file is put there as it is.")
+    is_archive = models.BooleanField(
+        help_text="Whether it is unpacked in the job's directory; a single file is stored there as it is."
+    )
     created_at = models.DateTimeField()
     check_use_at = models.DateTimeField(default=timezone.now, db_index=True, help_text="Next check whether it is used.")
 
