@@ -42,7 +42,7 @@ from wms.kernel.protocol import (
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
-#: Heartbeats update the pilot's last sign of life only if the stored one is older than these seconds …
+#: Heartbeats update the time of the pilot's last request only if the stored one is older than these seconds …
 SEEN_WITHIN_S: Final = 120.0
 #: … or older than this fraction of the silence after which the pilot is lost.
 PART_OF_SILENCE: Final = 0.1

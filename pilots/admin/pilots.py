@@ -31,8 +31,8 @@ _MOMENTS = {
     "stalled_at": "stalled",
     "started_at": "started",
     "matched_at": "first job",
-    "nothing_at": "last got nothing",
-    "last_seen_at": "last sign of life",
+    "nothing_at": "last empty match",
+    "last_seen_at": "last request",
     "drained_at": "drained",
     "ended_at": "ended",
     "revoked_at": "revoked",
@@ -69,7 +69,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
         ("Batch system", {"fields": ("stamp", "batch_id", "asked_for")}),
         ("Life", {"fields": ("times",)}),
-        ("When it last got nothing", {"fields": ("left_by_condition",)}),
+        ("Last empty match", {"fields": ("left_by_condition",)}),
         ("Node", {"fields": ("checked", "node_properties", "missed_there")}),
         ("Log", {"fields": ("newest_lines", "batch_output")}),
     )
@@ -93,7 +93,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         """Drain the pilots: they end after the jobs that they have."""
         rows = self.changeable(request, queryset)
         drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
-        self.message_user(request, f"{drained} pilots get no new jobs; they leave after those that they have.")
+        self.message_user(request, f"{drained} pilots drained; they end after their running jobs.")
 
     @admin.action(description="Kill selected pilots: revoke them, and end them in the batch system")
     def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:

@@ -123,9 +123,9 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
     attributes = _expressions(options, "attributes")
     for name in attributes:
         if not _NAME.fullmatch(name):
-            raise BackendError(f"The option attributes must have names of letters, digits and _, unlike {name!r}.")
+            raise BackendError(f"The option attributes must have names of letters, digits and _; {name!r} is not one.")
         if name.casefold() in map(str.casefold, _OWN_ATTRIBUTES):
-            raise BackendError(f"{name} in the option attributes is not possible: it is the pilot's own.")
+            raise BackendError(f"{name} in the option attributes is not allowed: the server sets it; remove it.")
     return HTCondorOptions(
         directory=read.text(options, "directory", default="wms-pilots"),
         python=read.text(options, "python", default="python3"),

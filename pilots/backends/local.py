@@ -137,5 +137,5 @@ def _python_of(options: Mapping[str, object]) -> str:
     python = read.text(options, "python", default=sys.executable)
     interpreter = shutil.which(python)
     if interpreter is None:
-        raise BackendError(f"The option python must name an interpreter; {python!r} is none.")
+        raise BackendError(f"The option python must name an interpreter; {python!r} is not one.")
     return interpreter

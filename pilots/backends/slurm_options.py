@@ -169,4 +169,4 @@ def _check_argument(argument: str) -> None:
     # sbatch accepts abbreviations as well.
     for whole in sorted(option for option in {*_BREAKING, *_SET_ELSEWHERE} if option.startswith(name)):
         instead = f"; use {_SET_ELSEWHERE[whole]} instead" if whole in _SET_ELSEWHERE else ""
-        raise BackendError(f"The submit argument {argument} is not possible: --{whole} is the pilot's own{instead}.")
+        raise BackendError(f"The submit argument {argument} is not allowed: the server sets --{whole}{instead}.")

@@ -27,7 +27,7 @@ class SSHBackend(PlainHostBackend):
         options = description.options
         read.refuse_unknown(options, known=_OPTIONS, kind="ssh")
         if "host" not in options:
-            raise BackendError("A CE of type ssh needs the option host; pilots of this machine are of type local.")
+            raise BackendError("A CE of type ssh requires the option host; pilots of this machine are of type local.")
         commands, _ = commands_of(options, directory=description.directory)
         self._own_python = read.text(options, "python")
         self._node = read.words_of_node(read.node_processors(options))

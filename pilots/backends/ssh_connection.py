@@ -89,8 +89,8 @@ class SSHConnection:
         """Return a sentence for an error of ssh."""
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
             return (
-                f"{self.host} shows another host key than the known one: ask its operators whether that is right, "
-                "and change the option known_hosts only then."
+                f"The host key of {self.host} differs from the known one: ask its operators to confirm it, "
+                "and only then change the option known_hosts."
             )
         if "Host key verification failed" in stderr:
             port = f"-p {self._port} " if self._port else ""
@@ -200,7 +200,7 @@ def _path_of(options: Mapping[str, object], name: str) -> str:
         return ""
     path = Path(text).expanduser()
     if not path.is_absolute() or not path.is_file():
-        raise BackendError(f"The option {name} must be the path of a file, from / or ~ on; {text} is none.")
+        raise BackendError(f"The option {name} must be the path of a file, from / or ~ on; it is {text}.")
     return str(path)
 
 

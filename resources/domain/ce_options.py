@@ -40,9 +40,11 @@ def flaw_of_accounts(options: Mapping[str, object], *, sudo: bool) -> str | None
         sudo: whether payloads run under these accounts.
     """
     if PAYLOAD_USERS in options and not payload_users(options):
-        return f'The option {PAYLOAD_USERS} is a list of names of Unix accounts but root, such as ["wms01", "wms02"].'
+        return f'The option {PAYLOAD_USERS} must list Unix accounts other than root, such as ["wms01", "wms02"].'
     if sudo and PAYLOAD_USERS not in options:
-        return f"Identity sudo needs the option {PAYLOAD_USERS}: Unix accounts of the nodes that the pilot may become."
+        return (
+            f"Identity sudo requires the option {PAYLOAD_USERS}: Unix accounts of the nodes that the pilot may become."
+        )
     return None
 
 
@@ -55,10 +57,10 @@ def flaw_of_environment(options: Mapping[str, object]) -> str | None:
     """Return what is wrong with the option ``environment``, in one sentence; None: no fault."""
     environment = options.get("environment", {})
     if not isinstance(environment, Mapping):
-        return f"The option environment must be names with their values; it is {environment!r}."
+        return f"The option environment must be an object of names and values; it is {environment!r}."
     for name, value in environment.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            return f"The option environment must have names of variables; {name!r} is none."
+            return f"{name!r} in the option environment is not a valid variable name."
         if not _ALLOWED_VARIABLE.fullmatch(name):
             return f"The option environment may set {_ALLOWED_IN_WORDS} only; remove {name}."
         if not isinstance(value, str) or not (value.isprintable() or not value):

@@ -70,7 +70,7 @@ def full_name(level: Site | ComputingElement | Queue) -> str:
 def _check_state(*, state: ResourceState, reason: str, until: datetime | None, now: datetime) -> None:
     problems = {}
     if state is not ResourceState.ACTIVE and not reason:
-        problems["reason"] = f"say why it is {state}; physicists see it."
+        problems["reason"] = f"give the reason why it is {state}; users see it."
     if len(reason) > MAX_REASON_LENGTH:
         problems["reason"] = f"use at most {MAX_REASON_LENGTH} characters."
     if until is not None and state is ResourceState.ACTIVE:

@@ -53,8 +53,8 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
         waiting = waiting_in(limit)
         if limit.waiting is not None and waiting + number > limit.waiting:
             raise QuotaExceededError(
-                f"At most {limit.waiting} jobs of {limit_in_words(limit)} may wait; {waiting} do, and {number} would "
-                "come. Submit fewer, or wait until some have run."
+                f"At most {limit.waiting} jobs of {limit_in_words(limit)} may wait; {waiting} wait, and {number} would "
+                "be added. Submit fewer, or wait until some have run."
             )
 
 

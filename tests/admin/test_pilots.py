@@ -22,7 +22,7 @@ def test_a_pilot_that_got_nothing_tells_when_and_after_which_condition_none_was_
     Pilot.objects.update(nothing_at=NOW, nothing_left=left)
     page = manager.get(change(mine.pilot)).content.decode()
     assert re.findall(r"<div>(\w+: \d+)</div>", page) == [f"{name}: {count}" for name, count in left.items()]
-    assert "<td>last got nothing</td><td>2026-06-01 12:00:00</td>" in page
+    assert "<td>last empty match</td><td>2026-06-01 12:00:00</td>" in page
     assert "June 1, 2026, noon" in manager.get(changelist(Pilot)).content.decode()
 
 

@@ -229,7 +229,7 @@ def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Cli
     asked = act(manager, row, "ban")
     assert "Set to banned" in asked.content.decode()
     missing = act(manager, row, "ban", confirmed="1", reason=" ")
-    assert "say why it is banned" in missing.content.decode()
+    assert "give the reason why it is banned" in missing.content.decode()
     row.refresh_from_db()
     assert row.state == ResourceState.ACTIVE
     done = act(manager, row, "ban", confirmed="1", reason="Cooling fails", until="2090-01-01T00:00")
@@ -245,7 +245,7 @@ def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Cli
 
 def test_a_ban_until_yesterday_is_refused(manager: Client, mine: RowsOfVO) -> None:
     response = act(manager, mine.site, "drain", confirmed="1", reason="x", until="2020-01-01T00:00")
-    assert "this is past" in response.content.decode()
+    assert "this time is past" in response.content.decode()
     mine.site.refresh_from_db()
     assert mine.site.state == ResourceState.ACTIVE
 

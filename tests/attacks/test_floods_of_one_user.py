@@ -264,7 +264,8 @@ def test_the_limit_of_waiting_jobs_is_exact_when_many_submit_at_once(eve: User, 
     refusal = post(clients[0])
     assert refusal.json() == {
         "code": "quota_exceeded",
-        "detail": "At most 23 of your jobs may wait; 23 do, and 1 would come. Submit fewer, wait until some have run, "
+        "detail": "At most 23 of your jobs may wait; 23 wait, and 1 would be added. "
+        "Submit fewer, wait until some have run, "
         "or ask an operator to give lhcb_user the property PRODUCTION, which lifts this.",
     }
 

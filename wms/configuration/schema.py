@@ -178,7 +178,7 @@ class StatusEntry(SectionEntry):
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for keys that contradict one another."""
         if self.state != ResourceState.ACTIVE and not self.reason.strip():
-            yield "reason", f"say why it is {self.state}; physicists see it"
+            yield "reason", f"give the reason why it is {self.state}; users see it"
         if self.state == ResourceState.ACTIVE and self.until is not None:
             yield "until", "an active resource has no end; leave it out"
 

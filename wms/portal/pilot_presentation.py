@@ -202,7 +202,7 @@ def _moments(pilot: Pilot) -> list[Moment]:
         ("Started", pilot.started_at),
         ("First job", pilot.matched_at),
         ("Last empty match", pilot.nothing_at),
-        ("Last sign of life", pilot.last_seen_at),
+        ("Last request", pilot.last_seen_at),
         ("Drained", pilot.drained_at),
         ("Ended", pilot.ended_at),
         ("Revoked", pilot.revoked_at),

@@ -319,7 +319,7 @@ def _moments(job: Job) -> list[Moment]:
         ("Submitted", job.submitted_at),
         ("Matched", job.matched_at),
         ("Started", job.started_at),
-        ("Last sign of life", job.heartbeat_at),
+        ("Last heartbeat", job.heartbeat_at),
         ("Ended", job.ended_at),
     )
     return [Moment(label=label, at=at) for label, at in moments if at is not None]

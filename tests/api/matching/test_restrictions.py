@@ -187,7 +187,8 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(sample: SampleData, 
     refused = submit("User", "User")
     assert (refused.status_code, refused.json()["code"]) == (409, "quota_exceeded")
     assert refused.json()["detail"] == (
-        "At most 3 jobs of the user alice may wait; 2 do, and 2 would come. Submit fewer, or wait until some have run."
+        "At most 3 jobs of the user alice may wait; 2 wait, and 2 would be added. "
+        "Submit fewer, or wait until some have run."
     )
     assert Job.objects.count() == 2
     assert submit("Merge").status_code == 201

@@ -140,8 +140,8 @@ def test_options_that_are_not_common_are_left(options: Mapping[str, object], sho
         ({"host": "h", "identity_file": "key"}, "identity_file must be the path"),
         ({"host": "h", "known_hosts": "/no/such/file"}, "known_hosts must be the path"),
         ({"host": "h", "known_hosts": 3}, "known_hosts must be a text"),
-        ({"environment": "A=b"}, "environment must be names with their values"),
-        ({"environment": {"A B": "c"}}, "'A B' is none"),
+        ({"environment": "A=b"}, "environment must be an object of names and values"),
+        ({"environment": {"A B": "c"}}, "'A B' in the option environment is not a valid variable name"),
         ({"environment": {"TZ": 1}}, "TZ in the option environment must be a text"),
         ({"environment": {"TZ": "b\nc"}}, "in one line"),
         ({"programs": "bin"}, "programs must be the absolute path of a directory"),
@@ -161,7 +161,7 @@ def test_a_host_whose_key_is_not_known_is_refused(sshd: SSHHost, short: Path) ->
 def test_a_host_that_shows_another_key_is_refused(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
     make_key(tmp_path / "other")
     changed = {**sshd.options, "known_hosts": known_host(sshd.port, tmp_path / "other")}
-    with pytest.raises(CommandLostError, match="another host key than the known one"):
+    with pytest.raises(CommandLostError, match="differs from the known one"):
         commands(changed, short / "ce").run(["true"])
 
 

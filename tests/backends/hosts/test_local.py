@@ -131,7 +131,7 @@ def test_pilots_outlive_who_started_them_but_not_the_stack(local: Host) -> None:
         ({"node_processors": 0}, "node_processors must be"),
         ({"python": "/no/such/python"}, "must name an interpreter"),
         ({"python": 3}, "python must be a text"),
-        ({"environment": 3}, "environment must be names"),
+        ({"environment": 3}, "environment must be an object of names"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(options: Mapping[str, object], words: str, tmp_path: Path) -> None:

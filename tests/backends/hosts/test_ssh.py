@@ -170,7 +170,7 @@ def test_a_host_without_the_interpreter_is_a_sentence(sshd: SSHHost, short: Path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "needs the option host; pilots of this machine are of type local"),
+        ({}, "requires the option host; pilots of this machine are of type local"),
         ({"hots": "h"}, 'has no option hots; it has directory, .*Did you mean "host"'),
         ({"host": "h", "max_processes": 0}, "max_processes must be a whole number, at least 1"),
         ({"host": "h", "max_idle_s": "60"}, "max_idle_s must be"),

@@ -167,7 +167,7 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         (queue("parameters: {a: 2026-01-01}"), f'{QUEUE}.parameters.a: put "2026-01-01" in quotes if it is a text; else write true, false or a plain decimal number'),
         (queue("parameters: {a: yes}"), f'{QUEUE}.parameters.a: put "yes" in quotes if it is a text; else write true, false or a plain decimal number'),
         (site("status: {state: actve}"), 'sites[0].status.state: use active, draining or banned. Did you mean "active"?'),
-        (site("status: {state: banned}"), "sites[0].status.reason: say why it is banned; physicists see it"),
+        (site("status: {state: banned}"), "sites[0].status.reason: give the reason why it is banned; users see it"),
         (site("status: {state: active, until: 2027-01-01T00:00:00Z}"), "sites[0].status.until: an active resource has no end; leave it out"),
         (site("status: {state: banned, reason: x, until: 2027-01-01T00:00:00}"), "sites[0].status.until: give the time zone, such as 2027-01-31T12:00:00Z for UTC"),
         (site("status: {state: banned, reason: x, until: soon}"), "sites[0].status.until: use a date and time such as 2027-01-31T12:00:00Z"),

@@ -38,7 +38,7 @@ def refuse_too_many_waiting(owner: User, group: Group, *, coming: int) -> None:
     waiting += elsewhere[: most + 1].count()
     if waiting + coming > most:
         raise QuotaExceededError(
-            f"At most {most:,} of your jobs may wait; {min(waiting, most):,} do, and {coming:,} would come. "
+            f"At most {most:,} of your jobs may wait; {min(waiting, most):,} wait, and {coming:,} would be added. "
             "Submit fewer, wait until some have run, or ask an operator to give "
             f"{group} the property PRODUCTION, which lifts this."
         )

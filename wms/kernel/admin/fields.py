@@ -57,7 +57,7 @@ class StrictJSONField(forms.JSONField):
             raise ValidationError(error.detail.replace("The body", "This")) from error
         # NB: checked here because Django runs no validator of the column for null, [] and "".
         if not isinstance(parsed, Mapping):
-            raise ValidationError('This is not an object; use names with values, such as {"name": 1}; empty: none.')
+            raise ValidationError('Not an object: use names with their values, such as {"name": 1}; empty: none.')
         return super().to_python(value)
 
     def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
