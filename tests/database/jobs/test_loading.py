@@ -132,7 +132,7 @@ def test_of_many_wrong_lines_the_first_are_told(tmp_path: Path) -> None:
         ("lfn,storage\n/lhcb/a,CERN-disk\n", '"storage_element"'),
         ("lfn,size_bytes\n/lhcb/a,5\n", "must name lfn and storage_element"),
         (b"/lhcb/a,CERN-disk\n/lhcb/\xff,CERN-disk\n", "UTF-8"),
-        ('/lhcb/a,"CERN-disk\n', "no CSV"),
+        ('/lhcb/a,"CERN-disk\n', "not CSV"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
