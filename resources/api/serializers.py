@@ -110,7 +110,7 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
 
 
 class SlotOut(serializers.Serializer[Any]):
-    """What a slot of a queue offers."""
+    """The offer of one slot of a queue."""
 
     cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
     platforms = serializers.ListField(

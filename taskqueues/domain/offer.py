@@ -12,7 +12,7 @@ NO_JOB_TYPE = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotOffer(DividedAmounts):
-    """What a slot offers by itself, wherever it is."""
+    """The part of an offer that does not depend on the place of the slot."""
 
     #: Reference-core CPU seconds left, per core.
     cpu_time_s: int

@@ -1,4 +1,4 @@
-"""What a fast view answers itself, and what goes on to the application, with its body."""
+"""Requests that a fast view answers itself, and those that it passes to the application with their body."""
 
 import re
 from collections.abc import Callable

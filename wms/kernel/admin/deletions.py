@@ -1,4 +1,4 @@
-"""What the admin shows before a deletion: the rows that go, and those that prevent it, without internal records."""
+"""Lists that the admin shows before a deletion: rows deleted, and rows that prevent it, without internal records."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
