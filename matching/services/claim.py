@@ -1,6 +1,5 @@
 """The claim: one waiting job becomes the lease of one pilot, in one transaction; its text is ``sql/claim.sql``."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
 from psycopg.types.json import Jsonb
 
@@ -127,7 +127,7 @@ def claim(
         claimant.ce_name,
         claimant.queue_name,
         locks_throttle,
-        json.dumps(claimant.slot),
+        msgspec.json.encode(claimant.slot).decode(),
     )
     return claimed
 
@@ -145,4 +145,5 @@ def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
 def _ask(statement: str, *parameters: object) -> list[Claimed]:
     rows = ask_prepared(statement, *parameters)
     # NB: Django configures psycopg to leave JSON unparsed.
-    return [Claimed(*row[:-2], *(None if text is None else json.loads(text) for text in row[-2:])) for row in rows]
+    decode = msgspec.json.decode
+    return [Claimed(*row[:-2], *(None if text is None else decode(text) for text in row[-2:])) for row in rows]

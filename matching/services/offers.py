@@ -141,10 +141,10 @@ def of_pilot(
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
     where = place_of(request, binding, vo=vo, lookups=lookups)
-    # A node that reports no platform has only those configured for its queue.
-    request = replace(request, platforms=request.platforms or ())
     offer = _offer(
         request,
+        # A node that reports no platform has only those configured for its queue.
+        platforms=request.platforms or (),
         vo=vo,
         place=where.place,
         now=now,
@@ -333,7 +333,7 @@ def of_preview(
     """
     vo = _managed_vo(actor, request.vo)
     place = _named_place(vo, request, lookups=UNCACHED)
-    offer = _offer(request, vo=vo, place=place, now=now, lookups=UNCACHED)
+    offer = _offer(request, platforms=request.platforms, vo=vo, place=place, now=now, lookups=UNCACHED)
     if group is None:
         if owner is not None:
             raise BadOfferError.of_field("owner", "A private pilot of an owner requires a group; name the group too.")
@@ -349,6 +349,7 @@ def of_preview(
 def _offer(
     request: OfferRequest,
     *,
+    platforms: tuple[str, ...] | None,
     vo: VO,
     place: ResourcePlace,
     now: datetime,
@@ -361,7 +362,7 @@ def _offer(
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
-    slot = replace(request, setup=setup, site=_name(request.site), ce=_name(request.ce))
+    slot = replace(request, setup=setup, site=_name(request.site), ce=_name(request.ce), platforms=platforms)
     return resolve(
         slot, vo=vo, place=place, now=now, lookups=lookups, possible=possible, some_name_software=some_name_software
     )
