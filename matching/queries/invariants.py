@@ -17,6 +17,7 @@ from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
+from wms.jobs.sql import wrong_job_counts
 
 #: A priority may be one recalculation old; a larger difference is an error.
 PRIORITY_TOLERANCE = 1e-6
@@ -107,6 +108,11 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
             yield group
 
 
+def _job_counts_are_those_of_the_jobs() -> Iterator[str]:
+    if wrong := wrong_job_counts():
+        yield f"{wrong} counts; run `manage.py recount_jobs`"
+
+
 #: {invariant, as a sentence: the rows that violate it}.
 INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
     {
@@ -123,6 +129,7 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
         "A limit counts the jobs that pilots hold": _limits_count_the_jobs_that_pilots_hold,
         "The counters of a limit are complete": _counters_of_limits_are_complete,
         "A throttle counts every match": _throttles_count_every_match,
+        "The counts of jobs are those of the jobs": _job_counts_are_those_of_the_jobs,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }
 )

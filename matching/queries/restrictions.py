@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Count
+from django.db.models import Sum
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
@@ -15,7 +15,7 @@ from resources.services.throttles import validity_of
 from taskqueues.models import TaskQueue
 from taskqueues.services.restrictions import Closings, closings_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import LEASED_STATUSES, Job
+from wms.jobs.models import LEASED_STATUSES, CurrentSiteJobCount
 
 #: Policies whose numbers fall as jobs move on. The others count matches only, from 0 in each cycle.
 COUNTING_LEASED_JOBS: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
@@ -23,9 +23,10 @@ COUNTING_LEASED_JOBS: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.L
 
 def leased_jobs_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
     """Return the numbers of jobs at each site, by the statuses in the database."""
-    # Uses index: job_held_at_site
-    rows = Job.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES).values_list("site", "status")
-    jobs = {(site, status): many for site, status, many in rows.annotate(many=Count("pk")).order_by("site", "status")}
+    # Uses index: job_count_of_site
+    rows = CurrentSiteJobCount.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES)
+    sums = rows.values_list("site", "status").annotate(many=Sum("jobs")).order_by("site", "status")
+    jobs = {(site, status): many for site, status, many in sums}
     return {
         site: {
             SUBMITTING: jobs.get((site, JobStatus.MATCHED), 0),

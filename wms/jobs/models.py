@@ -1,6 +1,6 @@
 """Models of the demand: jobs with their history, submissions, and sandboxes."""
 
-from typing import Self
+from typing import Self, TypeVar
 from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
@@ -48,8 +48,11 @@ class Submission(models.Model):
         return str(self.pk)
 
 
-class JobQuerySet(models.QuerySet["Job"]):
-    """Querysets of jobs by actor and by state."""
+M = TypeVar("M", bound=models.Model)
+
+
+class OwnedQuerySet(models.QuerySet[M]):
+    """Querysets of rows with the owner, group and VO of jobs."""
 
     def visible_to(self, actor: User) -> Self:
         """Keep the actor's own jobs, those of its JOB_SHARING groups and those of the VOs that it manages."""
@@ -57,6 +60,10 @@ class JobQuerySet(models.QuerySet["Job"]):
             return self
         sharing = Group.objects.sharing().filter(memberships__user=actor)
         return self.filter(Q(owner=actor) | Q(group__in=sharing) | Q(vo__in=VO.objects.filter(managers=actor)))
+
+
+class JobQuerySet(OwnedQuerySet["Job"]):
+    """Querysets of jobs by actor and by state."""
 
     def changeable_by(self, actor: User) -> Self:
         """Keep those that the actor may act on: visible ones, but with a token of scope ``submit`` only its own."""
@@ -160,10 +167,6 @@ class Job(models.Model):
             models.Index(name="job_of_vo_and_group", fields=["vo", "group"]),  # managers' lists; the filter by group
             # Lists and summaries of a site; without waiting jobs, which are at no site and come by thousands.
             models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
-            # Leased jobs of a site, which a throttle counts without an advertisement.
-            models.Index(
-                name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=LEASED_STATUSES)
-            ),
             # Jobs that wait for a file whose replicas changed, and page by page all with input data.
             GinIndex(
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
@@ -183,6 +186,134 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.pk}"
+
+
+# ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------
+
+
+class CountOfJobs(models.Model):
+    """One row is the number of jobs with the same properties.
+
+    Only ``services.counting.add_changes`` writes rows. They lack the changes of the last seconds: queries read the view
+    of the same name with ``Current``, which has both, and sum up ``jobs``.
+    """
+
+    # No constraints: these are copies from the rows of jobs.
+    owner = models.ForeignKey(User, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    group = models.ForeignKey(Group, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    status = models.CharField(max_length=16)
+    jobs = models.BigIntegerField()
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.jobs} {self.status}"
+
+
+class CountByJobType(CountOfJobs):
+    """Jobs of an owner in a group, by type and status."""
+
+    job_type = models.CharField(max_length=255)
+
+    class Meta:
+        abstract = True
+
+
+class CountBySite(CountOfJobs):
+    """Jobs of an owner in a group, by site of the last match and status."""
+
+    site = models.ForeignKey(Site, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False)
+
+    class Meta:
+        abstract = True
+
+
+class CountBySubmission(CountOfJobs):
+    """Jobs of a submission, by status."""
+
+    submission = models.ForeignKey(Submission, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+
+    class Meta:
+        abstract = True
+
+
+class JobCount(CountByJobType):
+    """Numbers of jobs by owner, group, type and status."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="job_count_is_one_row", fields=["owner", "group", "job_type", "status"]),
+        ]
+
+
+class SiteJobCount(CountBySite):
+    """Numbers of jobs by owner, group, site and status."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="site_job_count_is_one_row", fields=["owner", "group", "site", "status"], nulls_distinct=False
+            ),
+        ]
+        # Leased jobs of a site, which a throttle counts without an advertisement.
+        indexes = [models.Index(name="job_count_of_site", fields=["site", "status"])]
+
+
+class SubmissionJobCount(CountBySubmission):
+    """Numbers of jobs by submission and status; a submission is in one group of one owner."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="submission_job_count_is_one_row", fields=["submission", "owner", "group", "status"]
+            ),
+        ]
+
+
+class CurrentJobCount(CountByJobType):
+    """View of JobCount with the changes that are not added to it yet; its rows are to be summed up."""
+
+    class Meta:
+        managed = False
+        db_table = "jobs_currentjobcount"
+
+
+class CurrentSiteJobCount(CountBySite):
+    """View of SiteJobCount with the changes that are not added to it yet; its rows are to be summed up."""
+
+    class Meta:
+        managed = False
+        db_table = "jobs_currentsitejobcount"
+
+
+class CurrentSubmissionJobCount(CountBySubmission):
+    """View of SubmissionJobCount with the changes that are not added to it yet; its rows are to be summed up."""
+
+    class Meta:
+        managed = False
+        db_table = "jobs_currentsubmissionjobcount"
+
+
+class JobCountChange(models.Model):
+    """One row is a change of the numbers of jobs, written by triggers of the table of jobs and soon added to these."""
+
+    submission_id = models.UUIDField()
+    owner_id = models.BigIntegerField()
+    group_id = models.BigIntegerField()
+    vo_id = models.BigIntegerField()
+    job_type = models.CharField(max_length=255)
+    status_before = models.CharField(max_length=16, null=True, help_text="Null: the jobs are new.")  # noqa: DJ001
+    site_before_id = models.BigIntegerField(null=True)
+    status_after = models.CharField(max_length=16, null=True, help_text="Null: the jobs are deleted.")  # noqa: DJ001
+    site_after_id = models.BigIntegerField(null=True)
+    jobs = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.jobs} from {self.status_before} to {self.status_after}"
 
 
 class JobHistory(models.Model):

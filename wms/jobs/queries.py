@@ -1,12 +1,15 @@
 """Queries on jobs."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.core.validators import EMPTY_VALUES
+from django.db.models import Aggregate, Count, OuterRef, QuerySet, Subquery, Sum
+from django_filters import FilterSet
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
@@ -14,7 +17,15 @@ from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
-from wms.jobs.models import Job, JobHistory, JobQuerySet
+from wms.jobs.models import (
+    CurrentJobCount,
+    CurrentSiteJobCount,
+    CurrentSubmissionJobCount,
+    Job,
+    JobHistory,
+    JobQuerySet,
+    OwnedQuerySet,
+)
 
 #: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
@@ -26,6 +37,13 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
         "job_type": "job_type",
     }
 )
+#: (Numbers of jobs, the smallest table first; fields by which they are counted, beside status, owner, group and VO).
+_COUNTERS: Final[Sequence[tuple[OwnedQuerySet[Any], str]]] = (
+    (CurrentJobCount.objects.all(), "job_type"),
+    (CurrentSubmissionJobCount.objects.all(), "submission"),
+    (CurrentSiteJobCount.objects.all(), "site"),
+)
+_ALWAYS_COUNTED_BY: Final = frozenset({"status", "owner", "group", "vo"})
 
 
 def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
@@ -37,7 +55,7 @@ def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobCount:
+class Tally:
     """Number of jobs with equal values of the counted properties; a value of None means that they have none."""
 
     values: Mapping[str, str | None]
@@ -55,12 +73,36 @@ def in_list(jobs: JobQuerySet) -> JobQuerySet:
     return with_surroundings(jobs).defer("description", "std_output_tail")
 
 
-def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[JobCount]:
-    """Return the number of jobs by the values of *group_by*: names of GROUP_BY."""
+def summary(filters: FilterSet, *, by: User, group_by: Sequence[str]) -> Iterator[Tally]:
+    """Return the number of jobs by the values of *group_by*: names of GROUP_BY.
+
+    Jobs are counted only where no counter has all properties that the filters and *group_by* name (ADR 53).
+
+    Args:
+        filters: filters of jobs, as by ``wms.jobs.filters``.
+        by: the caller; only jobs visible to it are counted.
+        group_by: the properties to count by.
+    """
     columns = {name: GROUP_BY[name] for name in group_by}
-    counted = jobs.values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
-    for row in counted:
-        yield JobCount(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+    counted = _counted_by({*_filtered_by(filters), *(column.partition("__")[0] for column in columns.values())})
+    rows: OwnedQuerySet[Any] = Job.objects.all() if counted is None else counted
+    number: Aggregate = Count("pk") if counted is None else Sum("jobs")
+    numbers = filters.filter_queryset(rows.visible_to(by)).values(*columns.values()).annotate(count=number)
+    for row in numbers.filter(count__gt=0).order_by(*columns.values()):
+        yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+
+
+def _filtered_by(filters: FilterSet) -> Iterator[str]:
+    """Yield the fields of a job by which the filters narrow; an invalid value does not."""
+    filters.form.full_clean()
+    for name, value in filters.form.cleaned_data.items():
+        if value not in EMPTY_VALUES:
+            yield filters.filters[name].field_name.partition("__")[0]
+
+
+def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
+    """Return numbers of jobs by all these fields; None: no counter has all of them."""
+    return next((counter for counter, name in _COUNTERS if names <= _ALWAYS_COUNTED_BY | {name}), None)
 
 
 def are_awaited(lfns: Collection[str]) -> bool:

@@ -181,3 +181,97 @@ def remove_unneeded_sandboxes(ids: Sequence[int]) -> list[str]:
         cursor.execute(_FORGET_OUTPUT, [unneeded])
         cursor.execute(_REMOVE_SANDBOXES, [unneeded])
         return [digest for (digest,) in cursor.fetchall()]
+
+
+# ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------
+
+#: One statement, so that every snapshot holds each change once: in its own row or in the counters.
+_ADD_COUNT_CHANGES: Final = """
+    WITH taken AS (
+        DELETE FROM jobs_jobcountchange RETURNING *
+    ), sided AS MATERIALIZED (
+        SELECT submission_id, owner_id, group_id, vo_id, job_type, side.*
+          FROM taken, LATERAL (VALUES (status_before, site_before_id, -jobs), (status_after, site_after_id, jobs))
+               AS side (status, site_id, jobs)
+         WHERE side.status IS NOT NULL
+    ), by_job_type AS (
+        INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, jobs)
+        SELECT owner_id, group_id, vo_id, job_type, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(jobs) <> 0
+        ON CONFLICT (owner_id, group_id, job_type, status) DO UPDATE SET jobs = jobs_jobcount.jobs + excluded.jobs
+    ), by_site AS (
+        INSERT INTO jobs_sitejobcount (owner_id, group_id, vo_id, site_id, status, jobs)
+        SELECT owner_id, group_id, vo_id, site_id, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(jobs) <> 0
+        ON CONFLICT (owner_id, group_id, site_id, status) DO UPDATE SET jobs = jobs_sitejobcount.jobs + excluded.jobs
+    ), by_submission AS (
+        INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, jobs)
+        SELECT submission_id, owner_id, group_id, vo_id, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
+        HAVING sum(jobs) <> 0
+        ON CONFLICT (submission_id, owner_id, group_id, status)
+        DO UPDATE SET jobs = jobs_submissionjobcount.jobs + excluded.jobs
+        RETURNING submission_id
+    )
+    SELECT (SELECT count(*) FROM taken), ARRAY(SELECT DISTINCT submission_id FROM by_submission)
+"""
+#: Each submission passes through several statuses.
+_FORGET_ZEROS: Final = "DELETE FROM jobs_submissionjobcount WHERE submission_id = ANY(%s) AND jobs = 0"
+
+_RECOUNT_JOBS: Final = """
+    LOCK TABLE jobs_job IN SHARE ROW EXCLUSIVE MODE;
+    DELETE FROM jobs_jobcountchange;
+    DELETE FROM jobs_jobcount;
+    DELETE FROM jobs_sitejobcount;
+    DELETE FROM jobs_submissionjobcount;
+    INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, jobs)
+    SELECT owner_id, group_id, vo_id, job_type, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
+    INSERT INTO jobs_sitejobcount (owner_id, group_id, vo_id, site_id, status, jobs)
+    SELECT owner_id, group_id, vo_id, site_id, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
+    INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, jobs)
+    SELECT submission_id, owner_id, group_id, vo_id, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
+"""
+
+#: One statement, so that jobs and counters are of one snapshot. Owner, group, VO and status are columns of each.
+_WRONG_JOB_COUNTS: Final = """
+    SELECT count(*) FROM (
+        SELECT FROM (
+            SELECT owner_id, group_id, vo_id, status, job_type, -1 AS jobs FROM jobs_job
+            UNION ALL SELECT owner_id, group_id, vo_id, status, job_type, jobs FROM jobs_currentjobcount
+        ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, job_type HAVING sum(jobs) <> 0
+        UNION ALL
+        SELECT FROM (
+            SELECT owner_id, group_id, vo_id, status, site_id, -1 AS jobs FROM jobs_job
+            UNION ALL SELECT owner_id, group_id, vo_id, status, site_id, jobs FROM jobs_currentsitejobcount
+        ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, site_id HAVING sum(jobs) <> 0
+        UNION ALL
+        SELECT FROM (
+            SELECT owner_id, group_id, vo_id, status, submission_id, -1 AS jobs FROM jobs_job
+            UNION ALL SELECT owner_id, group_id, vo_id, status, submission_id, jobs FROM jobs_currentsubmissionjobcount
+        ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, submission_id HAVING sum(jobs) <> 0
+    ) AS wrong
+"""
+
+
+@transaction_required
+def add_count_changes() -> int:
+    """Add all committed changes of the numbers of jobs to the counters; return the number of rows of changes."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ADD_COUNT_CHANGES)
+        changes, submissions = cursor.fetchone()
+        cursor.execute(_FORGET_ZEROS, [submissions])
+    return int(changes)
+
+
+@transaction_required
+def recount_jobs() -> None:
+    """Replace the counters by the numbers of the jobs in the table; until the transaction ends no job can change."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RECOUNT_JOBS)
+
+
+def wrong_job_counts() -> int:
+    """Return how many current numbers of jobs, of all counters, differ from those of the jobs in the table."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WRONG_JOB_COUNTS)
+        (wrong,) = cursor.fetchone()
+    return int(wrong)

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import reevaluation, sandbox_upkeep, unused_submit_pools
+from wms.jobs.services import counting, reevaluation, sandbox_upkeep, unused_submit_pools
 from wms.kernel.after_commit import send_after_commit
 
 
@@ -26,6 +26,12 @@ def reevaluate_input_data() -> None:
 def remove_unused_sandboxes() -> None:
     """Remove sandboxes that no job needs and that were not uploaded recently; runs every 10 minutes."""
     sandbox_upkeep.remove_unused(now=timezone.now())
+
+
+@shared_task(name="jobs.add_counts", ignore_result=True, acks_late=True)
+def add_counts() -> None:
+    """Add changes of the numbers of jobs to the counters (ADR 53); runs every 5 seconds."""
+    counting.add_changes()
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

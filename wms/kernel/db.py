@@ -42,6 +42,7 @@ class LockKey(IntEnum):
     #: A lock of the session (``session_lock``).
     SUBMISSIONS_IN_FLIGHT = 14
     COUNT_JOBS_OF_USER = 15
+    ADD_JOB_COUNTS = 16
 
 
 class DatabaseNow(Func):

@@ -13,7 +13,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory
-from wms.jobs.queries import JobCount
+from wms.jobs.queries import Tally
 from wms.kernel.amounts import AMOUNTS
 
 #: {status: style of its badge}; the badge also shows the status as text.
@@ -196,7 +196,7 @@ def row_of(job: Job) -> JobRow:
     )
 
 
-def counts_of(tallies: Sequence[JobCount], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
+def counts_of(tallies: Sequence[Tally], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
     """Return the counts in the order of the statuses.
 
     Args:

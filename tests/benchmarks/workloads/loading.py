@@ -21,6 +21,7 @@ from tests.benchmarks.workloads.loaded import SETUP, LoadedWorkload, make_vo_and
 from tests.benchmarks.workloads.shape import CAMPAIGN, USER_PRIORITIES, QueueShape, Workload
 from wms.jobs.domain.description import as_json, parse
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.services import counting
 
 #: Jobs of one request at the most, all of one task queue.
 BATCH = 500
@@ -95,6 +96,7 @@ def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> LoadedWork
         ]
         queues = _copy_queues(loaded, levels, now=begun)
         _insert(workload, _batches(loaded, queues, levels, chance, begun=begun))
+        counting.recount()  # the triggers that count were off
     priorities.recalculate()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")

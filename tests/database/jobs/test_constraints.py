@@ -7,7 +7,17 @@ import pytest
 
 from tests.constraints import broken_constraint, insert_again
 from tests.factories import NOW, make_job, make_submission, make_user
-from wms.jobs.models import InputSandbox, Sandbox, SandboxUpload, Submission
+from wms.jobs.models import (
+    CountOfJobs,
+    InputSandbox,
+    JobCount,
+    Sandbox,
+    SandboxUpload,
+    SiteJobCount,
+    Submission,
+    SubmissionJobCount,
+)
+from wms.jobs.sql import add_count_changes
 
 pytestmark = pytest.mark.django_db
 
@@ -18,6 +28,9 @@ pytestmark = pytest.mark.django_db
         ("request_id_is_used_once_by_its_owner", lambda: insert_again(_submission())),
         ("a_user_uploads_a_content_under_a_name_once", lambda: insert_again(_upload())),
         ("a_job_names_a_sandbox_once", lambda: insert_again(_input())),
+        ("job_count_is_one_row", lambda: insert_again(_count(JobCount))),
+        ("site_job_count_is_one_row", lambda: insert_again(_count(SiteJobCount))),
+        ("submission_job_count_is_one_row", lambda: insert_again(_count(SubmissionJobCount))),
     ],
 )
 def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> None:
@@ -41,3 +54,9 @@ def _upload() -> SandboxUpload:
 
 def _input() -> InputSandbox:
     return InputSandbox.objects.create(job=make_job(), sandbox=_sandbox(), file_name="input.txt")
+
+
+def _count(counter: type[CountOfJobs]) -> CountOfJobs:
+    make_job()
+    add_count_changes()
+    return counter._default_manager.get()

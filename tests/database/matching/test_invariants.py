@@ -17,7 +17,7 @@ from pilots.models import Pilot
 from taskqueues.models import GroupUsage, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_vo
-from wms.jobs.models import Job
+from wms.jobs.models import Job, JobCountChange
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +71,7 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
             "An open lease is on a job that is held, or is being stopped",
         ),
         (lambda: Pilot.objects.update(matched_at=None), "A pilot that got a job is flagged"),
+        (lambda: JobCountChange.objects.all().delete(), "The counts of jobs are those of the jobs"),
         (lambda: TaskQueue.objects.update(priority=1.5), "The priorities of a group's queues add up to its share"),
     ],
 )

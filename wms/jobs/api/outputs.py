@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.queries import GROUP_BY, JobCount
+from wms.jobs.queries import GROUP_BY, Tally
 
 
 @extend_schema_field({"type": "string", "enum": list(JobStatus)}, component_name="JobStatus")
@@ -134,7 +134,7 @@ class PeekOut(serializers.Serializer[Job]):
     )
 
 
-class TallyOut(serializers.Serializer[JobCount]):
+class TallyOut(serializers.Serializer[Tally]):
     """Number of jobs with these values."""
 
     status = StatusField(required=False, help_text="Status; present if grouped by it.")
@@ -146,7 +146,7 @@ class TallyOut(serializers.Serializer[JobCount]):
     job_type = serializers.CharField(required=False, help_text="Job type; present if grouped by it.")
     count = serializers.IntegerField(help_text="Number of jobs.")
 
-    def to_representation(self, instance: JobCount) -> dict[str, str | int | None]:
+    def to_representation(self, instance: Tally) -> dict[str, str | int | None]:
         """Return only the counted properties and the number."""
         return {**instance.values, "count": instance.count}
 

@@ -82,9 +82,8 @@ class JobSummaryView(GenericAPIView[Job]):
         """Count the jobs that the caller may see; the filters of the list apply."""
         query = SummaryIn.checked(request.query_params)
         group_by = query.get("group_by", ("status",))
-        visible = Job.objects.visible_to(user_of(request))
-        filters = checked_filters(JobFilterSet, request.query_params, visible, also=["group_by"])
-        tallies = queries.summary(filters.qs, group_by=group_by)
+        filters = checked_filters(JobFilterSet, request.query_params, also=["group_by"])
+        tallies = queries.summary(filters, by=user_of(request), group_by=group_by)
         return Response(SummaryOut({"group_by": group_by, "results": tallies}).data)
 
 

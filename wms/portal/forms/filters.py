@@ -16,6 +16,8 @@ class JobPageFilterSet(JobFilterSet):
         label="Status", choices=[(status, status) for status in JobStatus], empty_label="any but Deleted"
     )
     whose = ChoiceFilter(
+        "owner",
+        method="keep_all",
         label="Whose",
         choices=[(ALL, "all that I may see")],
         empty_label="mine",
@@ -27,6 +29,10 @@ class JobPageFilterSet(JobFilterSet):
 
     def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
         """Return the matching jobs."""
-        if self.form.cleaned_data.pop("whose", "") != ALL:
+        if self.form.cleaned_data.get("whose") != ALL:
             queryset = queryset.filter(owner__username=self.request.user.username)
         return super().filter_queryset(queryset)
+
+    def keep_all(self, queryset: JobQuerySet, _name: str, _value: str) -> JobQuerySet:
+        """Return all jobs, for ``whose=all``: without it, ``filter_queryset`` keeps the caller's own."""
+        return queryset

@@ -23,12 +23,12 @@ from wms.portal.pilot_presentation import pilot_fact
 @require_safe
 def job_list(request: HttpRequest) -> HttpResponse:
     """Show the jobs that the query string selects, newest first."""
-    visible, chosen = Job.objects.visible_to(signed_in(request)), filters_in(request.GET)
-    filters = JobPageFilterSet(request.GET, queries.in_list(visible), request=request)
+    user, chosen = signed_in(request), filters_in(request.GET)
+    filters = JobPageFilterSet(request.GET, queries.in_list(Job.objects.visible_to(user)), request=request)
     page = page_of(filters.qs, request.GET)
-    every_status = JobPageFilterSet({**chosen, "status": ""}, visible, request=request)
+    every_status = JobPageFilterSet({**chosen, "status": ""}, request=request)
     counts = presentation.counts_of(
-        list(queries.summary(every_status.qs, group_by=("status",))),
+        list(queries.summary(every_status, by=user, group_by=("status",))),
         chosen=chosen.get("status", ""),
         queries={status: urlencode({**chosen, "status": status}) for status in JobStatus},
     )

@@ -1,0 +1,287 @@
+"""Counters of jobs: every way to change jobs is counted once, whether its change was added already or not."""
+
+from collections.abc import Callable, Iterator, Mapping
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from matching.queries.invariants import violations
+from matching.queries.restrictions import leased_jobs_at
+from resources.domain.throttles import SUBMITTING
+from tests import factories
+from tests.factories import NOW
+from tests.tables import rows_written
+from wms.accounts.models import User
+from wms.jobs import queries
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import (
+    CurrentJobCount,
+    CurrentSiteJobCount,
+    CurrentSubmissionJobCount,
+    Job,
+    JobCount,
+    JobCountChange,
+    SiteJobCount,
+    SubmissionJobCount,
+)
+from wms.jobs.services import bulk, counting
+from wms.jobs.services.submission import submit
+from wms.jobs.sql import add_count_changes, wrong_job_counts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(params=["pending", "added"])
+def settle(request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Return a step that adds changes to the counters, or leaves them where they are."""
+    return _leave if request.param == "pending" else _add
+
+
+def _leave() -> None:
+    """Leave the changes."""
+
+
+def _add() -> None:
+    # The service's transaction must be its own.
+    add_count_changes()
+
+
+def numbers(by: User, *group_by: str, **filters: object) -> dict[tuple[str | None, ...], int]:
+    """Return the summary that *by* gets."""
+    checked = JobFilterSet(filters)
+    assert checked.is_valid()
+    tallies = queries.summary(checked, by=by, group_by=group_by)
+    return {tuple(tally.values.values()): tally.count for tally in tallies}
+
+
+@pytest.fixture
+def operator() -> User:
+    return factories.make_user(operator=True)
+
+
+def test_inserts_updates_and_deletes_are_counted(settle: Callable[[], None], operator: User) -> None:
+    site = factories.make_site(name="CERN")
+    jobs = [factories.make_job() for _ in range(4)]
+    settle()
+    assert numbers(operator, "status") == {("Waiting",): 4}
+    Job.objects.filter(pk__in=[jobs[0].pk, jobs[1].pk]).update(status=JobStatus.MATCHED, site=site)
+    settle()
+    assert numbers(operator, "status") == {("Matched",): 2, ("Waiting",): 2}
+    assert numbers(operator, "site", "status") == {("CERN", "Matched"): 2, (None, "Waiting"): 2}
+    assert leased_jobs_at([site.pk])[site.pk][SUBMITTING] == 2
+    Job.objects.filter(pk=jobs[0].pk).update(site=None)
+    settle()
+    assert numbers(operator, "site") == {("CERN",): 1, (None,): 3}
+    Job.objects.filter(pk=jobs[3].pk).delete()
+    settle()
+    assert numbers(operator, "status") == {("Matched",): 2, ("Waiting",): 1}
+    assert wrong_job_counts() == 0
+
+
+def test_jobs_that_get_another_owner_are_counted_for_it(settle: Callable[[], None], operator: User) -> None:
+    first, second = factories.make_job(), factories.make_job()
+    settle()
+    Job.objects.filter(pk=first.pk).update(owner=second.owner, status=JobStatus.HELD)
+    settle()
+    name = second.owner.username
+    assert numbers(operator, "owner", "status") == {(name, "Held"): 1, (name, "Waiting"): 1}
+    assert wrong_job_counts() == 0
+
+
+def test_an_update_that_changes_no_counted_property_writes_no_change(operator: User) -> None:
+    job = factories.make_job()
+    before = JobCountChange.objects.count()
+    Job.objects.filter(pk=job.pk).update(heartbeat_at=NOW, cpu_s=1.0, minor_status="x")
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.WAITING, site=None)
+    assert JobCountChange.objects.count() == before
+    assert numbers(operator, "status") == {("Waiting",): 1}
+
+
+def test_each_change_of_a_job_is_one_row_and_a_request_of_equal_jobs_too() -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    submit(parse_submission({"jobs": [{"executable": "a.sh"}] * 50}), owner=alice, now=NOW)
+    change = JobCountChange.objects.get()
+    assert (change.status_before, change.status_after, change.jobs) == (None, "Waiting", 50)
+    Job.objects.filter(pk=Job.objects.values("pk")[:1]).update(status=JobStatus.HELD)
+    last = JobCountChange.objects.latest("pk")
+    assert (last.status_before, last.status_after, last.jobs) == ("Waiting", "Held", 1)
+    assert JobCountChange.objects.count() == 2
+
+
+def test_actions_of_users_are_counted(settle: Callable[[], None]) -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    ids = [
+        job.id for job in submit(parse_submission({"jobs": [{"executable": "a.sh"}] * 5}), owner=alice, now=NOW).jobs
+    ]
+    for action, chosen in ((Action.HOLD, ids[:3]), (Action.RELEASE, ids[:1]), (Action.KILL, ids[2:])):
+        settle()
+        assert bulk.act_on(action, chosen, by=alice, now=NOW).done == len(chosen)
+    assert numbers(alice, "status") == {("Held",): 1, ("Killed",): 3, ("Waiting",): 1}
+    assert wrong_job_counts() == 0
+
+
+def test_a_submission_keeps_rows_of_its_present_statuses_only() -> None:
+    job = factories.make_job()
+    _add()
+    for status in (JobStatus.HELD, JobStatus.WAITING, JobStatus.HELD):
+        Job.objects.filter(pk=job.pk).update(status=status)
+        _add()
+    assert list(SubmissionJobCount.objects.values_list("submission", "status", "jobs")) == [
+        (job.submission_id, "Held", 1)
+    ]
+    assert not JobCountChange.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("filters", "group_by", "counts_rows"),
+    [
+        ({}, ("status",), False),
+        ({"status": "Waiting,Held", "owner": "alice"}, ("group", "job_type"), False),
+        ({"vo": "lhcb", "job_type": "User"}, ("owner",), False),
+        ({"site": "CERN"}, ("status", "site"), False),
+        ({"job_group_id": "{submission}", "owner": "alice"}, ("status",), False),
+        ({"job_group_id": "{submission}"}, ("site",), True),
+        ({"site": "CERN", "job_type": "User"}, ("status",), True),
+        ({"job_name": "a"}, ("status",), True),
+        ({"submitted_after": "2020-01-01T00:00:00Z"}, ("status",), True),
+    ],
+)
+def test_jobs_are_counted_only_where_no_counter_has_the_properties(
+    filters: Mapping[str, str], group_by: tuple[str, ...], counts_rows: bool, operator: User, statements: "Recorded"
+) -> None:
+    vo = factories.make_vo(name="lhcb")
+    group = factories.make_group(vo=vo)
+    alice = factories.make_user(username="alice", groups=[group])
+    result = submit(parse_submission({"jobs": [{"executable": "a.sh", "job_name": "a"}] * 3}), owner=alice, now=NOW)
+    Job.objects.filter(pk=result.jobs[0].id).update(site=factories.make_site(name="CERN"), status=JobStatus.MATCHED)
+    factories.make_job()
+    values = {name: value.format(submission=result.job_group_id) for name, value in filters.items()}
+    for settled in (False, True):
+        if settled:
+            _add()
+        statements.clear()
+        got = numbers(operator, *group_by, **values)
+        assert any('FROM "jobs_job"' in statement for statement in statements) is counts_rows
+        jobs = JobFilterSet(values, Job.objects.all()).qs.select_related("owner", "group", "site")
+        really: dict[tuple[str | None, ...], int] = {}
+        for job in jobs:
+            of_job = {
+                "status": job.status,
+                "site": job.site and job.site.name,
+                "owner": job.owner.username,
+                "group": job.group.name,
+                "job_type": job.job_type,
+            }
+            key = tuple(of_job[name] for name in group_by)
+            really[key] = really.get(key, 0) + 1
+        assert got == really != {}
+
+
+Recorded = list[str]
+
+
+@pytest.fixture
+def statements() -> Iterator[Recorded]:
+    """Return the SQL of the statements since it was last cleared."""
+    recorded: Recorded = []
+
+    def record(execute: Callable[..., object], sql: str, *arguments: object) -> object:
+        recorded.append(sql)
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(record):
+        yield recorded
+
+
+def test_only_visible_jobs_are_counted(settle: Callable[[], None]) -> None:
+    vo = factories.make_vo()
+    sharing, closed = factories.make_group(vo=vo, shares_jobs=True), factories.make_group(vo=vo)
+    alice, bob = factories.make_user(groups=[sharing, closed]), factories.make_user(groups=[sharing, closed])
+    manager = factories.make_user()
+    vo.managers.add(manager)
+    factories.make_job(owner=alice, group=sharing)
+    factories.make_job(owner=alice, group=closed)
+    factories.make_job(owner=bob, group=closed)
+    settle()
+    assert [numbers(user, "status") for user in (alice, bob, manager)] == [
+        {("Waiting",): 2},
+        {("Waiting",): 2},
+        {("Waiting",): 3},
+    ]
+    assert numbers(factories.make_user(), "status") == {}
+
+
+def test_deleted_jobs_are_counted_only_if_named(operator: User) -> None:
+    factories.make_job(status=JobStatus.DELETED)
+    factories.make_job()
+    assert numbers(operator, "status") == {("Waiting",): 1}
+    assert numbers(operator, "status", status="Deleted") == {("Deleted",): 1}
+
+
+def test_a_recount_mends_wrong_counters_and_verify_names_it(operator: User) -> None:
+    factories.make_job()
+    _add()
+    JobCount.objects.update(jobs=7)
+    SiteJobCount.objects.all().delete()
+    (violation,) = [each for each in violations() if "counts of jobs" in each.invariant]
+    assert violation.row == "2 counts; run `manage.py recount_jobs`"
+    out = StringIO()
+    call_command("recount_jobs", stdout=out)
+    assert out.getvalue() == "All jobs are counted.\n"
+    assert wrong_job_counts() == 0
+    assert numbers(operator, "status") == {("Waiting",): 1}
+
+
+def test_the_current_numbers_are_those_of_the_counters_and_of_the_changes() -> None:
+    factories.make_job()
+    for view, counter in (
+        (CurrentJobCount, JobCount),
+        (CurrentSiteJobCount, SiteJobCount),
+        (CurrentSubmissionJobCount, SubmissionJobCount),
+    ):
+        assert list(view.objects.values_list("status", "jobs")) == [("Waiting", 1)]
+        assert not counter.objects.exists()
+
+
+def test_adding_nothing_writes_nothing() -> None:
+    factories.make_job()
+    _add()
+    _add()
+    before = rows_written()
+    _add()
+    assert rows_written() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_beside_another_one_does_nothing() -> None:
+    factories.make_job()
+    assert counting.add_changes() == 1
+    assert counting.add_changes() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upgrade_counts_the_jobs_that_exist() -> None:
+    site = factories.make_site()
+    for status in (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE):
+        factories.make_job(status=status, site=site if status != JobStatus.WAITING else None)
+    loader = MigrationExecutor(connection).loader
+    migration = loader.get_migration("jobs", "0016_counted_jobs")
+    before = loader.project_state(("jobs", "0016_counted_jobs"), at_end=False)
+    with connection.schema_editor() as editor:
+        migration.unapply(before, editor)
+    try:
+        Job.objects.filter(status=JobStatus.RUNNING).update(site=factories.make_site())
+    finally:
+        with connection.schema_editor() as editor:
+            migration.apply(before.clone(), editor)
+    assert dict(JobCount.objects.values_list("status", "jobs")) == {"Waiting": 1, "Running": 1, "Done": 1}
+    assert not JobCountChange.objects.exists()
+    assert wrong_job_counts() == 0
