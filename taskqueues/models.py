@@ -464,6 +464,23 @@ class LimitHour(models.Model):
         return f"{self.began_at} of limit {self.limit_id}"
 
 
+class WaitingJobCount(models.Model):
+    """View of the numbers of waiting jobs, to be summed up; the app of the jobs makes it from its counters (ADR 53)."""
+
+    owner = models.ForeignKey(User, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    group = models.ForeignKey(Group, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    job_type = models.CharField(max_length=255)
+    jobs = models.BigIntegerField()
+
+    class Meta:
+        managed = False
+        db_table = "taskqueues_waitingjobcount"
+
+    def __str__(self) -> str:
+        return f"{self.jobs} of {self.job_type}"
+
+
 class StaleSubmitPools(models.Model):
     """Submit pools of a VO that must be refreshed, because something that decides about their queues has changed.
 

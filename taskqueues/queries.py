@@ -24,7 +24,16 @@ from taskqueues import sql
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
 from taskqueues.domain.usage import UsageAmount
-from taskqueues.models import GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool, UsageInterval
+from taskqueues.models import (
+    GroupUsage,
+    Limit,
+    LimitEvent,
+    LimitSlot,
+    QueuedJob,
+    SubmitPool,
+    UsageInterval,
+    WaitingJobCount,
+)
 from wms.accounts.models import VO, Group
 
 #: Smallest positive share: parts of a smaller one would be too small for PostgreSQL, which refuses to round to 0.
@@ -196,27 +205,10 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
 
 
 def waiting_in(limit: Limit) -> int:
-    """Return the number of waiting jobs in the scope of a limit.
-
-    One statement for each limit: a single one for all limits could not use an index.
-    """
-    # Uses index: queued_job_oldest_of_its_kind
-    waiting = QueuedJob.objects.all()
-    for name, required in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
-        if required is not None:
-            waiting = waiting.filter(**{f"task_queue__{name}": required})
-    if limit.job_type:
-        waiting = waiting.filter(task_queue__job_type=limit.job_type)
-    return waiting.count()
-
-
-def waiting_of_user(user_id: int, *, at_most: int) -> int:
-    """Return the number of the user's waiting jobs in groups without PRODUCTION, counted up to *at_most*."""
-    # Uses index: queued_job_oldest_of_its_kind
-    waiting = QueuedJob.objects.filter(task_queue__owner=user_id).exclude(
-        task_queue__group__in=Group.objects.production()
-    )
-    return waiting[:at_most].count()
+    """Return the number of waiting jobs in the scope of a limit."""
+    scope = {"vo": limit.vo_id, "group": limit.group_id, "owner": limit.user_id, "job_type": limit.job_type or None}
+    waiting = WaitingJobCount.objects.filter(**{name: value for name, value in scope.items() if value is not None})
+    return int(waiting.aggregate(sum=Sum("jobs"))["sum"] or 0)
 
 
 def limit_standings() -> list[LimitStanding]:

@@ -86,8 +86,13 @@ CREATE VIEW jobs_currentsubmissionjobcount AS
     UNION ALL
     SELECT owner_id, group_id, vo_id, status_before, -jobs, submission_id
       FROM jobs_jobcountchange WHERE status_before IS NOT NULL;
+-- What quotas bound (taskqueues.models.WaitingJobCount).
+CREATE VIEW taskqueues_waitingjobcount AS
+    SELECT owner_id, group_id, vo_id, job_type, jobs FROM jobs_currentjobcount WHERE status = 'Waiting';
 """
-DROP_VIEWS = "DROP VIEW jobs_currentjobcount, jobs_currentsitejobcount, jobs_currentsubmissionjobcount"
+DROP_VIEWS = """
+DROP VIEW taskqueues_waitingjobcount, jobs_currentjobcount, jobs_currentsitejobcount, jobs_currentsubmissionjobcount
+"""
 
 #: The jobs of the last version. The triggers, made in the same transaction, have locked the table.
 COUNT = """

@@ -1,14 +1,18 @@
 """The default limit of waiting jobs per user."""
 
-from django.conf import settings
+from typing import Final
 
-from taskqueues.queries import waiting_of_user
+from django.conf import settings
+from django.db.models import Sum
+
 from taskqueues.services.quotas import QuotaExceededError
 from wms.accounts.domain import GroupProperty
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job
+from wms.jobs.models import CurrentJobCount
 from wms.kernel.db import LockKey, lock, transaction_required
+
+_WAITING: Final = (JobStatus.WAITING, JobStatus.HELD, JobStatus.CHECKING)
 
 
 @transaction_required
@@ -30,12 +34,11 @@ def refuse_too_many_waiting(owner: User, group: Group, *, coming: int) -> None:
     if not most or GroupProperty.PRODUCTION in group.properties:
         return
     lock(LockKey.COUNT_JOBS_OF_USER, of=owner.pk % 2**31)
-    # Uses index: job_of_status
-    elsewhere = Job.objects.filter(owner=owner, status__in=[JobStatus.CHECKING, JobStatus.HELD]).exclude(
+    # Uses index: job_count_is_one_row
+    theirs = CurrentJobCount.objects.filter(owner=owner, status__in=_WAITING).exclude(
         group__in=Group.objects.production()
     )
-    waiting = waiting_of_user(owner.pk, at_most=most + 1)
-    waiting += elsewhere[: most + 1].count()
+    waiting = int(theirs.aggregate(sum=Sum("jobs"))["sum"] or 0)
     if waiting + coming > most:
         raise QuotaExceededError(
             f"At most {most:,} of your jobs may wait; {min(waiting, most):,} wait, and {coming:,} would be added. "
