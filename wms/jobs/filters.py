@@ -1,12 +1,15 @@
 """Filters of the lists of jobs, for REST and the portal."""
 
+from collections.abc import Collection
+
 from django import forms
 from django.core.exceptions import ValidationError
-from django_filters import CharFilter, FilterSet, UUIDFilter
+from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job, JobQuerySet
-from wms.kernel.filters import NameFilter, ZonedTimeFilter
+from wms.jobs.models import Job
+from wms.jobs.queries.found_jobs import Rows, field_of
+from wms.kernel.filters import NameFilter, PatternFilter, ZonedTimeFilter
 from wms.kernel.names import did_you_mean
 
 _STATUSES = {status.casefold(): status for status in JobStatus}
@@ -38,10 +41,15 @@ class StatusFilter(CharFilter):
     field_class = StatusesField
 
 
+class ExitCodeFilter(Filter):
+    """Jobs whose payload ended with an exit code."""
+
+    field_class = forms.IntegerField
+
+
 class JobFilterSet(FilterSet):
     """Filters of jobs; all criteria must hold. Deleted jobs are left out unless that status is named."""
 
-    # Uses index: job_of_status
     status = StatusFilter(
         lookup_expr="in", max_length=255, help_text="One status, or several with commas; letter case is ignored."
     )
@@ -51,10 +59,13 @@ class JobFilterSet(FilterSet):
         "group__name", max_length=64, label="Group", help_text="Exact name of the group in which the owner acted."
     )
     vo = NameFilter("vo__name", max_length=64, help_text="Exact name of the VO.")
-    job_name = NameFilter(max_length=255, label="Name", help_text="Exact name of the job.")
+    job_name = PatternFilter(
+        max_length=255, label="Name", help_text="Name of the job; each * stands for any characters, as in sim-*."
+    )
     job_group = NameFilter(max_length=255, help_text="Exact label given by the owner.")
     job_group_id = UUIDFilter("submission", label="Submission", help_text="Id of the submission (job group).")
     job_type = NameFilter(max_length=255, help_text="Exact type of the job.")
+    exit_code = ExitCodeFilter(min_value=-(2**31), max_value=2**31 - 1, help_text="Exit code of the payload.")
     submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this time (RFC 3339) or later.")
     submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this time (RFC 3339).")
 
@@ -62,9 +73,19 @@ class JobFilterSet(FilterSet):
         model = Job
         fields = ()
 
-    def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
-        """Return the matching jobs; an invalid value, which a page shows at its field, does not narrow."""
-        if not self.form.cleaned_data.get("status"):
+    def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
+        """Return the matching rows: jobs, or numbers of jobs.
+
+        An invalid value, which a page shows at its field, does not narrow; nor does a field that the rows do not have.
+
+        Args:
+            queryset: the rows.
+            but: fields of a job that are not compared.
+        """
+        compared = {field.name for field in queryset.model._meta.get_fields()}.difference(but)  # noqa: SLF001 - Django's API
+        if "status" in compared and not self.form.cleaned_data.get("status"):
             queryset = queryset.exclude(status=JobStatus.DELETED)
-        filtered: JobQuerySet = super().filter_queryset(queryset)
-        return filtered
+        for name, value in self.form.cleaned_data.items():
+            if field_of(self.filters[name]) in compared:
+                queryset = self.filters[name].filter(queryset, value)
+        return queryset

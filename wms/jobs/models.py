@@ -17,6 +17,9 @@ from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
+#: Statuses of jobs that may return to a task queue but are in none. The submit pools of Waiting jobs are known by their
+#: task queues; a failed job that is rescheduled registers its pool anew.
+REFERRING_TO_POOLS = frozenset(JobStatus) - FINAL - {JobStatus.WAITING}
 #: Statuses of submitted jobs that no pilot has.
 PLACED = [JobStatus.CHECKING, JobStatus.WAITING]
 _PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=PLACED)
@@ -162,11 +165,26 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index(name="job_of_owner", fields=["owner", "-id"]),  # "my jobs", newest first
-            models.Index(name="job_of_status", fields=["status", "-id"]),  # lists and summaries by status
-            models.Index(name="job_of_vo_and_group", fields=["vo", "group"]),  # managers' lists; the filter by group
-            # Lists and summaries of a site; without waiting jobs, which are at no site and come by thousands.
-            models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
+            # Lists: the jobs of each kind that the counters know, in the order of their ids (``queries.found_jobs``).
+            models.Index(name="job_of_its_kind", fields=["owner", "group", "status", "id"]),
+            # The same at a site; without waiting jobs, which are at no site and come by thousands.
+            models.Index(
+                name="job_of_its_kind_at_site",
+                fields=["site", "owner", "group", "status", "id"],
+                condition=Q(site__isnull=False),
+            ),
+            # Lists of jobs that failed in one way.
+            models.Index(
+                name="job_with_exit_code",
+                fields=["exit_code", "-id"],
+                condition=Q(exit_code__isnull=False) & ~Q(exit_code=0),
+            ),
+            # Jobs that need their submit pools, but are in no task queue.
+            models.Index(
+                name="job_that_names_pools",
+                fields=["id"],
+                condition=Q(status__one_of=sorted(REFERRING_TO_POOLS)) & ~Q(submit_pools=[]),
+            ),
             # Jobs that wait for a file whose replicas changed, and page by page all with input data.
             GinIndex(
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 from django.db.models.sql import UpdateQuery
 from psycopg import sql
 
@@ -181,6 +184,50 @@ def remove_unneeded_sandboxes(ids: Sequence[int]) -> list[str]:
         cursor.execute(_FORGET_OUTPUT, [unneeded])
         cursor.execute(_REMOVE_SANDBOXES, [unneeded])
         return [digest for (digest,) in cursor.fetchall()]
+
+
+# ---- Lists -----------------------------------------------------------------------------------------------------------
+
+
+#: *kinds* are the properties and numbers of jobs, *jobs* the jobs of one kind: an ordered scan of the index of kinds.
+#: The first jobs of all are among those kinds whose own first jobs are the first.
+_FIRST_OF_KINDS: Final = """
+    WITH kind ({columns}, jobs) AS MATERIALIZED ({kinds}),
+         beginning AS MATERIALIZED (
+        SELECT kind.* FROM kind, LATERAL ({jobs} LIMIT 1) AS found (id) ORDER BY found.id {order} LIMIT %s
+    )
+    SELECT found.id FROM beginning AS kind, LATERAL ({jobs} LIMIT least(kind.jobs, %s)) AS found (id)
+     ORDER BY found.id {order} LIMIT %s
+"""
+
+
+def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
+    """Return the first *jobs*, by their ids, that are of any of these kinds.
+
+    Args:
+        kinds: of a counter, as values: columns of a job, then the number of jobs.
+        jobs: which jobs of each kind.
+        at_most: the number of jobs.
+        newest_first: whether those with the largest ids are the first.
+    """
+    columns = kinds.query.values_select
+    jobs = jobs.filter(**{each: RawSQL(f"kind.{each}", ()) for each in columns})  # noqa: S611 - our own columns
+    try:
+        of_kind, its_parameters = _sql_of(jobs.order_by("-pk" if newest_first else "pk").values("pk"))
+        counted, parameters = _sql_of(kinds)
+    except EmptyResultSet:
+        return jobs.none()
+    statement = _FIRST_OF_KINDS.format(
+        columns=", ".join(columns), kinds=counted, jobs=of_kind, order="DESC" if newest_first else "ASC"
+    )
+    values = (*parameters, *its_parameters, at_most, *its_parameters, at_most, at_most)
+    found = RawSQL(statement, values)  # noqa: S611 - made of statements of the ORM
+    return JobQuerySet(jobs.model).filter(pk__in=found)
+
+
+def _sql_of(rows: QuerySet[Any]) -> tuple[str, tuple[Any, ...]]:
+    text, parameters = rows.query.get_compiler(connection=connection).as_sql()
+    return text, tuple(parameters)
 
 
 # ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ locking step of a transaction (ADR 3). Claims lock the counters of limits and of
 (ADR 17).
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -97,6 +98,23 @@ class OneOf(Lookup):
         """Return the SQL condition."""
         column, parameters = self.process_lhs(compiler, connection)
         return f"{column} = ANY (%s::text[])", (*parameters, array_of(self.rhs))
+
+
+@CharField.register_lookup
+class Like(Lookup):
+    r"""``name__like=pattern``: texts that match a pattern in which each ``*`` stands for any characters."""
+
+    lookup_name = "like"
+
+    def get_prep_lookup(self) -> str:
+        """Return the pattern as PostgreSQL writes it."""
+        return re.sub(r"([\\%_])", r"\\\1", str(self.rhs)).replace("*", "%")
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[str | int, ...]]:
+        """Return ``column LIKE pattern``."""
+        column, parameters = self.process_lhs(compiler, connection)
+        pattern, pattern_parameters = self.process_rhs(compiler, connection)
+        return f"{column} LIKE {pattern}", (*parameters, *pattern_parameters)
 
 
 def array_of(values: Iterable[int | str]) -> str:

@@ -1,9 +1,11 @@
 """Filters of django-filter that several lists share: by name, and by a time with its zone."""
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 from django_filters import CharFilter, IsoDateTimeFilter
 
@@ -24,6 +26,16 @@ class NameFilter(CharFilter):
     """Rows with exactly this name."""
 
     field_class = NameField
+
+
+class PatternFilter(NameFilter):
+    """Rows with a name that matches a pattern, in which each ``*`` stands for any characters."""
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the matching rows."""
+        if "*" not in value:
+            return cast("QuerySet[Any]", super().filter(qs, value))
+        return qs.filter(**{f"{self.field_name}__like": value})
 
 
 class ZonedTimeField(forms.Field):

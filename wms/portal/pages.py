@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
@@ -16,6 +16,7 @@ from wms.accounts import queries
 from wms.accounts.models import User
 
 M = TypeVar("M", bound=Model)
+M_co = TypeVar("M_co", bound=Model, covariant=True)
 
 ROWS_PER_PAGE = 50
 #: Query parameters of the pagination; the others are filters.
@@ -83,7 +84,27 @@ class Page(Generic[M]):
     older: str
 
 
-def page_of(listed: QuerySet[M], query: QueryDict) -> Page[M]:
+class Reader(Protocol[M_co]):
+    """Reads part of a list in the order of the ids."""
+
+    def __call__(
+        self, *, at_most: int, newest_first: bool, before: int | None = None, after: int | None = None
+    ) -> Sequence[M_co]:
+        """Return the first rows with ids between *after* and *before*."""
+
+
+def rows_of(listed: QuerySet[M]) -> Reader[M]:
+    """Return what reads the rows of a queryset."""
+
+    def read(*, at_most: int, newest_first: bool, before: int | None = None, after: int | None = None) -> list[M]:
+        rows = listed if before is None else listed.filter(pk__lt=before)
+        rows = rows if after is None else rows.filter(pk__gt=after)
+        return list(rows.order_by("-pk" if newest_first else "pk")[:at_most])
+
+    return read
+
+
+def page_of(read: Reader[M], query: QueryDict) -> Page[M]:
     """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
     A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
@@ -91,11 +112,10 @@ def page_of(listed: QuerySet[M], query: QueryDict) -> Page[M]:
     before, after = _id_in(query, "before"), _id_in(query, "after")
     forwards = before is not None or after is None
     if forwards:
-        ordered = listed.order_by("-pk") if before is None else listed.filter(pk__lt=before).order_by("-pk")
+        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=True, before=before)
     else:
-        ordered = listed.filter(pk__gt=after).order_by("pk")
-    rows = list(ordered[: ROWS_PER_PAGE + 1])
-    more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
+        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=False, after=after)
+    more, rows = len(rows) > ROWS_PER_PAGE, list(rows[:ROWS_PER_PAGE])
     if not forwards:
         rows.reverse()
     has_newer = before is not None if forwards else more

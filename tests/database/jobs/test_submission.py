@@ -1,10 +1,8 @@
 """Many jobs in one request: few statements, and descriptions stored as given."""
 
 from collections import Counter
-from collections.abc import Mapping
 
 import pytest
-from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from taskqueues.domain.definition import QueueDefinition
@@ -13,7 +11,6 @@ from tests import factories
 from tests.factories import NOW
 from wms.accounts.models import User
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services.submission import SubmissionResult, submit
 
@@ -75,19 +72,3 @@ def test_the_history_of_each_job_begins_in_order(alice: User) -> None:
 
     lines = JobHistory.objects.order_by("pk").values_list("job", "status", "source", "changed_at")
     assert list(lines) == [(job.id, status, "alice", NOW) for job in result.jobs for status in ("Received", "Waiting")]
-
-
-@pytest.mark.parametrize(
-    ("filters", "index"),
-    [
-        ({"site": "CERN"}, "job_of_site"),
-        ({"vo": "lhcb"}, "job_of_vo_and_group"),
-        ({"vo": "lhcb", "group": "prod"}, "job_of_vo_and_group"),
-    ],
-)
-def test_jobs_of_a_site_or_a_vo_are_found_by_an_index(filters: Mapping[str, str], index: str) -> None:
-    """The index of sites leaves out the jobs that are at none; PostgreSQL must see that these are not asked for."""
-    jobs = JobFilterSet(filters).qs
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-    assert index in jobs.explain()

@@ -1,6 +1,7 @@
 """Jobs over REST: lists, details, histories, changes and actions."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -21,9 +22,11 @@ from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut
 from wms.jobs.domain.fields import shown
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
+from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import bulk, editing
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, checked_filters, error_responses
+from wms.kernel.rest.pages import PAGE_PARAMETERS
 
 
 class NoObjectError(RejectedError):
@@ -37,8 +40,24 @@ class JobPages(CursorPages):
 
     orderings = ("-id", "id", "-submitted_at", "submitted_at")
 
+    def paginate_queryset(  # type: ignore[override]  # the rows are jobs
+        self, queryset: QuerySet[Job], request: Request, view: APIView | None = None
+    ) -> list[Job]:
+        """Return the jobs of the requested page."""
+        self._filters = checked_filters(JobFilterSet, request.query_params, also=PAGE_PARAMETERS)
+        self._caller = user_of(request)
+        return super().paginate_queryset(queryset, request, view)
+
     def _known_ordering(self, name: str) -> str:
         return super()._known_ordering(name).replace("submitted_at", "id")
+
+    def _rows(self, _queryset: QuerySet[Job], *, backwards: bool, at_most: int) -> list[Job]:  # type: ignore[override]
+        beyond = None if self._cursor is None else int(self._cursor.pk)
+        if self._descends(backwards=backwards):
+            extent = Extent(at_most=at_most, before=beyond)
+        else:
+            extent = Extent(at_most=at_most, after=beyond, newest_first=False)
+        return queries.listed(self._filters, extent, by=self._caller)
 
 
 class JobListView(ListAPIView[Job]):
@@ -49,9 +68,11 @@ class JobListView(ListAPIView[Job]):
     pagination_class = JobPages
     filterset_class = JobFilterSet
 
-    def get_queryset(self) -> QuerySet[Job]:
-        """Return the jobs that the caller may see."""
-        return queries.in_list(Job.objects.visible_to(user_of(self.request)))
+    queryset = Job.objects.none()
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return what JobPages replaces: it reads the page and applies the filters."""
+        return queryset
 
     @extend_schema(
         operation_id="jobs_list",

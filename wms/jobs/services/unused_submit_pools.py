@@ -2,15 +2,9 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Final
 
 from taskqueues.services import submit_pools
-from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job
-
-#: Statuses of jobs that may return to a task queue but are in none. The pools of Waiting jobs are known by their task
-#: queues; a failed job that is rescheduled registers its pool anew.
-REFERRING: Final = frozenset(JobStatus) - FINAL - {JobStatus.WAITING}
+from wms.jobs.models import REFERRING_TO_POOLS, Job
 
 
 def remove_unused(*, now: datetime) -> int:
@@ -19,6 +13,7 @@ def remove_unused(*, now: datetime) -> int:
 
 
 def _referred_to(pool_ids: Collection[str]) -> Collection[str]:
-    # Uses index: job_of_status
-    jobs = Job.objects.filter(status__in=sorted(REFERRING), submit_pools__overlap=sorted(pool_ids))
+    # Uses index: job_that_names_pools
+    jobs = Job.objects.filter(status__one_of=sorted(REFERRING_TO_POOLS), submit_pools__overlap=sorted(pool_ids))
+    jobs = jobs.exclude(submit_pools=[])
     return {pool_id for pools in jobs.values_list("submit_pools", flat=True) for pool_id in pools}

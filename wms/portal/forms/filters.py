@@ -1,10 +1,12 @@
 """The form above the list of jobs."""
 
+from collections.abc import Collection
+
 from django_filters import ChoiceFilter
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
-from wms.jobs.models import JobQuerySet
+from wms.jobs.queries.found_jobs import Rows
 
 ALL = "all"
 
@@ -24,15 +26,15 @@ class JobPageFilterSet(JobFilterSet):
         help_text="all: also jobs of group mates, and of VOs that you manage.",
     )
     # Not on the page; None removes an inherited filter.
-    site = owner = vo = job_group = job_type = None  # type: ignore[assignment]
+    site = owner = vo = job_group = job_type = exit_code = None  # type: ignore[assignment]
     submitted_after = submitted_before = None  # type: ignore[assignment]
 
-    def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
-        """Return the matching jobs."""
-        if self.form.cleaned_data.get("whose") != ALL:
-            queryset = queryset.filter(owner__username=self.request.user.username)
-        return super().filter_queryset(queryset)
+    def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
+        """Return the matching rows."""
+        if self.form.cleaned_data.get("whose") != ALL and "owner" not in but:
+            queryset = queryset.filter(owner=self.request.user)
+        return super().filter_queryset(queryset, but=but)
 
-    def keep_all(self, queryset: JobQuerySet, _name: str, _value: str) -> JobQuerySet:
+    def keep_all(self, queryset: Rows, _name: str, _value: str) -> Rows:
         """Return all jobs, for ``whose=all``: without it, ``filter_queryset`` keeps the caller's own."""
         return queryset

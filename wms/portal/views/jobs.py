@@ -12,6 +12,7 @@ from pilots.queries import pilot_of_job
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.queries.found_jobs import Extent
 from wms.kernel.db import database_now
 from wms.portal import presentation
 from wms.portal.forms.filters import JobPageFilterSet
@@ -24,8 +25,8 @@ from wms.portal.pilot_presentation import pilot_fact
 def job_list(request: HttpRequest) -> HttpResponse:
     """Show the jobs that the query string selects, newest first."""
     user, chosen = signed_in(request), filters_in(request.GET)
-    filters = JobPageFilterSet(request.GET, queries.in_list(Job.objects.visible_to(user)), request=request)
-    page = page_of(filters.qs, request.GET)
+    filters = JobPageFilterSet(request.GET, request=request)
+    page = page_of(lambda **extent: queries.listed(filters, Extent(**extent), by=user), request.GET)
     every_status = JobPageFilterSet({**chosen, "status": ""}, request=request)
     counts = presentation.counts_of(
         list(queries.summary(every_status, by=user, group_by=("status",))),

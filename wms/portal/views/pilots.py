@@ -10,7 +10,7 @@ from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
 from pilots.queries import in_list, stored_log
 from wms.portal import pilot_presentation
-from wms.portal.pages import filters_in, page_of, show, signed_in
+from wms.portal.pages import filters_in, page_of, rows_of, show, signed_in
 
 #: Characters of a long log on the page, which links to the whole log.
 NEWEST_LENGTH = 32 * 1024
@@ -22,7 +22,7 @@ JOBS_SHOWN = 50
 def pilot_list(request: HttpRequest) -> HttpResponse:
     """Show the visible pilots that the query string selects, newest first."""
     filters = PilotFilterSet(request.GET, in_list(Pilot.objects.visible_to(signed_in(request))))
-    page = page_of(filters.qs, request.GET)
+    page = page_of(rows_of(filters.qs), request.GET)
     context = {
         "form": filters.form,
         "is_narrowed": bool(filters_in(request.GET)),

@@ -7,9 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from django.conf import settings
-from django.core.validators import EMPTY_VALUES
 from django.db.models import Aggregate, Count, OuterRef, QuerySet, Subquery, Sum
-from django_filters import FilterSet
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
@@ -26,6 +24,7 @@ from wms.jobs.models import (
     JobQuerySet,
     OwnedQuerySet,
 )
+from wms.jobs.queries.found_jobs import Extent, JobFilters, find, narrowing_fields, newest_of
 
 #: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
@@ -68,12 +67,12 @@ def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
     return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(task_queue_id=Subquery(waits_in))
 
 
-def in_list(jobs: JobQuerySet) -> JobQuerySet:
-    """Return the jobs for a list: with related rows, without long texts."""
-    return with_surroundings(jobs).defer("description", "std_output_tail")
+def listed(filters: JobFilters, extent: Extent, *, by: User) -> list[Job]:
+    """Return the jobs in this part of a filtered list, with related rows and without long texts."""
+    return list(with_surroundings(find(filters, extent, by=by)).defer("description", "std_output_tail"))
 
 
-def summary(filters: FilterSet, *, by: User, group_by: Sequence[str]) -> Iterator[Tally]:
+def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterator[Tally]:
     """Return the number of jobs by the values of *group_by*: names of GROUP_BY.
 
     Jobs are counted only where no counter has all properties that the filters and *group_by* name (ADR 53).
@@ -84,20 +83,12 @@ def summary(filters: FilterSet, *, by: User, group_by: Sequence[str]) -> Iterato
         group_by: the properties to count by.
     """
     columns = {name: GROUP_BY[name] for name in group_by}
-    counted = _counted_by({*_filtered_by(filters), *(column.partition("__")[0] for column in columns.values())})
+    counted = _counted_by({*narrowing_fields(filters), *(column.partition("__")[0] for column in columns.values())})
     rows: OwnedQuerySet[Any] = Job.objects.all() if counted is None else counted
     number: Aggregate = Count("pk") if counted is None else Sum("jobs")
     numbers = filters.filter_queryset(rows.visible_to(by)).values(*columns.values()).annotate(count=number)
     for row in numbers.filter(count__gt=0).order_by(*columns.values()):
         yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
-
-
-def _filtered_by(filters: FilterSet) -> Iterator[str]:
-    """Yield the fields of a job by which the filters narrow; an invalid value does not."""
-    filters.form.full_clean()
-    for name, value in filters.form.cleaned_data.items():
-        if value not in EMPTY_VALUES:
-            yield filters.filters[name].field_name.partition("__")[0]
 
 
 def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
@@ -120,8 +111,7 @@ def history(job: Job) -> QuerySet[JobHistory]:
 
 def group_of_last_job(owner: User) -> int | None:
     """Return the primary key of the group of *owner*'s last job; None: there is none."""
-    # Uses index: job_of_owner
-    return Job.objects.filter(owner=owner).order_by("-pk").values_list("group_id", flat=True).first()
+    return newest_of(owner).values_list("group_id", flat=True).first()
 
 
 def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> Surroundings:

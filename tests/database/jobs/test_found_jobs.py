@@ -1,0 +1,159 @@
+"""Lists of jobs: every part of every filtered list is what the filters alone give, and is read by an index."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from itertools import combinations
+from random import Random
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+
+from tests import factories
+from tests.factories import NOW
+from wms.accounts.models import User
+from wms.jobs import queries
+from wms.jobs.domain.data import WAITS_FOR_ROOM
+from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import REFERRING_TO_POOLS, Job
+from wms.jobs.queries.found_jobs import Extent, find, newest_of
+from wms.jobs.sql import add_count_changes
+
+pytestmark = pytest.mark.django_db
+
+#: Values of each filter; some match nothing.
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "status": ("Waiting", "Failed,Running", "Deleted", "Stalled"),
+    "site": ("CERN", "nowhere"),
+    "owner": ("alice", "nobody"),
+    "group": ("shared",),
+    "vo": ("lhcb", "other"),
+    "job_name": ("sim-1", "sim-*", "*1*", "no*thing", "100%", "*%"),
+    "job_type": ("User",),
+    "exit_code": ("0", "1", "137"),
+    "submitted_after": ((NOW + timedelta(minutes=90)).isoformat(),),
+    "submitted_before": ((NOW + timedelta(minutes=90)).isoformat(),),
+}
+EXTENTS = (
+    lambda _: Extent(at_most=7),
+    lambda _: Extent(at_most=1000, newest_first=False),
+    lambda middle: Extent(at_most=5, before=middle),
+    lambda middle: Extent(at_most=5, after=middle, newest_first=False),
+)
+
+
+@pytest.fixture
+def actors() -> list[User]:
+    """Return users who see all, own and shared, a VO's, and no jobs; 240 jobs exist."""
+    chance = Random(1)
+    lhcb, other = factories.make_vo(name="lhcb"), factories.make_vo(name="other")
+    groups = [
+        factories.make_group(name="shared", vo=lhcb, shares_jobs=True),
+        factories.make_group(name="closed", vo=lhcb),
+        factories.make_group(name="else", vo=other),
+    ]
+    owners = [factories.make_user(username=name, groups=groups) for name in ("alice", "bob", "charlie")]
+    sites = [factories.make_site(name=name) for name in ("CERN", "RAL")]
+    for number in range(240):
+        status = chance.choice([status for status in JobStatus if status is not JobStatus.STALLED])
+        waits = status in {JobStatus.WAITING, JobStatus.HELD, JobStatus.RECEIVED, JobStatus.CHECKING}
+        job = factories.make_job(
+            owner=chance.choice(owners),
+            group=chance.choice(groups),
+            status=status,
+            site=None if waits else chance.choice(sites),
+            job_name=chance.choice(["", "sim-1", "sim-20", "100%", "a\\b"]),
+            submitted_at=NOW + timedelta(minutes=number),
+        )
+        if status in FINAL:
+            Job.objects.filter(pk=job.pk).update(exit_code=chance.choice([None, 0, 0, 1, 137]))
+        if number == 120:
+            add_count_changes()
+    manager = factories.make_user()
+    lhcb.managers.add(manager)
+    return [factories.make_user(operator=True), owners[0], manager, factories.make_user()]
+
+
+def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User]) -> None:
+    middle = Job.objects.order_by("pk")[100].pk
+    chosen = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
+    chosen += [{**one, **two} for one, two in combinations(chosen[1:], 2) if one.keys() != two.keys()]
+    compared = found_some = 0
+    for number, values in enumerate(chosen):
+        actor = actors[number % len(actors)]
+        filters = JobFilterSet(values)
+        assert filters.is_valid(), values
+        extent = EXTENTS[number % len(EXTENTS)](middle)
+        ordered = JobFilterSet(values, Job.objects.visible_to(actor)).qs.order_by(
+            "-pk" if extent.newest_first else "pk"
+        )
+        expected = list(extent.within(ordered).values_list("pk", flat=True)[: extent.at_most])
+        assert [job.pk for job in queries.listed(filters, extent, by=actor)] == expected, (values, actor, extent)
+        compared += 1
+        found_some += bool(expected)
+    assert compared > 200
+    assert found_some > 60
+
+
+def test_the_jobs_of_one_submission_are_found(actors: list[User]) -> None:
+    job = Job.objects.exclude(status=JobStatus.DELETED).filter(owner=actors[1])[0]
+    filters = JobFilterSet({"job_group_id": str(job.submission_id)})
+    for actor, sees in zip(actors, (True, True, job.vo.name == "lhcb", False), strict=True):
+        assert [found.pk for found in queries.listed(filters, Extent(at_most=3), by=actor)] == [job.pk] * sees
+
+
+def test_the_newest_job_of_an_owner_counts_deleted_ones_too(actors: list[User]) -> None:
+    newest = Job.objects.filter(owner=actors[1]).latest("pk")
+    Job.objects.filter(pk=newest.pk).update(status=JobStatus.DELETED, ended_at=NOW)
+    assert list(newest_of(actors[1])) == [newest]
+    assert queries.group_of_last_job(actors[1]) == newest.group_id
+    assert queries.group_of_last_job(actors[3]) is None
+
+
+def by_operator(**values: str) -> Callable[[], QuerySet[Job]]:
+    return lambda: find(JobFilterSet(values), Extent(at_most=10), by=User(operator=True))
+
+
+#: {index of the table of jobs: a query of the program that uses it}. An index without one would cost each new status.
+USES: Mapping[str, Callable[[], QuerySet[Job]]] = {
+    "jobs_job_pkey": lambda: Job.objects.filter(pk=1),
+    "job_of_its_kind": by_operator(status="Failed"),
+    "job_of_its_kind_at_site": by_operator(site="CERN"),
+    "job_with_exit_code": by_operator(exit_code="137"),
+    "jobs_job_submission_id": by_operator(job_group_id="00000000-0000-0000-0000-000000000000"),
+    "job_that_names_pools": lambda: Job.objects.filter(
+        status__one_of=sorted(REFERRING_TO_POOLS), submit_pools__overlap=["x"]
+    ).exclude(submit_pools=[]),
+    "job_of_input_file": lambda: Job.objects.placed_with_input_data().filter(
+        description__input_data__has_any_keys=["/lhcb/a"]
+    ),
+    "job_with_input_data": lambda: Job.objects.placed_with_input_data().filter(pk__gt=5).order_by("pk")[:10],
+    "job_of_output_sandbox": lambda: Job.objects.filter(output_sandbox=1),
+    "job_that_waits_for_room": lambda: Job.objects.filter(
+        status=JobStatus.CHECKING, minor_status=WAITS_FOR_ROOM, group=1, owner=1, job_type="User"
+    ).order_by("pk"),
+}
+
+
+@pytest.mark.parametrize("index", USES)
+def test_each_index_of_jobs_serves_a_query(index: str, actors: list[User]) -> None:
+    assert len(actors) == 4
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE jobs_job")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        # As if rows had to be sorted at great cost: there are millions.
+        cursor.execute("SET LOCAL enable_sort = off")
+        if index == "job_of_input_file":
+            # This one has the same jobs, which are few in this table. The end of the test restores it.
+            cursor.execute("DROP INDEX job_with_input_data")
+    assert index in USES[index]().explain()
+
+
+def test_no_index_of_jobs_is_without_a_use() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = 'jobs_job'")
+        indexes = {name for (name,) in cursor.fetchall()}
+    unused = {name for name in indexes if not any(name.startswith(used) for used in USES)}
+    assert unused == set()
+    assert len(indexes) == len(USES)

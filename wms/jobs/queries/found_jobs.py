@@ -1,0 +1,112 @@
+"""Jobs found by filters, newest or oldest first, without reading the jobs that do not match (ADR 54).
+
+The counters know how many jobs of each owner, group and status there are, and at which sites. The index of jobs by
+these properties has the jobs of each such kind in the order of their ids: a page is merged from the first ones of each.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from django.core.validators import EMPTY_VALUES
+from django.db.models import F, Sum
+from django.db.models.expressions import CombinedExpression, OrderBy
+from django.forms import BaseForm
+
+from wms.accounts.models import User
+from wms.jobs import sql
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount, Job, JobQuerySet, OwnedQuerySet
+
+Rows = TypeVar("Rows", bound=OwnedQuerySet[Any])
+
+#: Jobs in these statuses have not run since they were last in a task queue.
+_WITHOUT_EXIT_CODE: Final = (
+    JobStatus.RECEIVED,
+    JobStatus.WAITING,
+    JobStatus.HELD,
+    JobStatus.MATCHED,
+    JobStatus.RUNNING,
+    JobStatus.STALLED,
+)
+
+
+class JobFilters(Protocol):
+    """Filters of jobs (``wms.jobs.filters``)."""
+
+    @property
+    def form(self) -> BaseForm:
+        """The form with the values."""
+
+    @property
+    def filters(self) -> Mapping[str, Any]:
+        """The filters by name."""
+
+    def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
+        """Return the rows that match in all fields which they have, except the fields *but*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """A part of a list of jobs, which is in the order of their ids."""
+
+    at_most: int
+    newest_first: bool = True
+    #: Only jobs with smaller ids.
+    before: int | None = None
+    #: Only jobs with larger ids.
+    after: int | None = None
+
+    def within(self, jobs: JobQuerySet) -> JobQuerySet:
+        """Return those of the jobs whose ids are in the extent."""
+        if self.before is not None:
+            jobs = jobs.filter(pk__lt=self.before)
+        return jobs if self.after is None else jobs.filter(pk__gt=self.after)
+
+
+def narrowing_fields(filters: JobFilters) -> Iterator[str]:
+    """Yield the fields of a job by which the filters narrow; an invalid value does not."""
+    filters.form.full_clean()
+    for name, value in filters.form.cleaned_data.items():
+        if value not in EMPTY_VALUES:
+            yield field_of(filters.filters[name])
+
+
+def field_of(each: Any) -> str:  # noqa: ANN401 - a filter of django-filter, which has no types
+    """Return the field of a job that a filter compares, or whose related row it compares."""
+    return str(each.field_name).partition("__")[0]
+
+
+def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
+    """Return the jobs in this part of a filtered list, in its order; only jobs visible to *by*."""
+    names = frozenset(narrowing_fields(filters))
+    jobs = extent.within(Job.objects.all())
+    if "submission" in names:
+        # Uses index: the one of the foreign key. The sum keeps the planner from reading all jobs in the order of ids.
+        matching = filters.filter_queryset(jobs).visible_to(by)
+        return matching.order_by(_directed(F("pk") + 0, extent))[: extent.at_most]
+    if filters.form.cleaned_data.get("exit_code"):
+        # Uses index: job_with_exit_code
+        return filters.filter_queryset(jobs).visible_to(by).order_by(_directed(F("pk"), extent))[: extent.at_most]
+    counter: OwnedQuerySet[Any] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
+    counted = filters.filter_queryset(counter).visible_to(by)
+    if "exit_code" in names:
+        counted = counted.exclude(status__in=_WITHOUT_EXIT_CODE)
+    return _first_of(counted, filters.filter_queryset(jobs, but=("owner", "group", "vo", "status", "site")), extent)
+
+
+def newest_of(owner: User) -> JobQuerySet:
+    """Return the owner's newest job, or none."""
+    return _first_of(CurrentJobCount.objects.filter(owner=owner), Job.objects.all(), Extent(at_most=1))
+
+
+def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
+    # Uses index: job_of_its_kind, or job_of_its_kind_at_site
+    columns = ["owner_id", "group_id", "status", *(["site_id"] if counted.model is CurrentSiteJobCount else [])]
+    kinds = counted.values_list(*columns).annotate(sum=Sum("jobs")).filter(sum__gt=0).order_by()
+    found = sql.first_of_kinds(kinds, jobs, at_most=extent.at_most, newest_first=extent.newest_first)
+    return found.order_by(_directed(F("pk"), extent))
+
+
+def _directed(order: F | CombinedExpression, extent: Extent) -> OrderBy:
+    return order.desc() if extent.newest_first else order.asc()
