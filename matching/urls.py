@@ -10,7 +10,7 @@ from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
 #: Ordinary requests to these are answered before the frameworks (docs/architecture.md, Answering machines fast).
-fast_views = (HeartbeatView,)
+fast_views = (MatchesView, HeartbeatView, LeaseStatusView, FinishView)
 urlpatterns: list[URLPattern] = [
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),

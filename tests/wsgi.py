@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponseBase, ResponseHeaders
 from django.test import Client
 from django.test.client import ClientHandler
 
@@ -32,11 +32,13 @@ class _InFront(ClientHandler):
             return []
 
         def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
-            answers.append(HttpResponse(status=int(status[:3]), headers=dict(headers)))
+            answer = HttpResponse(status=int(status[:3]))
+            answer.headers = ResponseHeaders(dict(headers))
+            answers.append(answer)
 
         content = b"".join(FastApplication(django, fast_views)(environ, start_response))
         (answer,) = answers
-        if content:
+        if not hasattr(answer, "wsgi_request"):
             assert isinstance(answer, HttpResponse)
             answer.content = content
             answer.wsgi_request = WSGIRequest(environ)  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ class IsLeaseHolder(BasePermission):
         """
         if not isinstance(request.auth, JobCredential | PilotCredential):
             return False
-        if not _is_holder(request.auth, view.kwargs["match_id"]):
+        if not is_holder(request.auth, view.kwargs["match_id"]):
             raise NotFoundError(_NO_SUCH_LEASE)
         return True
 
@@ -53,7 +53,7 @@ class IsJobOfLease(BasePermission):
         return True
 
 
-def _is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
+def is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
     """Return whether the token is that of the lease, or of a pilot that holds or held it."""
     if isinstance(credential, JobCredential):
         return credential.match_id == match_id

@@ -16,7 +16,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Usage
-from wms.kernel.rest import Flag, Name, Number, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Flag, Name, Number, Text, WholeNumber
 
 MAX_NAMES = 1000
 MAX_OUTPUT_TAIL = 16 * 1024
@@ -143,10 +143,10 @@ class LeasesOut(serializers.Serializer[Any]):
     leases = LeaseOut(many=True)
 
 
-class StatusIn(StrictSerializer):
+class StatusIn(FastSerializer):
     """A status report of a job."""
 
-    status = serializers.ChoiceField(choices=[JobStatus.RUNNING, JobStatus.COMPLETING])
+    status = serializers.ChoiceField(choices=[JobStatus.RUNNING.value, JobStatus.COMPLETING.value])
     minor_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
     application_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
 
@@ -180,7 +180,7 @@ class HeartbeatIn(UsageIn):
     )
 
 
-class FinishIn(StrictSerializer):
+class FinishIn(FastSerializer):
     """The end of a payload."""
 
     exit_code = WholeNumber(

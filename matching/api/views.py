@@ -4,7 +4,7 @@ import re
 from http import HTTPStatus
 from random import SystemRandom
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from matching.api.authentication import JobCredential, JobTokenAuthentication
-from matching.api.permissions import IsLeaseHolder
+from matching.api.permissions import IsLeaseHolder, is_holder
 from matching.api.renewal import renewed_token
 from matching.api.serializers import (
     AnswerOut,
@@ -43,21 +43,25 @@ from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
-from wms.kernel.fast.views import FastAnswer, FastView, MachineView
+from wms.kernel.fast.views import FastAnswer, FastView
 from wms.kernel.protocol import API_V1, FAULT_OF_JOB, FAULT_OF_SUPERVISOR, WHY_HEADER
 from wms.kernel.rest import error_responses
 
+#: The credentials of reports on a lease.
+LeaseCredential: TypeAlias = JobCredential | PilotCredential
 #: Random numbers of the draws: unpredictable, and different in forked processes.
 CHANCE = SystemRandom()
 
 
-class MatchesView(MachineView):
+class MatchesView(FastView):
     """Matches for pilots."""
 
     #: Bytes: four lists of 1000 names.
     most_body_bytes = 1024 * 1024
     callers = (PilotTokenAuthentication(),)
     permission_classes = (IsPilot,)
+    fast_path = re.compile(rf"{API_V1}matches/")
+    fast_body = OfferIn
 
     @extend_schema(
         operation_id="matches_create",
@@ -79,25 +83,29 @@ class MatchesView(MachineView):
 
         A repeated request_id of the same pilot returns the same leases.
         """
-        values = OfferIn.checked(request.data)
         assert isinstance(request.auth, PilotCredential)  # noqa: S101 - checked by IsPilot; for the type checker
+        return self.fast_answer(request.auth, OfferIn.checked(request.data)).response()
+
+    @staticmethod
+    def fast_answer(credential: PilotCredential, values: dict[str, Any]) -> FastAnswer:
+        """Match; a repeated request gets the leases of the first."""
         leases = match(
             OfferIn.offer_of(values),
             request_id=values["request_id"],
-            pilot_id=request.auth.pilot_id,
+            pilot_id=credential.pilot_id,
             max_jobs=values.get("max_jobs", 1),
             chance=CHANCE,
         )
         if not leases:
             wait_s = retry_after.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
-            headers = {"Retry-After": str(wait_s)}
-            if why := why_narrowed(OfferIn.offer_of(values), pilot_id=request.auth.pilot_id):
+            headers = [("Retry-After", str(wait_s))]
+            if why := why_narrowed(OfferIn.offer_of(values), pilot_id=credential.pilot_id):
                 # A header contains no other characters.
-                headers[WHY_HEADER] = why.encode("ascii", "replace").decode()
-            return Response(status=HTTPStatus.NO_CONTENT, headers=headers)
+                headers.append((WHY_HEADER, why.encode("ascii", "replace").decode()))
+            return FastAnswer(None, "204 No Content", headers)
         data = data_of(leases)
         out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in leases]
-        return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
+        return FastAnswer({"leases": out} if "max_jobs" in values else out[0], "201 Created")
 
 
 class PreviewView(APIView):
@@ -129,15 +137,39 @@ class PreviewView(APIView):
         return Response(preview_out(preview(offer, place=place)))
 
 
-class _LeaseView(MachineView):
+class _LeaseView(FastView):
     """Base of the reports on a lease."""
 
     callers = (JobTokenAuthentication(), PilotTokenAuthentication())
     permission_classes = (IsLeaseHolder,)
 
+    @classmethod
+    def fast_answer(cls, credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer | None:
+        """Process the report if the lease is the caller's; None: it is another's."""
+        lease = UUID(match_id)
+        return cls._report(credential, values, lease) if is_holder(credential, lease) else None
+
+    def _respond(self, request: Request, match_id: UUID) -> Response:
+        """Process a request that is not ordinary."""
+        values = self.fast_body.checked(request.data)
+        assert isinstance(request.auth, JobCredential | PilotCredential)  # noqa: S101 - checked by IsLeaseHolder
+        return self._report(request.auth, values, match_id).response()
+
+    @classmethod
+    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
+        """Process the valid body of a report on a lease of the caller."""
+        raise NotImplementedError
+
+
+def _path_of(report: str) -> re.Pattern[str]:
+    return re.compile(rf"{API_V1}matches/([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/{report}/")
+
 
 class LeaseStatusView(_LeaseView):
     """Status reports of jobs."""
+
+    fast_path = _path_of("status")
+    fast_body = StatusIn
 
     @extend_schema(
         operation_id="matches_status",
@@ -147,22 +179,25 @@ class LeaseStatusView(_LeaseView):
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Report Running or Completing; renews the lease."""
-        values = StatusIn.checked(request.data)
+        return self._respond(request, match_id)
+
+    @classmethod
+    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
         answer = leases.report_status(
             match_id,
             status=JobStatus(values["status"]),
             minor=values.get("minor_status"),
             application=values.get("application_status"),
         )
-        return Response(answer_out(answer, token=renewed_token(request.auth, match_id)))
+        return FastAnswer(answer_out(answer, token=renewed_token(credential, match_id)))
 
 
-class HeartbeatView(_LeaseView, FastView):
+class HeartbeatView(_LeaseView):
     """Heartbeats of payloads: thousands of pilots send one every 30 s, so the ordinary ones are answered fast."""
 
     #: Bytes: 16 Ki characters, each written as two escapes (``\uXXXX``).
     most_body_bytes = 256 * 1024
-    fast_path = re.compile(rf"{API_V1}matches/([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/heartbeat/")
+    fast_path = _path_of("heartbeat")
     fast_body = HeartbeatIn
 
     @extend_schema(
@@ -173,19 +208,10 @@ class HeartbeatView(_LeaseView, FastView):
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Renew the lease, report usage, and return commands such as kill, which are repeated until acknowledged."""
-        values = HeartbeatIn.checked(request.data)
-        answer = leases.heartbeat(
-            match_id,
-            usage=UsageIn.usage_of(values),
-            std_output=values.get("std_output"),
-            acknowledged=values.get("acknowledged", []),
-        )
-        return Response(answer_out(answer, token=renewed_token(request.auth, match_id)))
+        return self._respond(request, match_id)
 
-    @staticmethod
-    def fast_answer(
-        credential: JobCredential | PilotCredential, values: dict[str, Any], match_id: str
-    ) -> FastAnswer | None:
+    @classmethod
+    def fast_answer(cls, credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer | None:
         """Renew an open lease of the caller; None if it is not, or if commands are acknowledged."""
         lease, usage, std_output = UUID(match_id), UsageIn.usage_of(values), values.get("std_output")
         pilot_id = credential.pilot_id if isinstance(credential, PilotCredential) else None
@@ -195,9 +221,22 @@ class HeartbeatView(_LeaseView, FastView):
         renewed = leases.renew(lease, of=pilot_id, usage=usage, std_output=std_output)
         return None if renewed is None else FastAnswer(answer_out(renewed, token=renewed_token(credential, lease)))
 
+    @classmethod
+    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
+        answer = leases.heartbeat(
+            match_id,
+            usage=UsageIn.usage_of(values),
+            std_output=values.get("std_output"),
+            acknowledged=values.get("acknowledged", []),
+        )
+        return FastAnswer(answer_out(answer, token=renewed_token(credential, match_id)))
+
 
 class FinishView(_LeaseView):
     """Final reports on leases."""
+
+    fast_path = _path_of("finish")
+    fast_body = FinishIn
 
     @extend_schema(
         operation_id="matches_finish",
@@ -210,7 +249,10 @@ class FinishView(_LeaseView):
 
         Repeating it is harmless.
         """
-        values = FinishIn.checked(request.data)
+        return self._respond(request, match_id)
+
+    @classmethod
+    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:  # noqa: ARG003 - as of all reports
         status = leases.finish(
             match_id,
             exit_code=values["exit_code"],
@@ -220,4 +262,4 @@ class FinishView(_LeaseView):
             job_at_fault=values.get("fault") == FAULT_OF_JOB,
             supervisor_died=values.get("fault") == FAULT_OF_SUPERVISOR,
         )
-        return Response({"status": status})
+        return FastAnswer({"status": status})

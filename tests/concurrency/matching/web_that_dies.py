@@ -47,7 +47,10 @@ def arrange(step: str) -> None:
 
 def main(step: str) -> None:
     """Serve until killed."""
-    application = get_wsgi_application()
+    django = get_wsgi_application()
+    # As wms.wsgi; by name, because these modules import models, which are loaded only now.
+    in_front = resolve_name("wms.kernel.fast.application:FastApplication")
+    application = in_front(django, resolve_name("matching.urls:fast_views"))
     arrange(step)
     with make_server("127.0.0.1", 0, application, handler_class=Quiet) as server:
         sys.stdout.write(f"{server.server_port}\n")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rest_framework.exceptions import AuthenticationFailed
 
+from wms.kernel.errors import ConflictError
 from wms.kernel.fast.application import FastApplication
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.fast.views import FastAnswer, FastView
@@ -38,6 +39,10 @@ class ToyView(FastView):
     def fast_answer(credential: str, values: dict[str, Any], name: str) -> FastAnswer | None:
         if values["number"] == 0:
             return None
+        if values["number"] == -1:
+            raise ConflictError("There is no such toy left.")
+        if values["number"] == -2:
+            return FastAnswer(None, "204 No Content")
         body = {"half": 10 // (values["number"] - 1), "name": name, "credential": credential}
         return FastAnswer(body, "201 Created", [("X-Toy", "yes")])
 
@@ -72,6 +77,34 @@ def test_a_valid_request_is_answered_with_status_headers_and_groups_of_the_path(
     assert (headers["X-Toy"], headers["Content-Length"]) == ("yes", str(len(content)))
 
 
+def test_an_answer_without_content_has_no_type(ask: Callable[..., Any]) -> None:
+    content, status, headers = ask(b'{"number": -2}')
+    assert (content, status, headers["Content-Length"]) == (b"", "204 No Content", "0")
+    assert "Content-Type" not in headers
+
+
+def test_what_the_function_refuses_is_passed_on_for_the_view_to_report() -> None:
+    passed: list[dict[str, Any]] = []
+
+    def application(environ: dict[str, Any], _start_response: Any) -> list[bytes]:
+        passed.append(environ)
+        return []
+
+    body = b'{"number": -1}'
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/toys/ball/",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_AUTHORIZATION": "Bearer toy_bear",
+        "HTTP_HOST": "testserver",
+        "wsgi.input": BytesIO(body),
+    }
+    FastApplication(application, (ToyView,))(environ, lambda *_: None)  # type: ignore[arg-type]
+    assert passed == [environ]
+    assert isinstance(environ[ToyView.REFUSAL], ConflictError)
+
+
 @pytest.mark.parametrize(
     ("body", "changed"),
     [
@@ -87,6 +120,8 @@ def test_a_valid_request_is_answered_with_status_headers_and_groups_of_the_path(
         (b'{"number": 3}', {"HTTP_AUTHORIZATION": "Bearer wmsu_bear"}),
         (b'{"number": 3}', {"HTTP_HOST": "elsewhere.example"}),
         (b'{"number": 3}', {"HTTP_ACCEPT": "text/html"}),
+        (b'{"number": 3}', {"HTTP_CONTENT_ENCODING": "gzip"}),
+        (b'{"number": 3}', {"HTTP_AUTHORIZATION": "Bearer toy_bear toy_bear"}),
     ],
 )
 def test_all_else_goes_on_with_its_body(ask: Callable[..., Any], body: bytes, changed: dict[str, str]) -> None:

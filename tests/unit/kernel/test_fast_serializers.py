@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
-from matching.api.serializers import HeartbeatIn, OfferIn, PreviewIn, UsageIn
+from matching.api.serializers import FinishIn, HeartbeatIn, OfferIn, PreviewIn, StatusIn, UsageIn
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.rest import Flag, Number, StrictSerializer, Text, WholeNumber, load_json
 
@@ -30,6 +30,8 @@ class Everything(FastSerializer):
     key = serializers.UUIDField(required=False)
     tags = serializers.ListField(child=Text(max_length=2), max_length=2, required=False)
     numbers = serializers.ListField(child=WholeNumber(), required=False)
+    color = serializers.ChoiceField(choices=["red", "blue", 7], required=False, allow_null=True)
+    usage = UsageIn(required=False)
 
 
 def by_fields(body: type[FastSerializer], data: object) -> dict[str, Any] | None:
@@ -62,14 +64,20 @@ SCALARS = st.one_of(
     st.integers(-3, 7),
     st.integers(-(2**63), 2**63 - 1),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([3.0, -0.0, 1e12, 10**12 + 1, "", "x", UUID_TEXT, UUID_TEXT.replace("-", ""), "ANY"]),
+    st.sampled_from(
+        [3.0, -0.0, 1e12, 10**12 + 1, "", "x", UUID_TEXT, UUID_TEXT.replace("-", ""), "ANY", "red", 7, "Completing"]
+    ),
     TEXTS,
     st.sampled_from([255, 256]).map(lambda length: "\N{GRINNING FACE}" * length),
 )
-VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=1)
+VALUES = st.one_of(
+    SCALARS,
+    st.lists(SCALARS, max_size=3),
+    st.dictionaries(TEXTS | st.sampled_from(["cpu_s", "wall_s"]), SCALARS, max_size=2),
+)
 
 
-@pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn])
+@pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn, StatusIn, FinishIn])
 @given(data=st.data())
 def test_what_is_accepted_is_what_the_fields_accept(body: type[FastSerializer], data: st.DataObject) -> None:
     names = st.sampled_from([*body().fields, "nmae"])
@@ -91,6 +99,12 @@ RIGHT = {
     "container": False,
     "cpu_s": 1.5,
     "acknowledged": [3],
+    "status": "Running",
+    "minor_status": "Input data resolved",
+    "color": "blue",
+    "exit_code": 0,
+    "usage": {"cpu_s": 1.5, "disk_mb": None},
+    "fault": "job",
 }
 
 

@@ -8,15 +8,17 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from wms.kernel.addresses import is_https
+from wms.kernel.errors import WmsError
+from wms.kernel.fast.statements import close_aged
 from wms.kernel.fast.views import FastAnswer, FastView, encode
 from wms.kernel.handlers import with_version
 from wms.kernel.middleware import NOT_KEPT
-from wms.kernel.rest import load_json
+from wms.kernel.rest import load_json, token_in
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-#: As set by the frameworks.
+#: As set by the frameworks; the first only for a body.
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
     ("Cache-Control", NOT_KEPT),
@@ -39,12 +41,13 @@ class FastApplication:
         """Answer the request."""
         try:
             answer = self._answer(environ)
-            content = b"" if answer is None else encode(answer.body)
+            content = b"" if answer is None or answer.body is None else encode(answer.body)
         except Exception:  # noqa: BLE001 - the view meets the same error, and reports it
             answer = None
         if answer is None:
             return self._application(environ, start_response)
-        start_response(answer.status, [*_HEADERS, *answer.headers, ("Content-Length", str(len(content)))])
+        headers = _HEADERS if content else _HEADERS[1:]
+        start_response(answer.status, [*headers, *answer.headers, ("Content-Length", str(len(content)))])
         return [content]
 
     def _answer(self, environ: "WSGIEnvironment") -> FastAnswer | None:
@@ -54,9 +57,14 @@ class FastApplication:
                 caller = view.plain_caller(environ)
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
                     return None
-                _, credential = caller.principal_of(environ["HTTP_AUTHORIZATION"].removeprefix("Bearer "))
+                close_aged()
+                _, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
                 values = view.fast_body.plainly(load_json(_body(environ)))
-                return None if values is None else view.fast_answer(credential, values, *address.groups())
+                try:
+                    return None if values is None else view.fast_answer(credential, values, *address.groups())
+                except WmsError as refusal:
+                    environ[view.REFUSAL] = refusal
+                    return None
         return None
 
 

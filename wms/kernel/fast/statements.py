@@ -1,5 +1,6 @@
 """Statements that are prepared once per connection (docs/architecture.md, Answering machines fast)."""
 
+from time import monotonic
 from typing import Any, Final
 
 import psycopg
@@ -54,6 +55,12 @@ def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tup
             raise psycopg.errors.error_from_result(result)
     cells = ([result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples))
     return [tuple(None if cell is None else cell.decode() for cell in row) for row in cells]
+
+
+def close_aged() -> None:
+    """Close the connection if it is older than WMS_DATABASE_CONNECTION_MAX_AGE_S, as Django does at each request."""
+    if connection.close_at is not None and monotonic() >= connection.close_at and not connection.in_atomic_block:
+        connection.close()
 
 
 def _ask_server(name: str, statement: str, parameters: tuple[str | None, ...]) -> PGresult:

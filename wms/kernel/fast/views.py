@@ -8,9 +8,11 @@ import msgspec
 from django.http import HttpRequest
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
+from wms.kernel.errors import WmsError
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.rest.authentication import BearerAuthentication
 from wms.kernel.rest.strict_json import load_json
@@ -69,12 +71,14 @@ class MachineView(APIView):
     def plain_caller(cls, meta: Mapping[str, Any]) -> BearerAuthentication | None:
         """Return which of ``callers`` authenticates a plain request; None: the framework must decide.
 
-        A plain request, by its headers, POSTs JSON with a Content-Length, accepts JSON and has a token of a caller.
+        A plain request, by its headers, POSTs JSON with a Content-Length and no encoding, accepts JSON, and has a token
+        of a caller.
         """
         if (
             meta.get("REQUEST_METHOD") == "POST"
             and meta.get("CONTENT_TYPE") == _JSON
             and meta.get("HTTP_ACCEPT", "*/*") in {"*/*", _JSON}
+            and "HTTP_CONTENT_ENCODING" not in meta
             and "1" <= meta.get("CONTENT_LENGTH", "")[:1] <= "9"
         ):
             for caller in cls.callers:
@@ -84,21 +88,37 @@ class MachineView(APIView):
 
 
 class FastAnswer(NamedTuple):
-    """A success, answered before the frameworks."""
+    """A success, answered before the frameworks or by the view."""
 
+    #: None: no content.
     body: Any
     #: As WSGI has it.
     status: str = "200 OK"
     headers: Sequence[tuple[str, str]] = ()
 
+    def response(self) -> Response:
+        """Return the same answer in the form of the frameworks."""
+        return Response(self.body, status=int(self.status[:3]), headers=dict(self.headers))
+
 
 class FastView(MachineView):
     """A view whose ordinary requests FastApplication answers before the frameworks, with the same answers."""
+
+    #: Name in the WSGI environment of the error with which ``fast_answer`` refused the request.
+    REFUSAL: Final = "wms.refusal"
 
     #: Matches the whole path.
     fast_path: ClassVar[re.Pattern[str]]
     #: Of ordinary requests.
     fast_body: ClassVar[type[FastSerializer]]
-    #: Takes the caller's credential, the values of the valid body, and the groups of the path; checks permission. If it
-    #: returns None or raises, nothing has changed: the view answers.
+    #: Takes the caller's credential, the values of the valid body, and the groups of the path; checks permission. The
+    #: view answers if it returns None, which means that nothing has changed, or raises: it reports a WmsError, and does
+    #: the work again after any other error, so the work must be safe to repeat.
     fast_answer: ClassVar[Callable[..., FastAnswer | None]]
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        """Refuse callers without permission, and requests that ``fast_answer`` has refused."""
+        super().initial(request, *args, **kwargs)
+        refusal: WmsError | None = request.META.get(self.REFUSAL)
+        if refusal is not None:
+            raise refusal

@@ -4,7 +4,7 @@ NB: Django REST framework imports this package while it imports its own views (t
 so nothing below may import ``rest_framework.views`` or ``rest_framework.generics``.
 """
 
-from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token
+from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token, token_in
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
@@ -38,4 +38,5 @@ __all__ = [
     "error_responses",
     "has_bearer_token",
     "load_json",
+    "token_in",
 ]

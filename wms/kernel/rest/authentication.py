@@ -53,9 +53,16 @@ def has_bearer_token(request: Request | HttpRequest) -> bool:
 
 def bearer_token(request: Request | HttpRequest) -> str | None:
     """Return the token of ``Authorization: Bearer <token>``, or None without such a header."""
-    if not has_bearer_token(request):
-        return None
-    _, _, token = str(request.META["HTTP_AUTHORIZATION"]).strip().partition(" ")
+    return token_in(str(request.META["HTTP_AUTHORIZATION"])) if has_bearer_token(request) else None
+
+
+def token_in(header: str) -> str:
+    """Return the token of an Authorization header of the scheme Bearer.
+
+    Raises:
+        AuthenticationFailed: the header contains none, or not exactly one.
+    """
+    _, _, token = header.strip().partition(" ")
     token = token.strip()
     if not token or len(token) > MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthenticationFailed('The header must read "Authorization: Bearer <token>", with one token.')
