@@ -21,8 +21,9 @@ from wms.kernel.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
-#: A started pilot requests a job every few seconds; one without a request for this time is stuck.
-ASKS_WITHIN = timedelta(minutes=2)
+#: A started pilot without a stored request for this time is stuck: pilots prolong the longest wait
+#: (matching.services.retry_after) by up to one half, and a request is stored once a minute.
+ASKS_WITHIN = timedelta(minutes=10)
 #: Time after which a pilot that its CE has not accepted is no longer counted; others are sent in its place.
 ACCEPTED_WITHIN = timedelta(minutes=1)
 #: Time during which pilots that ended without a job keep others from being sent for the same jobs.

@@ -172,8 +172,8 @@ WMS_RESCHEDULE_ELSEWHERE_S = env.int("WMS_RESCHEDULE_ELSEWHERE_S", default=1800)
 #: Largest age of the index for a match that finds a job; 0: always current
 #: (docs/architecture.md, The task-queue index).
 WMS_TASK_QUEUE_INDEX_MAX_AGE_S = env.float("WMS_TASK_QUEUE_INDEX_MAX_AGE_S", default=1.0)
-#: Time after an empty match before the pilot asks again, when few pilots ask; with many pilots it grows.
-WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
+#: Time after an empty match before the pilot asks again, when few pilots ask; with many pilots it grows (ADR 56).
+WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=2)
 #: Lifetime of a pilot's token, renewed by its reports.
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
 #: Lifetime of the secret that a director gives to a pilot: the longest wait in a batch queue.

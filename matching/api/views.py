@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.conf import settings
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
 from rest_framework.request import Request
@@ -37,7 +36,7 @@ from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
-from matching.services.retry_after import retry_after
+from matching.services.retry_after import seconds_to_wait
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
@@ -97,7 +96,7 @@ class MatchesView(FastView):
             chance=CHANCE,
         )
         if not leases:
-            wait_s = retry_after.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
+            wait_s = seconds_to_wait(credential.pilot_id, now=monotonic(), chance=CHANCE)
             headers = [("Retry-After", str(wait_s))]
             if why := why_narrowed(OfferIn.offer_of(values), pilot_id=credential.pilot_id):
                 # A header contains no other characters.

@@ -16,6 +16,7 @@ from django.utils import timezone
 from matching.domain.draw import Drawn, Lottery
 from matching.services import limits, offers
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
+from matching.services.empty_answers import is_known_empty
 from matching.services.full_limits import full_limits
 from matching.services.offers import (
     OfferRequest,
@@ -26,6 +27,7 @@ from matching.services.offers import (
     with_reported_platform,
     within_slot,
 )
+from matching.services.retry_after import likely_work
 from matching.services.site_throttle import (
     MOVED,
     THROTTLED,
@@ -118,12 +120,20 @@ def match(
     search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
     search.assume_full(full_limits.recent())
     leases = search.fill([], up_to=max_jobs)
-    if len(leases) < max_jobs and not search.is_throttled and (snapshot.begun_at < started_at or search.full):
-        # A job committed before this request is never missed: only a newer snapshot may show that there is none.
-        snapshot = index.renewed() if snapshot.begun_at < started_at else snapshot
+    # A job committed before this request is never missed: only a newer snapshot may show that there is none, or an
+    # older one since which nothing has changed.
+    is_older = snapshot.begun_at < started_at
+    if not (leases or search.full) and search.stays_empty(unless_changed=is_older and not search.is_throttled):
+        return []
+    if len(leases) < max_jobs and not search.is_throttled and (is_older or search.full):
+        snapshot = index.renewed() if is_older else snapshot
         search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
+        if not leases and search.stays_empty(unless_changed=False):
+            return []
     leases = leases if len(leases) == max_jobs else search.close()
+    if leases:
+        likely_work.note(binding, now=monotonic())
     return [search.without_published_software(lease) for lease in leases]
 
 
@@ -232,12 +242,18 @@ class _Search:
             self.offer = replace(self.offer, throttled=ThrottleBusyError.code)
         return filled
 
+    def stays_empty(self, *, unless_changed: bool) -> bool:
+        """Return whether the request, which got nothing, may be answered so without a write.
+
+        Args:
+            unless_changed: not if the task queues have changed since the snapshot.
+        """
+        since = self.snapshot.view.seen if unless_changed else None
+        return is_known_empty(self.claimant, left=self._left(), unchanged_since=since)
+
     def close(self) -> list[Claimed]:
         """End the request with its leases, and return them."""
-        waiting = np.any(self.snapshot.jobs, axis=1)
-        offer = replace(self.offer, refused=tuple(sorted(self.refused)))
-        left = self.snapshot.masks.left_after_each(offer, among=waiting)
-        leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
+        leases = close(self.claimant, left=self._left())
         for lease in leases:
             if lease.answer == ClaimOutcome.CLOSED:
                 if lease.reason in _NO_MORE:
@@ -253,6 +269,13 @@ class _Search:
         published = self.published()
         left = [name for name in needed if composed(name) not in published]
         return lease._replace(description={**lease.description, "software": left})
+
+    def _left(self) -> dict[str, int]:
+        """Return the number of task queues with jobs that are left after each condition."""
+        waiting = np.any(self.snapshot.jobs, axis=1)
+        offer = replace(self.offer, refused=tuple(sorted(self.refused)))
+        left = self.snapshot.masks.left_after_each(offer, among=waiting)
+        return {name: int(np.count_nonzero(mask)) for name, mask in left.items()}
 
     def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
         """Draw until a claim succeeds; None if every level that fits is empty or closed."""

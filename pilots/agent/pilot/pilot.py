@@ -50,6 +50,8 @@ _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
 #: Processes of one job that may die; after that the pilot itself ends what is left of the payload.
 _MOST_DEATHS = 10
+#: Seconds between two log lines on empty answers, at first and at most.
+_EMPTY_LOGGED_FIRST_S, _EMPTY_LOGGED_EVERY_S = 10.0, 600.0
 #: Shortest wait in seconds between two requests for jobs.
 _SHORTEST_WAIT_S = 0.1
 _FILE_LEFT = (
@@ -101,6 +103,9 @@ class PilotLoop:
             ),
         )
         self._jobs = 0
+        #: Seconds between two log lines on empty answers, and when the next one is due.
+        self._empty_logs = Backoff(first_s=_EMPTY_LOGGED_FIRST_S, limit_s=_EMPTY_LOGGED_EVERY_S)
+        self._log_empty_at = -math.inf
         self._node_monitor = NodeMonitor(options, started_at=started_at)
 
     def run(self) -> int:
@@ -223,15 +228,18 @@ class PilotLoop:
         matched_jobs = self._call("match", lambda: self._server.match(offer))
         if isinstance(matched_jobs, NothingFits):
             empty = matched_jobs
-            # A busy server has not said that no job fits: its waits do not grow.
-            waits = backoff if empty.is_proven else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
+            # The server knows how many pilots ask: the waits that it names do not grow. Nor do those for a busy server,
+            # which has not said that no job fits.
+            grows = empty.is_proven and not empty.retry_after_s
+            waits = backoff if grows else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
             wait_s = waits.next_s(at_least_s=empty.retry_after_s or None)
             idle_s = monotonic() + wait_s - self._processes.idle_since
             if not self._processes.running and idle_s > self._options.max_idle_s:
                 raise PilotExit("no job for me")
-            event = "match.nothing" if empty.is_proven else "match.busy"
-            log.event(event, again_in_s=wait_s, **({"why": empty.why} if empty.why else {}))
+            self._log_empty(empty, wait_s=wait_s)
             return wait_s
+        self._empty_logs.reset()
+        self._log_empty_at = -math.inf
         for matched in matched_jobs:
             if self._stop:
                 # The signal came between request and answer.
@@ -241,6 +249,14 @@ class PilotLoop:
         backoff.reset()
         # Fewer jobs than requested: no other job fits at the moment.
         return 0.0 if len(matched_jobs) == most else backoff.next_s()
+
+    def _log_empty(self, empty: NothingFits, *, wait_s: float) -> None:
+        """Log an answer without a job, less and less often: a pilot that waits for days writes few lines."""
+        if not empty.is_proven:
+            log.event("match.busy", again_in_s=wait_s)
+        elif monotonic() >= self._log_empty_at:
+            log.event("match.nothing", again_in_s=wait_s, **({"why": empty.why} if empty.why else {}))
+            self._log_empty_at = monotonic() + self._empty_logs.next_s()
 
     def _offer(self, left: Resources, configuration: PilotConfiguration) -> Record:
         offer = offer_of(left, elapsed_s=self._elapsed_s())

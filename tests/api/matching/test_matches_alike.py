@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching.services.retry_after import RetryAfter
+from matching.services.retry_after import LikelyWork, RetryAfter
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue, Site
@@ -126,7 +126,11 @@ HOSTILE: Final = st.builds(
 def compared(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> Alike:
     def draw_alike() -> None:
         monkeypatch.setattr("matching.api.views.CHANCE", Random(1))
-        monkeypatch.setattr("matching.api.views.retry_after", RetryAfter())
+        for appointments in ("retry_after", "retry_after_likely"):
+            monkeypatch.setattr(f"matching.services.retry_after.{appointments}", RetryAfter())
+        likely_work = LikelyWork()
+        for module in ("match", "retry_after"):
+            monkeypatch.setattr(f"matching.services.{module}.likely_work", likely_work)
 
     stop_clock()
     minutes = timedelta(minutes=20)

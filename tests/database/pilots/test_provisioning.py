@@ -105,8 +105,8 @@ def test_pilots_of_another_vo_are_no_help(fleet: Fleet, queue: Queue, group: Gro
     ("columns", "counts"),
     [
         ({}, True),
-        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(seconds=30)}, True),
-        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(minutes=3)}, False),
+        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(minutes=9)}, True),
+        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(minutes=11)}, False),
         ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW, "matched_at": NOW}, False),
         ({"submitted_at": NOW - timedelta(hours=5)}, True),
         ({"submitted_at": NOW - timedelta(hours=7), "status": PilotStatus.STALLED}, False),
