@@ -26,5 +26,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "floods": "matches of others beside 80 MB of JDL, 48 stalled bodies and 16 anonymous bodies of 64 MB",
         "kill": "100,000 jobs by one request with a filter",
+        "lists": "first pages of lists of jobs, and numbers by status, for any filter and any two filters",
+        "wal": "bytes of write-ahead log, statements and commits of a job's life, and of database of an ended job",
     }
 )

@@ -29,6 +29,8 @@ class Options:
     ces: int
     batch: int
     repeat: int
+    heartbeats: int
+    explain: bool
     seed: int
     json: Path | None
 
@@ -67,6 +69,8 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--ces", type=int, default=500, help="computing elements that directors serve (500)")
     parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")
     parser.add_argument("--repeat", type=int, default=5, help="how often what takes long is done (5)")
+    parser.add_argument("--heartbeats", type=int, default=3, help="of a job, in its life (3; of wal)")
+    parser.add_argument("--explain", action="store_true", help="show the plan of the slowest statement (of lists)")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (1)")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     return Options(**vars(parser.parse_args(arguments)))

@@ -219,7 +219,7 @@ def _stored_description(queue: QueueShape, *, campaign: str) -> str:
 
 def _insert(workload: Workload, batches: Iterable[_Batch]) -> None:
     columns = list(_Batch.__slots__)
-    with connection.cursor() as cursor, _without_indexes(_TABLES):
+    with connection.cursor() as cursor, without_indexes(_TABLES):
         # Millions of look-ups of rows that were made a moment ago.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_MAKE_BATCHES)
@@ -245,7 +245,7 @@ def copy_into(table: str, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 @contextmanager
-def _without_indexes(tables: Collection[str]) -> Iterator[None]:
+def without_indexes(tables: Collection[str]) -> Iterator[None]:
     """Drop the tables' indexes but those of constraints, and rebuild them at the end, in a third of the time."""
     with connection.cursor() as cursor:
         cursor.execute(
