@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from random import Random
+from string import digits
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,12 +21,15 @@ from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
+from wms.jobs.queries.found_jobs import Extent
 from wms.kernel.rest.pages import DEFAULT_PAGE_SIZE
 
 JOBS = 1_000_000
 REACH_MS = 50.0
 #: A statement that takes longer is stopped, and counts as so long.
 LONGEST_S = 2.0
+#: Exit code filtered by where a job has none.
+FAILURE = 1
 #: Of the slowest figures, in the facts.
 SLOWEST = 10
 
@@ -47,8 +51,10 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
         "site": Filter("site", lambda job: job.site.name if job.site else "LCG.Site001.org"),
         "submission": Filter("job_group_id", lambda job: str(job.submission_id)),
         "name": Filter("job_name", lambda job: job.job_name),
+        "name pattern": Filter("job_name", lambda job: f"{job.job_name.rstrip(digits)}*"),
         "label": Filter("job_group", lambda job: job.job_group),
         "type": Filter("job_type", lambda job: job.job_type),
+        "exit code": Filter("exit_code", lambda job: str(FAILURE if job.exit_code is None else job.exit_code)),
         "since": Filter("submitted_after", lambda job: _utc(job.submitted_at - timedelta(days=7))),
         "owner": Filter("owner", lambda job: job.owner.username),
         "group": Filter("group", lambda job: job.group.name),
@@ -57,16 +63,20 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
 
 
 def first_page(chosen: Mapping[str, str], actor: User) -> None:
-    """Read what ``JobListView`` reads for its first page."""
-    filters = JobFilterSet(dict(chosen), queries.in_list(Job.objects.visible_to(actor)))
-    if not filters.is_valid():
-        raise NotMeasurableError(f"These filters are not valid: {filters.errors.as_json()}")
-    list(filters.qs.order_by("-id")[: DEFAULT_PAGE_SIZE + 1])
+    """Read what ``JobPages`` reads for its first page."""
+    queries.listed(_filters(chosen), Extent(at_most=DEFAULT_PAGE_SIZE + 1), by=actor)
 
 
 def summary(chosen: Mapping[str, str], actor: User) -> None:
     """Read what ``JobSummaryView`` reads."""
-    list(queries.summary(JobFilterSet(dict(chosen)), by=actor, group_by=("status",)))
+    list(queries.summary(_filters(chosen), by=actor, group_by=("status",)))
+
+
+def _filters(chosen: Mapping[str, str]) -> JobFilterSet:
+    filters = JobFilterSet(dict(chosen))
+    if not filters.is_valid():
+        raise NotMeasurableError(f"These filters are not valid: {filters.errors.as_json()}")
+    return filters
 
 
 #: {what is read: function of the filters' parameters and the user}.
