@@ -30,7 +30,7 @@ def delivered_by_leases(
         leases = leases.filter(job__vo=vo_id)
     # NB: LEAST ignores nulls (leases that have not ended).
     held = Least(F("ended_at"), Value(until)) - Greatest(F("leased_at"), Value(since))
-    processors = Cast(KeyTextTransform("processors", "job__description"), FloatField())
+    processors = Cast(KeyTextTransform("processors", "job__stored_description__description"), FloatField())
     rows = (
         leases.values_list("job__group_id", "cpu_segment_s")
         .annotate(

@@ -71,9 +71,8 @@ def data_of(leases: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
     wanting = [lease for lease in leases if lease.description["input_data"] or _may_store(lease.description)]
     if not wanting:
         return {}
-    matches = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group").in_bulk(
-        [m.match_id for m in wanting]
-    )
+    rows = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group", "job__stored_description")
+    matches = rows.in_bulk([m.match_id for m in wanting])
     match = matches[wanting[0].match_id]
     own = _elements_there(match)
     lfns = {lfn for lease in wanting for lfn in lease.description["input_data"]}

@@ -25,7 +25,7 @@ from pilots.services.reports import PilotRevokedError
 from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import Job, JobCommand
+from wms.jobs.models import Job, JobCommand, OutputTail
 from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import database_now, transaction_required
 from wms.kernel.errors import ConflictError
@@ -231,7 +231,7 @@ def open_job(match_id: UUID) -> Job:
         PilotRevokedError: the credentials of the lease's pilot were revoked.
         LeaseEndedError: the lease has ended.
     """
-    match = Match.objects.select_related("job__owner", "job__vo", "pilot").get(pk=match_id)
+    match = Match.objects.select_related("job__owner", "job__vo", "job__stored_description", "pilot").get(pk=match_id)
     if match.pilot.revoked_at is not None:
         raise _revoked()
     if match.ended_at is not None:
@@ -350,9 +350,10 @@ def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime
     ):
         if value is not None:
             columns[column] = Greatest(Coalesce(F(column), Value(value)), Value(value))
-    if std_output is not None:
-        columns["std_output_tail"] = std_output
     Job.objects.filter(pk=job.pk).update(**columns)
+    if std_output is not None:
+        tail = OutputTail(job=job, text=std_output)
+        OutputTail.objects.bulk_create([tail], update_conflicts=True, unique_fields=["job"], update_fields=["text"])
 
 
 def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> None:

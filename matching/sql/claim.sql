@@ -56,9 +56,10 @@ $$;
 -- The leases of a request of a pilot.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
     SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
-           job_group.name, job.description, (SELECT * FROM wms_input_sandboxes(job.id))
+           job_group.name, stored.description, (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
+      JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
       JOIN accounts_user AS owner ON owner.id = job.owner_id
       JOIN accounts_group AS job_group ON job_group.id = job.group_id
      WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request
@@ -251,9 +252,10 @@ $$;
 -- Sum of each of these amounts that the jobs require; jobs submitted before descriptions had a field require none of it.
 CREATE FUNCTION wms_required_by(the_jobs bigint[], the_amounts text[])
 RETURNS TABLE (name text, required bigint) LANGUAGE sql STABLE AS $$
-    SELECT amount.name, coalesce(sum((job.description ->> amount.name)::bigint), 0)::bigint
+    SELECT amount.name, coalesce(sum((stored.description ->> amount.name)::bigint), 0)::bigint
       FROM unnest(the_amounts) AS amount (name)
       LEFT JOIN jobs_job AS job ON job.id = ANY (the_jobs)
+      LEFT JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
      GROUP BY amount.name
 $$;
 
@@ -525,7 +527,9 @@ BEGIN
            pilot_id = the_pilot,
            matched_at = right_now
      WHERE id = claimed.job_id AND status = 'Waiting'
-    RETURNING minor_status, application_status, description,
+    RETURNING minor_status, application_status,
+              (SELECT stored.description FROM jobs_storeddescription AS stored
+                WHERE stored.id = jobs_job.stored_description_id) AS description,
               (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes,
               (SELECT owner.username FROM accounts_user AS owner WHERE owner.id = jobs_job.owner_id) AS owner,
               (SELECT its.name FROM accounts_group AS its WHERE its.id = jobs_job.group_id) AS group_name

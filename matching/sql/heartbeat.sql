@@ -46,11 +46,14 @@ BEGIN
            cpu_s = greatest(cpu_s, the_cpu_s),
            wall_s = greatest(wall_s, the_wall_s),
            max_memory_mb = greatest(max_memory_mb, the_memory_mb),
-           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
-           std_output_tail = coalesce(the_std_output_tail, std_output_tail)
+           max_disk_mb = greatest(max_disk_mb, the_disk_mb)
      WHERE id = lease.job_id AND status <> 'Stalled';
     IF NOT FOUND THEN
         RETURN;
+    END IF;
+    IF the_std_output_tail IS NOT NULL THEN
+        INSERT INTO jobs_outputtail (job_id, text) VALUES (lease.job_id, the_std_output_tail)
+            ON CONFLICT (job_id) DO UPDATE SET text = excluded.text;
     END IF;
     UPDATE matching_match
        -- Never shorter: the expirer may have extended it after its own outage.

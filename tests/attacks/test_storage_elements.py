@@ -149,7 +149,7 @@ def test_a_pilot_cannot_register_output_at_another_vos_element(sample: SampleDat
     factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"], output_se=output_se)
     leased = lease(sample.pilot)
     if named:
-        Job.objects.update(description={**Job.objects.get().description, "output_se": "ATLAS-DST"})
+        factories.redescribe(Job.objects.get(), output_se="ATLAS-DST")
     body = {"lfn": f"{leased['job_data']['output']['path']}/x", "storage_element": "ATLAS-DST"}
     answer = bearer(leased["token"]).post(f"/api/v1/matches/{leased['match_id']}/replicas/", body, format="json")
     assert answer.status_code == 400, answer.content

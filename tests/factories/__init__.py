@@ -4,7 +4,7 @@ Everything has a default; names that must be unique are numbered (``vo1``, ``vo2
 """
 
 from tests.factories.accounts import make_group, make_token, make_user, make_vo
-from tests.factories.jobs import make_job, make_submission
+from tests.factories.jobs import make_job, make_submission, redescribe
 from tests.factories.names import NOW
 from tests.factories.pilots import make_black_hole, make_match, make_pilot, make_pilot_token
 from tests.factories.resources import (
@@ -43,4 +43,5 @@ __all__ = [
     "make_token",
     "make_user",
     "make_vo",
+    "redescribe",
 ]

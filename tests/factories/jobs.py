@@ -1,5 +1,7 @@
 """Submissions and jobs."""
 
+import json
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from django.db import transaction
@@ -11,13 +13,27 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.description import as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job, Submission
+from wms.jobs.models import Job, OutputTail, StoredDescription, Submission
 from wms.jobs.services.enqueueing import put_back_in_queues
+from wms.jobs.sql import store_descriptions
 
 
 def make_submission(*, owner: User | None = None, group: Group | None = None) -> Submission:
     group = group or make_group()
     return Submission.objects.create(owner=member(owner, group), group=group, submitted_at=NOW, body_digest=bytes(32))
+
+
+def redescribe(job: Job, *, without: Collection[str] = (), **changes: object) -> None:
+    """Give the job another description: fields that are changed, and those that it does not have."""
+    described = {name: value for name, value in {**job.description, **changes}.items() if name not in without}
+    job.stored_description = _stored(described)
+    job.save(update_fields=["stored_description"])
+
+
+def _stored(description: Mapping[str, object]) -> StoredDescription:
+    text = json.dumps(description)
+    with transaction.atomic():
+        return StoredDescription.objects.get(pk=store_descriptions([text])[text])
 
 
 def make_job(
@@ -51,17 +67,18 @@ def make_job(
         job_group=wanted.job_group,
         job_type=wanted.job_type,
         priority=wanted.priority,
-        description={**as_json(wanted), "setup": wanted.setup or group.vo.setup},
+        stored_description=_stored({**as_json(wanted), "setup": wanted.setup or group.vo.setup}),
         submit_pools=list(wanted.submit_pools),
         reschedules=reschedules,
         site=site,
         queue=queue,
         pilot_id=pilot_id,
-        std_output_tail=std_output_tail,
         submitted_at=submitted_at,
         status_changed_at=submitted_at,
         ended_at=submitted_at if status in FINAL else None,
     )
+    if std_output_tail:
+        OutputTail.objects.create(job=job, text=std_output_tail)
     if status is JobStatus.WAITING:
         with transaction.atomic():
             put_back_in_queues([job], now=submitted_at)

@@ -88,7 +88,7 @@ def test_resources_that_are_left_empty_are_not_asked_for(portal: Client) -> None
 
 def test_parametric_values_make_a_job_of_each(portal: Client) -> None:
     portal.post("/jobs/submit/", form(arguments="--seed %s", values="1\n\n two words \n3"))
-    arguments = Job.objects.order_by("pk").values_list("description__arguments", flat=True)
+    arguments = Job.objects.order_by("pk").values_list("stored_description__description__arguments", flat=True)
     assert list(arguments) == ["--seed 1", "--seed two words", "--seed 3"]
 
 

@@ -1,8 +1,9 @@
 """Admin pages of jobs, read-only; actions on jobs are in the portal and the REST interface."""
 
+import json
+
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import Q
 
 from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
 from wms.jobs.models import Job, JobHistory
@@ -34,13 +35,15 @@ class JobAdmin(VOLevelLedger[Job]):
     search_help_text = "Id, user name of the owner, or exact name of the job."
     ordering = ("-id",)
     inlines = (HistoryInline,)
+    # Stored in other tables; lists do not load them.
+    readonly_fields = ("complete_description", "std_output_tail")
+    exclude = ("stored_description",)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the jobs of the VOs."""
         return Q(vo__in=vos)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
-        """Return the jobs, without long texts in lists."""
-        rows = super().get_queryset(request)
-        is_list = request.resolver_match is not None and str(request.resolver_match.url_name).endswith("_changelist")
-        return rows.defer("description", "std_output_tail") if is_list else rows
+    @admin.display(description="description")
+    def complete_description(self, job: Job) -> str:
+        """Return the description as JSON text."""
+        return json.dumps(job.description, ensure_ascii=False)

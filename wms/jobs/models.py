@@ -1,12 +1,12 @@
 """Models of the demand: jobs with their history, submissions, and sandboxes."""
 
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
@@ -23,6 +23,8 @@ REFERRING_TO_POOLS = frozenset(JobStatus) - FINAL - {JobStatus.WAITING}
 #: Statuses of submitted jobs that no pilot has.
 PLACED = [JobStatus.CHECKING, JobStatus.WAITING]
 _PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=PLACED)
+#: Of a stored description: it names a file that its jobs read.
+NAMES_INPUT_DATA = Q(description__input_data__0__isnull=False)
 
 
 class Submission(models.Model):
@@ -51,6 +53,34 @@ class Submission(models.Model):
         return str(self.pk)
 
 
+class StoredDescription(models.Model):
+    """One row is one description, shared by all jobs that have exactly this one (ADR 57).
+
+    No row is changed or deleted: jobs stay, and a changed description of a job is another row.
+    """
+
+    description = models.JSONField(help_text="All fields of the description, in the form of the REST interface.")
+    digest = models.GeneratedField(
+        # Of the stored form, in which equal descriptions are equal texts.
+        expression=Func(Func(F("description"), function="jsonb_send"), function="sha256"),
+        output_field=models.BinaryField(max_length=32),
+        db_persist=True,
+        unique=True,
+        help_text="SHA-256 of the description.",
+    )
+
+    class Meta:
+        indexes = [
+            # Descriptions that name a file whose replicas changed; most name no input data.
+            GinIndex(
+                KeyTransform("input_data", "description"), name="description_of_input_file", condition=NAMES_INPUT_DATA
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return bytes(self.digest).hex()
+
+
 M = TypeVar("M", bound=models.Model)
 
 
@@ -71,6 +101,10 @@ class JobQuerySet(OwnedQuerySet["Job"]):
     def changeable_by(self, actor: User) -> Self:
         """Keep those that the actor may act on: visible ones, but with a token of scope ``submit`` only its own."""
         return self.filter(owner=actor) if actor.acts_on_own_jobs_only else self.visible_to(actor)
+
+    def with_description(self) -> Self:
+        """Load the description with each job; a list of jobs does not need it."""
+        return self.select_related("stored_description")
 
     def placed_with_input_data(self) -> Self:
         """Keep those that are Waiting or Checking and have input data."""
@@ -100,7 +134,10 @@ class Job(models.Model):
     job_group = models.CharField(max_length=255, blank=True, help_text="Free label of the user.")
     job_type = models.CharField(max_length=255)
     priority = models.SmallIntegerField(help_text="User priority, 0 to 10.")
-    description = models.JSONField(help_text="All fields of the description, in the form of the REST interface.")
+    # No constraint and no index: it is looked up for each job that is submitted, and no page starts from it.
+    stored_description = models.ForeignKey(
+        StoredDescription, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False
+    )
     submit_pools = ArrayField(
         models.CharField(max_length=255),
         default=list,
@@ -149,7 +186,6 @@ class Job(models.Model):
     wall_s = models.FloatField(null=True)
     max_memory_mb = models.FloatField(null=True, help_text="Highest memory that was reported.")
     max_disk_mb = models.FloatField(null=True)
-    std_output_tail = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
     # No index: no query starts from a sandbox.
     output_sandbox = models.ForeignKey("Sandbox", models.PROTECT, null=True, related_name="+", db_index=False)
 
@@ -186,8 +222,8 @@ class Job(models.Model):
                 condition=Q(status__one_of=sorted(REFERRING_TO_POOLS)) & ~Q(submit_pools=[]),
             ),
             # Jobs that wait for a file whose replicas changed, and page by page all with input data.
-            GinIndex(
-                KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
+            models.Index(
+                name="job_of_stored_description", fields=["stored_description"], condition=_PLACED_WITH_INPUT_DATA
             ),
             models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
             # Whether a job needs an output sandbox that is due for removal.
@@ -204,6 +240,28 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.pk}"
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All fields of its description, in the form of the REST interface."""
+        description: dict[str, Any] = self.stored_description.description
+        return description
+
+    @property
+    def std_output_tail(self) -> str:
+        """Last lines of its standard output, as of the last heartbeat that had some."""
+        return self.output_tail.text if hasattr(self, "output_tail") else ""
+
+
+class OutputTail(models.Model):
+    """One row is the last lines of the standard output of a job whose pilot has sent some (ADR 57)."""
+
+    # No constraint: written with a row of the job that is locked, and is never deleted.
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, related_name="output_tail", db_constraint=False)
+    text = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
+
+    def __str__(self) -> str:
+        return f"output of job {self.job_id}"
 
 
 # ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------

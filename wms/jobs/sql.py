@@ -24,6 +24,25 @@ _RESERVE_IDS: Final = """
     SELECT nextval((SELECT pg_get_serial_sequence('jobs_job', 'id'))::regclass) FROM generate_series(1, %s)
 """
 
+#: Ordered, because two transactions that store the same descriptions wait for each other.
+_STORE_DESCRIPTIONS: Final = """
+    WITH named AS MATERIALIZED (
+        SELECT number, content::jsonb AS description, sha256(jsonb_send(content::jsonb)) AS digest
+          FROM json_array_elements(%s::json) WITH ORDINALITY AS its (content, number)
+    ), known AS MATERIALIZED (
+        SELECT named.number, stored.id
+          FROM named JOIN jobs_storeddescription AS stored ON stored.digest = named.digest
+    ), added AS (
+        INSERT INTO jobs_storeddescription (description)
+        SELECT description FROM named WHERE number NOT IN (SELECT number FROM known) ORDER BY digest
+            ON CONFLICT (digest) DO NOTHING
+        RETURNING id, digest
+    )
+    SELECT number, id FROM known
+     UNION ALL
+    SELECT named.number, added.id FROM named JOIN added ON added.digest = named.digest
+"""
+
 #: History of new jobs.
 _BEGIN_HISTORY: Final = """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
@@ -49,6 +68,23 @@ def reserve_job_ids(count: int) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(_RESERVE_IDS, [count])
         return sorted(job_id for (job_id,) in cursor.fetchall())
+
+
+@transaction_required
+def store_descriptions(texts: Iterable[str]) -> dict[str, int]:
+    """Return {description as JSON text: id of its row}; what is not stored yet is added.
+
+    A transaction that is adding the same description at the moment is waited for.
+    """
+    ids: dict[str, int] = {}
+    missing = list(dict.fromkeys(texts))
+    with connection.cursor() as cursor:
+        # Again for those that another transaction has added meanwhile: the statement does not see them.
+        while missing:
+            cursor.execute(_STORE_DESCRIPTIONS, [f"[{','.join(missing)}]"])
+            ids |= {missing[number - 1]: pk for number, pk in cursor.fetchall()}
+            missing = [text for text in missing if text not in ids]
+    return ids
 
 
 def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> None:

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lookup
+from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
 
 
@@ -69,7 +70,9 @@ def database_now() -> datetime:
 class Among(Lookup):
     """``pk__among=ids``: membership in thousands of ids, passed as one parameter; ``pk__in`` passes one for each.
 
-    For a thousand ids, writing, binding and reading ``in`` takes longer than finding the rows.
+    For a thousand ids, writing, binding and reading ``in`` takes longer than finding the rows. The ids may also be a
+    queryset of one column. It is evaluated first, also if the lookup is one of several alternatives; PostgreSQL would
+    evaluate that of ``in`` for each row of the outer query.
     """
 
     lookup_name = "among"
@@ -78,6 +81,9 @@ class Among(Lookup):
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[str | int, ...]]:
         """Return the SQL condition."""
         column, parameters = self.process_lhs(compiler, connection)
+        if isinstance(self.rhs, Query):
+            subquery, of_subquery = compiler.compile(self.rhs)
+            return f"{column} = ANY(ARRAY{subquery})", (*parameters, *of_subquery)
         # No row has an id beyond the column's range: leave such ids out, as ``in`` does.
         possible = [key for key in self.rhs if -(2**63) <= key < 2**63]
         return f"{column} = ANY(%s::bigint[])", (*parameters, array_of(possible))

@@ -177,7 +177,7 @@ def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_o
     make_job(sample, output_data=["x"])
     # As stored before such entries were logical names, when nobody asked whose they are.
     job = Job.objects.get()
-    Job.objects.update(description={**job.description, "output_data": [f"LFN:{lfn}"]})
+    factories.redescribe(job, output_data=[f"LFN:{lfn}"])
     lease = leased(pilot)
     assert (lease["job_data"]["output"] is not None) == own
     body = {"lfn": lfn, "storage_element": "near"}

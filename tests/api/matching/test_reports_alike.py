@@ -21,7 +21,7 @@ from tests.api.matching.alike import CONTENT_TYPES, EXAMPLES, HEADERS, Alike, Se
 from tests.api.matching.conftest import SampleData, lease_for
 from tests.clock import stop_clock
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.jobs.models import Job, JobCommand
+from wms.jobs.models import Job, JobCommand, OutputTail
 from wms.kernel.db import database_now
 
 if TYPE_CHECKING:
@@ -212,7 +212,11 @@ def compared(sample: SampleData, lease: dict[str, Any]) -> Alike:
 def arrange(state: State, *, now: datetime) -> None:
     """Store the rows of *state*."""
     ended_at = now if state.job["status"] in FINAL else None
-    Job.objects.update(**columns(state.job, now=now), ended_at=ended_at)
+    of_job = dict(columns(state.job, now=now))
+    OutputTail.objects.all().delete()
+    if tail := of_job.pop("std_output_tail"):
+        OutputTail.objects.create(job=Job.objects.get(), text=tail)
+    Job.objects.update(**of_job, ended_at=ended_at)
     reason = "expired" if state.lease["ended_at"] is not None else ""
     Match.objects.update(**columns(state.lease, now=now), end_reason=reason)
     status = PilotStatus.RUNNING if state.pilot["ended_at"] is None else PilotStatus.LOST

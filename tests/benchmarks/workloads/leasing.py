@@ -78,7 +78,7 @@ def _running(model: Job, pilot: Pilot, *, now: datetime) -> Job:
         job_name=model.job_name,
         job_type=model.job_type,
         priority=model.priority,
-        description=model.description,
+        stored_description_id=model.stored_description_id,
         site_id=pilot.queue.ce.site_id,
         queue=pilot.queue,
         pilot_id=pilot.pk,

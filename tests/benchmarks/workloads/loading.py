@@ -26,7 +26,7 @@ from wms.jobs.services import counting
 #: Jobs of one request at the most, all of one task queue.
 BATCH = 500
 
-_TABLES = ("jobs_submission", "jobs_job", "jobs_jobhistory", "taskqueues_queuedjob")
+_TABLES = ("jobs_submission", "jobs_storeddescription", "jobs_job", "jobs_jobhistory", "taskqueues_queuedjob")
 
 _MAKE_BATCHES = """
 CREATE TEMPORARY TABLE load_batch (
@@ -39,18 +39,30 @@ _FILL = (
     INSERT INTO jobs_submission (id, owner_id, group_id, submitted_at, body_digest)
     SELECT submission_id, owner_id, group_id, submitted_at, sha256(first_job_id::text::bytea) FROM load_batch
     """,
+    # Jobs of one task queue and campaign that have the same name and priority share their description.
+    """
+    CREATE TEMPORARY TABLE load_job AS
+    SELECT first_job_id AS batch, first_job_id + number - 1 AS id, 'job-' || number AS name, level.priority,
+           min(first_job_id + number - 1) OVER (PARTITION BY task_queue_id, job_group, level.priority, number)
+               AS description_id
+      FROM load_batch, unnest(priorities) WITH ORDINALITY AS level (priority, number)
+    """,
+    """
+    INSERT INTO jobs_storeddescription (id, description)
+    SELECT job.id, description || jsonb_build_object('priority', job.priority, 'job_name', job.name)
+      FROM load_job AS job JOIN load_batch ON first_job_id = job.batch
+     WHERE job.id = job.description_id
+     ORDER BY job.id
+    """,
     """
     INSERT INTO jobs_job (
         id, submission_id, owner_id, group_id, vo_id, status, submitted_at, status_changed_at, minor_status,
-        application_status, std_output_tail, reschedules, job_name, job_group, job_type, priority, submit_pools,
-        description
+        application_status, reschedules, job_name, job_group, job_type, priority, submit_pools, stored_description_id
     )
     SELECT job.id, submission_id, owner_id, group_id, vo_id, %(waiting)s, submitted_at, submitted_at, '',
-           '', '', 0, job.name, job_group, job_type, level.priority, '{}',
-           description || jsonb_build_object('priority', level.priority, 'job_name', job.name)
-      FROM load_batch,
-           unnest(priorities) WITH ORDINALITY AS level (priority, number),
-           LATERAL (SELECT first_job_id + number - 1, 'job-' || number) AS job (id, name)
+           '', 0, job.name, job_group, job_type, job.priority, '{}', job.description_id
+      FROM load_job AS job JOIN load_batch ON first_job_id = job.batch
+     ORDER BY job.id
     """,
     """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
@@ -63,6 +75,8 @@ _FILL = (
       FROM load_batch, unnest(priorities) WITH ORDINALITY AS level (priority, number)
     """,
     "SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), %(jobs)s)",
+    "SELECT setval(pg_get_serial_sequence('jobs_storeddescription', 'id'), %(jobs)s)",
+    "DROP TABLE load_job",
 )
 
 

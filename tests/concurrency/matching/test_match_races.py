@@ -64,7 +64,9 @@ def test_concurrent_pilots_never_share_a_job() -> None:
     assert Match.objects.count() == len(matched)
     never_matched = set(Job.objects.values_list("pk", flat=True)) - set(matched)
     assert not QueuedJob.objects.exists()
-    assert not Match.objects.filter(pilot=pilots[0], job__description__banned_sites=["LCG.Banned.org"]).exists()
+    assert not Match.objects.filter(
+        pilot=pilots[0], job__stored_description__description__banned_sites=["LCG.Banned.org"]
+    ).exists()
     # Whatever was not matched was killed in its queue; nothing is lost.
     assert never_matched <= {job_id for killed in answers[8:] for job_id in killed}
     assert set(Job.objects.values_list("status", flat=True)) <= {JobStatus.MATCHED, JobStatus.KILLED}

@@ -185,11 +185,11 @@ def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
     job_id = sample.job("a")
     if held:
         control.apply_to_one(Action.HOLD, job_id, by=sample.alice, now=NOW)
-    before = Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id)
+    before = Job.objects.values("status", "stored_description", "input_sites", "priority").get(pk=job_id)
     with pytest.raises(InvalidDescriptionError) as refused:
         editing.edit(job_id, changes={**changes, "priority": 9}, by=sample.alice, now=NOW)
     assert list(refused.value.errors) == [*changes]
-    assert Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id) == before
+    assert Job.objects.values("status", "stored_description", "input_sites", "priority").get(pk=job_id) == before
     assert sites_of(job_id) == (None if held else ["CERN", "RAL"])
 
 

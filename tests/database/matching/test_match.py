@@ -28,6 +28,7 @@ from tests.factories import (
     make_queue,
     make_site,
     make_user,
+    redescribe,
 )
 from wms.accounts.models import VO, Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -209,9 +210,7 @@ def test_several_jobs_share_what_can_be_used_up(
 def test_jobs_whose_descriptions_are_older_than_these_fields_are_matched_and_queued_again(group: Group) -> None:
     jobs = [make_job(group=group) for _ in range(2)]
     for job in jobs:
-        for field in ("wall_time_s", "gpus", "disk_mb", "container"):
-            del job.description[field]
-        job.save()
+        redescribe(job, without=("wall_time_s", "gpus", "disk_mb", "container"))
     leases = ask(make_pilot(vo=group.vo), max_jobs=10, processors=2, gpus=1, disk_mb=10)
     assert {lease.job_id for lease in leases} == {job.pk for job in jobs}
     with transaction.atomic():

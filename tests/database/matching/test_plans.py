@@ -21,7 +21,15 @@ from wms.kernel.db import database_now
 pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Of these a match may not read all rows. The small ones beside them (sites, queues) are read by key too.
-LARGE = ("jobs_job", "jobs_jobhistory", "jobs_inputsandbox", "taskqueues_queuedjob", "matching_match", "pilots_pilot")
+LARGE = (
+    "jobs_job",
+    "jobs_storeddescription",
+    "jobs_jobhistory",
+    "jobs_inputsandbox",
+    "taskqueues_queuedjob",
+    "matching_match",
+    "pilots_pilot",
+)
 
 
 def sequential_scans() -> dict[str, int]:

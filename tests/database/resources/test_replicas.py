@@ -43,10 +43,12 @@ def test_jobs_that_wait_for_a_file_are_found_by_the_index_on_their_files() -> No
     body = {"executable": "x", "input_data": ["/lhcb/%s"], "parameters": {"count": 3000}}
     submit(parse_submission(body), owner=alice, now=factories.NOW)
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE jobs_job")
+        cursor.execute("ANALYZE jobs_job, jobs_storeddescription")
 
     of_file = reevaluation._affected([ReplicaChange(vo=vo, lfn="/lhcb/7")])
-    assert "job_of_input_file" in plan(of_file.filter(pk__gt=0).order_by("pk")[:1000])
+    of_file_plan = plan(of_file.filter(pk__gt=0).order_by("pk")[:1000])
+    assert "description_of_input_file" in of_file_plan
+    assert "job_of_stored_description" in of_file_plan
     of_all = reevaluation._affected([ReplicaChange(vo=vo, lfn="")])
     assert "job_with_input_data" in plan(of_all.filter(pk__gt=0).order_by("pk")[:1000])
 

@@ -172,7 +172,8 @@ class JobPeekView(APIView):
     )
     def get(self, request: Request, pk: int) -> Response:
         """Return the lines of the last heartbeat."""
-        return Response(PeekOut(get_object_or_404(Job.objects.visible_to(user_of(request)), pk=pk)).data)
+        jobs = Job.objects.visible_to(user_of(request)).select_related("output_tail")
+        return Response(PeekOut(get_object_or_404(jobs, pk=pk)).data)
 
 
 class JobBulkView(APIView):

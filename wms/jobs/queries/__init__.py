@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Aggregate, Count, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Aggregate, Count, OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
@@ -16,6 +16,7 @@ from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import (
+    NAMES_INPUT_DATA,
     CurrentJobCount,
     CurrentSiteJobCount,
     CurrentSubmissionJobCount,
@@ -23,6 +24,7 @@ from wms.jobs.models import (
     JobHistory,
     JobQuerySet,
     OwnedQuerySet,
+    StoredDescription,
 )
 from wms.jobs.queries.found_jobs import Extent, JobFilters, find, narrowing_fields, newest_of
 
@@ -61,15 +63,20 @@ class Tally:
     count: int
 
 
-def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
-    """Load the related rows that a response names, and ``task_queue_id``, the id of a waiting job's task queue."""
+def in_list(jobs: JobQuerySet) -> JobQuerySet:
+    """Load the related rows that a row of a list names, and ``task_queue_id``, the id of a waiting job's task queue."""
     waits_in = QueuedJob.objects.filter(pk=OuterRef("pk")).values("task_queue_id")
     return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(task_queue_id=Subquery(waits_in))
 
 
+def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
+    """Load what a response about one job names: as ``in_list``, and its description and output."""
+    return in_list(jobs).select_related("stored_description", "output_tail")
+
+
 def listed(filters: JobFilters, extent: Extent, *, by: User) -> list[Job]:
     """Return the jobs in this part of a filtered list, with related rows and without long texts."""
-    return list(with_surroundings(find(filters, extent, by=by)).defer("description", "std_output_tail"))
+    return list(in_list(find(filters, extent, by=by)))
 
 
 def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterator[Tally]:
@@ -98,9 +105,15 @@ def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
 
 def are_awaited(lfns: Collection[str]) -> bool:
     """Return whether any Waiting or Checking job reads one of the files, in any VO."""
-    # Uses index: job_of_input_file
-    reading = Job.objects.placed_with_input_data()
-    return reading.filter(description__input_data__has_any_keys=list(lfns)).exists()
+    return Job.objects.placed_with_input_data().filter(reads_any(lfns)).exists()
+
+
+def reads_any(lfns: Collection[str]) -> Q:
+    """Return the condition on placed jobs with input data that they read one of the files."""
+    # Uses index: description_of_input_file
+    naming = StoredDescription.objects.filter(NAMES_INPUT_DATA, description__input_data__has_any_keys=list(lfns))
+    # Uses index: job_of_stored_description
+    return Q(stored_description__id__among=naming.values("pk"))
 
 
 def history(job: Job) -> QuerySet[JobHistory]:

@@ -137,7 +137,7 @@ def _release(job_ids: frozenset[int], cause: _Cause) -> BulkOutcome:
         # Rescheduled jobs may become Waiting too, but only after their leases have ended.
         only_from={JobStatus.HELD},
     )
-    jobs = list(Job.objects.filter(pk__among=released.moved.keys()))
+    jobs = list(Job.objects.with_description().filter(pk__among=released.moved.keys()))
     enqueueing.put_back_in_queues(jobs, now=cause.now, held_back=enqueueing.carried_by(jobs))
     refused = {
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")

@@ -10,6 +10,7 @@ from django.db import transaction
 from resources.queries.known_names import known_sites
 from taskqueues.services import queueing
 from wms.accounts.models import VO, User
+from wms.jobs import sql
 from wms.jobs.domain import description as descriptions
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
@@ -56,21 +57,22 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
     _refuse_fields(changes)
 
     def change() -> Recorded:
-        locked = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
+        locked = Job.objects.with_description().select_for_update(of=("self",)).get(pk=job_id)
         if locked.status not in EDITABLE_STATUSES:
             raise NotEditableError(f"Job {job_id} is {locked.status}; only a Waiting or Held job can be changed.")
         edited = descriptions.parse({**locked.description, **changes})
         _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
         _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
+        text = descriptions.as_text(edited, setup=edited.setup)
         Job.objects.filter(pk=job_id).update(
-            description=descriptions.as_json(edited), job_name=edited.job_name, priority=edited.priority
+            stored_description=sql.store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )
         return Recorded(moved={job_id: JobStatus(locked.status)}, refused={})
 
     held_back = queueing.held_back([job_id])
     before = out_of_queues([job_id], change).moved[job_id]
     if before is JobStatus.WAITING:
-        enqueueing.put_back_in_queues([Job.objects.get(pk=job_id)], now=now, held_back=held_back)
+        enqueueing.put_back_in_queues([Job.objects.with_description().get(pk=job_id)], now=now, held_back=held_back)
     logger.info("job.edited", extra={"job_id": job_id, "by": by.username, "fields": sorted(changes)})
 
 

@@ -19,6 +19,7 @@ from taskqueues.services.quotas import QuotaKind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import PLACED, Job, JobQuerySet, SiteLayout
+from wms.jobs.queries import reads_any
 from wms.jobs.services import enqueueing, input_data
 from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.transitions import Recorded
@@ -71,7 +72,7 @@ def _look_at_page(due: Collection[int], *, now: datetime) -> int | None:
     # All changes of a batch have made equal progress; an unfinished batch continues first, and alone.
     after = changes[0].job_id
     changes = [change for change in changes if change.job_id == after]
-    page = list(_affected(changes).filter(pk__gt=after).order_by("pk")[:JOBS_AT_ONCE])
+    page = list(_affected(changes).filter(pk__gt=after).with_description().order_by("pk")[:JOBS_AT_ONCE])
     moved = _move_changed(page, now=now)
     if len(page) < JOBS_AT_ONCE:
         _finish(changes, now=now)
@@ -105,7 +106,7 @@ def _let_page_in(*, now: datetime) -> int:
         left = JOBS_AT_ONCE - len(page)
         if left > 0 and (room is None or room > 0):
             of_kind = waiting.filter(group=kind.group_id, owner=kind.owner_id, job_type=kind.job_type).order_by("pk")
-            page += of_kind[: left if room is None else min(left, room)]
+            page += of_kind.with_description()[: left if room is None else min(left, room)]
     return _move(page, let_in=_with_room(page), now=now) if page else 0
 
 
@@ -132,7 +133,7 @@ def _due(*, now: datetime) -> QuerySet[ReplicaChange]:
 
 def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
     """Return the placed jobs that read any of the files."""
-    # Uses index: job_of_input_file, or job_with_input_data for all files of a VO
+    # Uses index: job_of_stored_description, or job_with_input_data for all files of a VO
     placed = Job.objects.placed_with_input_data()
     if any(change.vo_id is None for change in changes):
         return placed
@@ -142,7 +143,7 @@ def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
         if change.lfn:
             named.setdefault(change.vo_id, []).append(change.lfn)
     for vo_id, lfns in named.items():
-        affected |= Q(vo=vo_id, description__input_data__has_any_keys=lfns)
+        affected |= Q(vo=vo_id) & reads_any(lfns)
     return placed.filter(affected)
 
 
@@ -180,7 +181,7 @@ def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
     def change() -> Recorded:
         # Jobs that were matched or killed meanwhile are not among the locked ones.
         locked = Job.objects.filter(pk__among=[job.pk for job in jobs], status__in=PLACED).order_by("pk")
-        placed[:] = list(locked.select_for_update(of=("self",)))
+        placed[:] = list(locked.with_description().select_for_update(of=("self",)))
         return Recorded(moved={job.pk: JobStatus(job.status) for job in placed}, refused={})
 
     held_back = queueing.held_back([job.pk for job in jobs])

@@ -55,7 +55,7 @@ def requeue(
     # A command to the last pilot must not reach the next one.
     JobCommand.objects.filter(job__in=recorded.moved, acknowledged_at__isnull=True).delete()
     enqueueing.put_back_in_queues(
-        list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back
+        list(Job.objects.with_description().filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back
     )
     return frozenset(recorded.moved)
 
@@ -79,7 +79,7 @@ def reschedule_or_fail(
     Returns:
         The new status: Waiting, Failed, or an earlier final one.
     """
-    job = Job.objects.select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
+    job = Job.objects.with_description().select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
     if status in LEASED and 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
         poison = f"{minor}: the pilot, or its process for the job, died {deaths} times while the payload ran"

@@ -196,11 +196,11 @@ def _new_job(requested: RequestedJob, job_id: int, arrival: Arrival) -> tuple[Ne
         job_group=description.job_group,
         job_type=description.job_type,
         priority=description.priority,
-        description=as_text(description, setup=setup),
         submit_pools=list(submit_pools),
         status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
         minor_status=WAITS_FOR_REPLICAS if sites is None else "",
         input_sites=None if holding is None else list(holding),
+        description=as_text(description, setup=setup),
     )
     if sites is None:
         return new, None

@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from wms.jobs import sql
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
-from wms.jobs.models import Job, JobQuerySet, Submission
+from wms.jobs.models import Job, JobQuerySet, OutputTail, Submission
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
@@ -43,7 +43,6 @@ class StatusColumns(TypedDict, total=False):
     wall_s: float | None
     max_memory_mb: float | None
     max_disk_mb: float | None
-    std_output_tail: str
     output_sandbox_id: int | None
 
 
@@ -61,7 +60,6 @@ _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "wall_s": None,
     "max_memory_mb": None,
     "max_disk_mb": None,
-    "std_output_tail": "",
     "output_sandbox": None,
 }
 
@@ -74,14 +72,14 @@ class NewJob(NamedTuple):
     job_group: str
     job_type: str
     priority: int
-    #: In the form of the REST interface, as JSON text.
-    description: str
     submit_pools: list[str]
     #: Waiting, or Checking.
     status: str
     minor_status: str
     #: Sites with all of its input data; None: it has no input data.
     input_sites: list[str] | None
+    #: In the form of the REST interface, as JSON text.
+    description: str
 
 
 _ARRIVAL_COLUMNS: Final = (
@@ -92,9 +90,9 @@ _ARRIVAL_COLUMNS: Final = (
     "submitted_at",
     "status_changed_at",
     "application_status",
-    "std_output_tail",
     "reschedules",
-    *NewJob._fields,
+    *NewJob._fields[:-1],
+    "stored_description_id",
 )
 
 
@@ -150,6 +148,8 @@ def record(
         if moving:
             jobs = Job.objects.filter(pk__among=frozenset(moving), status__in=sources)
             sql.change(jobs, columns, source=source)
+            if status is JobStatus.WAITING:
+                OutputTail.objects.filter(job__id__among=frozenset(moving)).delete()
     return Recorded(moved=moved, refused=refused)
 
 
@@ -241,8 +241,10 @@ def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: 
         now: the time of submission.
     """
     owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
-    common = (submission.pk, owner_id, group_id, vo_id, now, now, "", "", 0)
-    sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, ((*common, *job) for job in jobs))
+    common = (submission.pk, owner_id, group_id, vo_id, now, now, "", 0)
+    stored = sql.store_descriptions(job.description for job in jobs)
+    rows = ((*common, *job[:-1], stored[job.description]) for job in jobs)
+    sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, rows)
     begun: dict[tuple[str, str], list[int]] = {}
     for job in jobs:
         begun.setdefault((job.status, job.minor_status), []).append(job.id)

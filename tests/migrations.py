@@ -1,0 +1,26 @@
+"""Databases as they were before a migration."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+
+@contextmanager
+def before_migration(app: str, name: str) -> Iterator[None]:
+    """Undo one migration, with the rows that there are, and apply it again at the end."""
+    _migrate(app, name, forward=False)
+    yield
+    _migrate(app, name, forward=True)
+
+
+def _migrate(app: str, name: str, *, forward: bool) -> None:
+    loader = MigrationExecutor(connection).loader
+    before = loader.project_state((app, name), at_end=False)
+    migration = loader.get_migration(app, name)
+    with connection.cursor() as cursor:
+        # No table is altered while foreign keys are still to be checked.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    with connection.schema_editor() as editor:
+        (migration.apply if forward else migration.unapply)(before, editor)
