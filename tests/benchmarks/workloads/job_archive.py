@@ -87,7 +87,7 @@ JOB_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "job_group": "job_group",
         "job_type": "job_type",
         "priority": "1",
-        "description": "description || jsonb_build_object('job_name', name)",
+        "stored_description_id": "stored_description_id",
         "submit_pools": "'{}'",
         "reschedules": "0",
         "site_id": "CASE WHEN was_matched THEN (%(site_ids)s::bigint[])[site] END",
@@ -104,18 +104,23 @@ JOB_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "cpu_s": "CASE WHEN was_matched THEN 3500 * fraction END",
         "wall_s": "CASE WHEN was_matched THEN 3600 * fraction END",
         "max_memory_mb": "CASE WHEN was_matched THEN 1800 + 200 * fraction END",
-        "std_output_tail": "''",
     }
 )
 #: One row for each job with what is drawn for it; the last job of a site's pilot is of that site.
 _DRAWN = """
 SELECT first_job_id + number AS id, submission.id AS submission_id, owner_id, group_id, vo_id, job_type, job_group,
-       replace(prefix, '{}', lpad(number::text, 5, '0')) AS name, description, submitted_at, is_recent,
+       replace(prefix, '{}', lpad(number::text, 5, '0')) AS name, stored.id AS stored_description_id,
+       submitted_at, is_recent,
        random() AS status_chance, random() AS fraction, 1 + floor(%(sites)s * random() ^ 2)::integer AS site,
        1 + floor(%(failures)s * random() ^ 2)::integer AS failure,
        floor(%(pilots_of_site)s * random())::bigint AS pilot_of_site
-  FROM load_submission AS submission, generate_series(0, jobs - 1) AS number
+  FROM load_submission AS submission JOIN jobs_storeddescription AS stored USING (description),
+       generate_series(0, jobs - 1) AS number
 """
+# Without the names of the jobs, so that those of a campaign share one: no list reads it.
+_STORE_DESCRIPTIONS = (
+    "INSERT INTO jobs_storeddescription (description) SELECT DISTINCT description FROM load_submission"
+)
 _STATUS = """
 CASE WHEN is_recent THEN (%(recent_statuses)s::text[])[1 + width_bucket(status_chance, %(recent_bounds)s::float8[])]
      ELSE (%(old_statuses)s::text[])[1 + width_bucket(status_chance, %(old_bounds)s::float8[])] END
@@ -325,6 +330,7 @@ def _insert(submissions: Sequence[Sequence[object]], values: Mapping[str, Any], 
         cursor.execute("SELECT setseed(%s)", [seed % 1000 / 1000])
         cursor.execute(_MAKE_SUBMISSIONS)
         copy_into("load_submission", columns.split(), submissions)
+        cursor.execute(_STORE_DESCRIPTIONS)
         cursor.execute(insert_jobs, values)
         for statement in _FILL:
             cursor.execute(statement, values)
