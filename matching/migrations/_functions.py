@@ -24,7 +24,8 @@ _DROP = """
     DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
         wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes,
         wms_stop_counting, wms_counters_go, wms_heartbeat, wms_free_from, wms_avoided_places,
-        wms_is_avoided, wms_asked_by, wms_required_by, wms_held_back_jobs, wms_lock_held_back_job, wms_held_back_until CASCADE;
+        wms_is_avoided, wms_asked_by, wms_required_by, wms_held_back_jobs, wms_lock_held_back_job, wms_held_back_until,
+        wms_ordered_uuid CASCADE;
     DROP FUNCTION IF EXISTS wms_why_closed, wms_open_leases CASCADE;
 """
 #: A limit that was written before there was a trigger: it gets its counters.

@@ -46,7 +46,7 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
     bad = JobHistory.objects.filter(
         job=OuterRef("job"), changed_at=OuterRef("ended_at"), status__in=[JobStatus.FAILED, JobStatus.RESCHEDULED]
     )
-    # Uses indexes: match_ended, history_of_job
+    # Uses indexes: match_ended, jobs_jobhistory_pkey
     counts = (
         _ended_lately(now=now)
         .filter(~Exists(barred))

@@ -375,7 +375,10 @@ class CurrentSubmissionJobCount(CountBySubmission):
 
 
 class JobCountChange(models.Model):
-    """One row is a change of the numbers of jobs, written by triggers of the table of jobs and soon added to these."""
+    """One row is a change of the numbers of jobs, written by triggers of the table of jobs and soon added to these.
+
+    The table has no index: all rows are read at once.
+    """
 
     submission_id = models.UUIDField()
     owner_id = models.BigIntegerField()
@@ -393,7 +396,11 @@ class JobCountChange(models.Model):
 
 
 class JobHistory(models.Model):
-    """One row is one change of a job's status."""
+    """One row is one change of a job's status.
+
+    The primary key of the table is (job, id): the page of a job needs that order, and a second index, of the ids alone,
+    would be written with each change of a status.
+    """
 
     # No constraint: a line is written right after its job, whose row is never deleted; checking and locking it would
     # cost every change of a status as much as the line itself.
@@ -406,7 +413,6 @@ class JobHistory(models.Model):
 
     class Meta:
         verbose_name_plural = "job history"
-        indexes = [models.Index(name="history_of_job", fields=["job", "id"])]  # one job's page, oldest first
 
     def __str__(self) -> str:
         return f"{self.status} at {self.changed_at}"

@@ -118,7 +118,7 @@ def reads_any(lfns: Collection[str]) -> Q:
 
 def history(job: Job) -> QuerySet[JobHistory]:
     """Return every change of the job, oldest first."""
-    # Uses index: history_of_job
+    # Uses index: jobs_jobhistory_pkey
     return JobHistory.objects.filter(job=job).order_by("pk")
 
 
