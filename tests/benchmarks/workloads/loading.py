@@ -39,13 +39,13 @@ _FILL = (
     INSERT INTO jobs_submission (id, owner_id, group_id, submitted_at, body_digest)
     SELECT submission_id, owner_id, group_id, submitted_at, sha256(first_job_id::text::bytea) FROM load_batch
     """,
-    # Jobs of one task queue and campaign that have the same name and priority share their description.
+    # Jobs of a campaign that differ neither in name and priority nor in anything else share their description.
     """
     CREATE TEMPORARY TABLE load_job AS
     SELECT first_job_id AS batch, first_job_id + number - 1 AS id, 'job-' || number AS name, level.priority,
-           min(first_job_id + number - 1) OVER (PARTITION BY task_queue_id, job_group, level.priority, number)
-               AS description_id
-      FROM load_batch, unnest(priorities) WITH ORDINALITY AS level (priority, number)
+           min(first_job_id + number - 1) OVER (PARTITION BY kind, level.priority, number) AS description_id
+      FROM (SELECT *, dense_rank() OVER (ORDER BY description) AS kind FROM load_batch) AS batch,
+           unnest(priorities) WITH ORDINALITY AS level (priority, number)
     """,
     """
     INSERT INTO jobs_storeddescription (id, description)
