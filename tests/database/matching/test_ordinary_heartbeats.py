@@ -70,6 +70,14 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
     assert not WRITTEN[table] & set(re.findall(r"\w+", definitions))
 
 
+@pytest.mark.parametrize(("output", "waits"), [(None, "off"), ("x", "on")])
+def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, output: str | None, waits: str) -> None:
+    renew(lease, std_output=output)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == (waits,)
+
+
 def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
     other = make_pilot(vo=Pilot.objects.get().vo)
     assert leases.renew(lease.pk, of=other.pk, usage=USAGE, std_output=None) is None
