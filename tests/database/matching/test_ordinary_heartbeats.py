@@ -72,8 +72,9 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
 
 @pytest.mark.parametrize(("output", "waits"), [(None, "off"), ("x", "on")])
 def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, output: str | None, waits: str) -> None:
-    renew(lease, std_output=output)
     with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit = on")
+        renew(lease, std_output=output)
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == (waits,)
 
