@@ -237,6 +237,13 @@ _FIRST_OF_KINDS: Final = """
 """
 
 
+#: OFFSET 0 keeps it a look-up for each kind: the planner, which does not know the kinds, would read all jobs.
+_COUNTS_IN_KINDS: Final = """
+    WITH kind ({columns}, jobs) AS MATERIALIZED ({kinds})
+    SELECT {names}, count(*) FROM kind, LATERAL ({jobs} OFFSET 0) AS found ({names}) GROUP BY {names} ORDER BY {names}
+"""
+
+
 def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
     """Return the first *jobs*, by their ids, that are of any of these kinds.
 
@@ -247,7 +254,7 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
         newest_first: whether those with the largest ids are the first.
     """
     columns = kinds.query.values_select
-    jobs = jobs.filter(**{each: RawSQL(f"kind.{each}", ()) for each in columns})  # noqa: S611 - our own columns
+    jobs = _of_kind(jobs, columns)
     try:
         of_kind, its_parameters = _sql_of(jobs.order_by("-pk" if newest_first else "pk").values("pk"))
         counted, parameters = _sql_of(kinds)
@@ -259,6 +266,32 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
     values = (*parameters, *its_parameters, at_most, *its_parameters, at_most, at_most)
     found = RawSQL(statement, values)  # noqa: S611 - made of statements of the ORM
     return JobQuerySet(jobs.model).filter(pk__in=found)
+
+
+def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[str]) -> Sequence[Sequence[Any]]:
+    """Return the numbers of the *jobs* that are of any of these kinds: values of *fields*, in their order, and number.
+
+    Args:
+        kinds: of a counter, as values: columns of a job, then the number of jobs.
+        jobs: which jobs of each kind.
+        fields: of a job or of its related rows.
+    """
+    columns = kinds.query.values_select
+    try:
+        of_kind, its_parameters = _sql_of(_of_kind(jobs, columns).order_by().values(*fields))
+        counted, parameters = _sql_of(kinds)
+    except EmptyResultSet:
+        return ()
+    names = ", ".join(f"value_{number}" for number in range(len(fields)))
+    statement = _COUNTS_IN_KINDS.format(columns=", ".join(columns), kinds=counted, jobs=of_kind, names=names)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, (*parameters, *its_parameters))
+        rows: Sequence[Sequence[Any]] = cursor.fetchall()
+    return rows
+
+
+def _of_kind(jobs: JobQuerySet, columns: Sequence[str]) -> JobQuerySet:
+    return jobs.filter(**{each: RawSQL(f"kind.{each}", ()) for each in columns})  # noqa: S611 - our own columns
 
 
 def _sql_of(rows: QuerySet[Any]) -> tuple[str, tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 """Lists of jobs: every part of every filtered list is what the filters alone give, and is read by an index."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from itertools import combinations
@@ -94,6 +95,24 @@ def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User]) -
         found_some += bool(expected)
     assert compared > 200
     assert found_some > 60
+
+
+def test_every_summary_has_the_numbers_of_the_jobs_that_the_filters_give(actors: list[User]) -> None:
+    chosen = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
+    chosen += [{**one, **two} for one, two in combinations(chosen[1:], 2) if one.keys() != two.keys()]
+    grouped = (("status",), ("site", "owner"), ("group",), ("job_type", "status"))
+    counted_some = 0
+    for number, values in enumerate(chosen):
+        actor, group_by = actors[number % len(actors)], grouped[number // len(actors) % len(grouped)]
+        filters = JobFilterSet(values)
+        assert filters.is_valid(), values
+        jobs = JobFilterSet(values, Job.objects.visible_to(actor)).qs.values_list(*map(queries.GROUP_BY.get, group_by))
+        tallies = {
+            tuple(tally.values.values()): tally.count for tally in queries.summary(filters, by=actor, group_by=group_by)
+        }
+        assert tallies == Counter(jobs), (values, actor, group_by)
+        counted_some += len(tallies) > 1
+    assert counted_some > 60
 
 
 def test_the_jobs_of_one_submission_are_found(actors: list[User]) -> None:

@@ -1,13 +1,13 @@
 """Queries on jobs."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Aggregate, Count, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
@@ -26,7 +26,7 @@ from wms.jobs.models import (
     OwnedQuerySet,
     StoredDescription,
 )
-from wms.jobs.queries.found_jobs import Extent, JobFilters, find, narrowing_fields, newest_of
+from wms.jobs.queries.found_jobs import Extent, JobFilters, counts_of_found, find, narrowing_fields, newest_of
 
 #: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
@@ -91,11 +91,14 @@ def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterat
     """
     columns = {name: GROUP_BY[name] for name in group_by}
     counted = _counted_by({*narrowing_fields(filters), *(column.partition("__")[0] for column in columns.values())})
-    rows: OwnedQuerySet[Any] = Job.objects.all() if counted is None else counted
-    number: Aggregate = Count("pk") if counted is None else Sum("jobs")
-    numbers = filters.filter_queryset(rows.visible_to(by)).values(*columns.values()).annotate(count=number)
-    for row in numbers.filter(count__gt=0).order_by(*columns.values()):
-        yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+    rows: Iterable[Sequence[Any]]
+    if counted is None:
+        rows = counts_of_found(filters, list(columns.values()), by=by)
+    else:
+        numbers = filters.filter_queryset(counted.visible_to(by)).values_list(*columns.values())
+        rows = numbers.annotate(count=Sum("jobs")).filter(count__gt=0).order_by(*columns.values())
+    for *values, count in rows:
+        yield Tally(values=dict(zip(columns, values, strict=True)), count=count)
 
 
 def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:

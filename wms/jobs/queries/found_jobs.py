@@ -4,12 +4,13 @@ The counters know how many jobs of each owner, group and status there are, and a
 these properties has the jobs of each such kind in the order of their ids: a page is merged from the first ones of each.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from django.core.validators import EMPTY_VALUES
-from django.db.models import F, Sum
+from django.db.models import Count, F, QuerySet, Sum
 from django.db.models.expressions import CombinedExpression, OrderBy
 from django.forms import BaseForm
 
@@ -29,6 +30,8 @@ _WITHOUT_EXIT_CODE: Final = (
     JobStatus.RUNNING,
     JobStatus.STALLED,
 )
+#: Fields of a job that are the same in a kind of jobs.
+_OF_KINDS: Final = frozenset({"owner", "group", "vo", "status", "site"})
 
 
 class JobFilters(Protocol):
@@ -88,11 +91,22 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     if filters.form.cleaned_data.get("exit_code"):
         # Uses index: job_with_exit_code
         return filters.filter_queryset(jobs).visible_to(by).order_by(_directed(F("pk"), extent))[: extent.at_most]
-    counter: OwnedQuerySet[Any] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
-    counted = filters.filter_queryset(counter).visible_to(by)
-    if "exit_code" in names:
-        counted = counted.exclude(status__in=_WITHOUT_EXIT_CODE)
-    return _first_of(counted, filters.filter_queryset(jobs, but=("owner", "group", "vo", "status", "site")), extent)
+    return _first_of(_kinds(filters, names, by=by), filters.filter_queryset(jobs, but=_OF_KINDS), extent)
+
+
+def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[Sequence[Any]]:
+    """Yield the numbers of the filtered jobs visible to *by*: values of *columns*, which give the order, and number.
+
+    The jobs are read: where a counter has all properties, it is to be asked.
+    """
+    names = frozenset(narrowing_fields(filters))
+    if "submission" in names or (by.is_operator and not names & (_OF_KINDS - {"status"})):
+        # Uses index: the one of the foreign key, job_with_exit_code, or none where most jobs are read anyway.
+        jobs = filters.filter_queryset(Job.objects.all()).visible_to(by)
+        yield from jobs.order_by(*columns).values_list(*columns).annotate(count=Count("pk"))
+        return
+    jobs = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS)
+    yield from sql.counts_in_kinds(_by_kind(_kinds(filters, names, by=by)), jobs, columns)
 
 
 def newest_of(owner: User) -> JobQuerySet:
@@ -101,11 +115,23 @@ def newest_of(owner: User) -> JobQuerySet:
 
 
 def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
+    found = sql.first_of_kinds(_by_kind(counted), jobs, at_most=extent.at_most, newest_first=extent.newest_first)
+    return found.order_by(_directed(F("pk"), extent))
+
+
+def _kinds(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQuerySet[Any]:
+    """Return the counted kinds of jobs visible to *by*, as far as the filters name properties of kinds."""
+    counter: OwnedQuerySet[Any] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
+    counted = filters.filter_queryset(counter).visible_to(by)
+    return counted.exclude(status__in=_WITHOUT_EXIT_CODE) if "exit_code" in names else counted
+
+
+def _by_kind(counted: OwnedQuerySet[Any]) -> QuerySet[Any]:
+    """Return the columns that jobs of a kind share, and their number."""
     # Uses index: job_of_its_kind, or job_of_its_kind_at_site
     columns = ["owner_id", "group_id", "status", *(["site_id"] if counted.model is CurrentSiteJobCount else [])]
-    kinds = counted.values_list(*columns).annotate(sum=Sum("jobs")).filter(sum__gt=0).order_by()
-    found = sql.first_of_kinds(kinds, jobs, at_most=extent.at_most, newest_first=extent.newest_first)
-    return found.order_by(_directed(F("pk"), extent))
+    kinds: QuerySet[Any] = counted.values_list(*columns).annotate(sum=Sum("jobs"))
+    return kinds.filter(sum__gt=0).order_by()
 
 
 def _directed(order: F | CombinedExpression, extent: Extent) -> OrderBy:
