@@ -9,10 +9,9 @@ from uuid import UUID
 
 import msgspec
 from django.conf import settings
-from psycopg.types.json import Jsonb
 
 from matching.domain.slot_bound import SlotBound
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import ask_directly
 
 
 class ClaimOutcome(StrEnum):
@@ -80,11 +79,32 @@ class SeenThrottle(NamedTuple):
     matched: int
 
 
-_CLAIM: Final = (
-    "SELECT * FROM wms_claim("
-    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s, %s::jsonb)"
+#: The fields of ``Claimed``; only those of a lease are all there.
+_ROW: Final = msgspec.json.Decoder(
+    tuple[
+        str,
+        str | None,
+        int | None,
+        int | None,
+        datetime | None,
+        int | None,
+        UUID | None,
+        datetime | None,
+        int | None,
+        str | None,
+        str | None,
+        dict[str, Any] | None,
+        list[dict[str, Any]] | None,
+    ]
 )
-_CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
+#: One JSON array, which costs less to read than thirteen columns.
+_COLUMNS: Final = f"json_build_array({', '.join(Claimed._fields)})::text"
+_CLAIM: Final = (
+    f"SELECT {_COLUMNS} FROM wms_claim("  # noqa: S608 - our own names
+    "$1::bigint, $2::uuid, $3::smallint, $4::bigint, $5::smallint, $6::float8, $7::boolean, $8::bigint, $9::bigint,"
+    " $10::bigint, $11::float8, $12::bigint, $13::integer, $14::text, $15::text, $16::boolean, $17::jsonb)"
+)
+_CLOSE: Final = f"SELECT {_COLUMNS} FROM wms_close_request($1::bigint, $2::uuid, $3::jsonb)"  # noqa: S608 - our own names
 
 
 def claim(
@@ -111,6 +131,7 @@ def claim(
             the caller then holds that lock, and can evaluate the expression and claim again.
     """
     (claimed,) = _ask(
+        "claim",
         _CLAIM,
         claimant.pilot_id,
         claimant.request_id,
@@ -139,11 +160,9 @@ def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
         claimant: the pilot and its request.
         left: task queues left after each condition; stored with the pilot if the request got no job.
     """
-    return _ask(_CLOSE, claimant.pilot_id, claimant.request_id, Jsonb(left))
+    return _ask("close", _CLOSE, claimant.pilot_id, claimant.request_id, msgspec.json.encode(left).decode())
 
 
-def _ask(statement: str, *parameters: object) -> list[Claimed]:
-    rows = ask_prepared(statement, *parameters)
-    # NB: Django configures psycopg to leave JSON unparsed.
-    decode = msgspec.json.decode
-    return [Claimed(*row[:-2], *(None if text is None else decode(text) for text in row[-2:])) for row in rows]
+def _ask(name: str, statement: str, *parameters: object) -> list[Claimed]:
+    rows = ask_directly(name, statement, *(None if value is None else str(value) for value in parameters))
+    return [Claimed._make(_ROW.decode(str(row))) for (row,) in rows]

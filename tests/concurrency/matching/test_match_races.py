@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import connection
 from django.utils import timezone
+from psycopg.pq.abc import PGresult
 
 from matching.models import Match
 from matching.services.match import match
@@ -99,19 +99,18 @@ def test_a_claim_whose_answer_is_lost_with_the_connection_gets_its_lease(monkeyp
     pilot = make_pilot(vo=group.vo)
     for _ in range(2):
         make_job(group=group, owner=owner)
-    ask = statements._ask_prepared
+    ask = statements._ask_server
     asked: list[str] = []
 
-    def lose_the_first_answer(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        rows = ask(statement, parameters)
+    def lose_the_first_answer(name: str, statement: str, parameters: tuple[str | None, ...]) -> PGresult:
+        result = ask(name, statement, parameters)
         if "wms_claim" in statement:
             asked.append(statement)
             if len(asked) == 1:
                 connection.connection.close()
-                raise OperationalError
-        return rows
+        return result
 
-    monkeypatch.setattr(statements, "_ask_prepared", lose_the_first_answer)
+    monkeypatch.setattr(statements, "_ask_server", lose_the_first_answer)
     job_id = next_job(pilot)
     assert len(asked) == 2
     assert list(Match.objects.values_list("job_id", flat=True)) == [job_id]
