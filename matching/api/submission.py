@@ -17,7 +17,7 @@ from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.kernel.rest import error_responses
-from wms.kernel.rest.throttling import RequestRate, SubmissionRate
+from wms.kernel.rest.throttling import SubmissionRate
 
 
 class JobsView(JobListView):
@@ -26,7 +26,7 @@ class JobsView(JobListView):
     token_scope = TokenScope.SUBMIT
     #: Bytes: 10,000 descriptions.
     most_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    throttle_classes = (RequestRate, SubmissionRate)
+    throttle_classes = (SubmissionRate,)
 
     @extend_schema(
         operation_id="jobs_submit",

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from django.db.models import Q
-
+from taskqueues import sql
 from taskqueues.domain.limits import Jobs, LimitScope
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, scope_of, waiting_in
@@ -92,14 +91,16 @@ def full_in_words(kind: QuotaKind) -> str:
 
 def _limits(kinds: Collection[QuotaKind]) -> Mapping[Limit, LimitScope]:
     """Return the quotas that apply to jobs of any of the kinds, in the order in which they are locked."""
-    limits = Limit.objects.filter(
-        Q(vo=None) | Q(vo__in={kind.vo_id for kind in kinds}),
-        Q(group=None) | Q(group__in={kind.group_id for kind in kinds}),
-        Q(user=None) | Q(user__in={kind.owner_id for kind in kinds}),
-        job_type__in={"", *(kind.job_type for kind in kinds)},
-        waiting__isnull=False,
+    limit_ids = sql.quotas_of(
+        vo_ids={kind.vo_id for kind in kinds},
+        group_ids={kind.group_id for kind in kinds},
+        owner_ids={kind.owner_id for kind in kinds},
+        job_types={kind.job_type for kind in kinds},
     )
-    scopes = {limit: scope_of(limit) for limit in limits.select_related("vo", "group", "user").order_by("pk")}
+    if not limit_ids:
+        return {}
+    limits = Limit.objects.filter(pk__in=limit_ids).select_related("vo", "group", "user").order_by("pk")
+    scopes = {limit: scope_of(limit) for limit in limits}
     return {limit: scope for limit, scope in scopes.items() if any(map(scope.is_on, kinds))}
 
 

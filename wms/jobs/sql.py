@@ -16,6 +16,7 @@ from psycopg import sql
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import JobQuerySet
 from wms.kernel.db import array_of, transaction_required
+from wms.kernel.fast.statements import ask_prepared
 
 Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
 
@@ -58,6 +59,27 @@ _AND_WRITE_HISTORY: Final = """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     SELECT id, status_changed_at, status, minor_status, application_status, %s FROM changed ORDER BY id
 """
+
+
+#: Changes of the last seconds are in no counter yet.
+_ACTED_IN_GROUPS_LEFT: Final = """
+    SELECT EXISTS (
+        SELECT FROM (
+            SELECT group_id FROM jobs_jobcount WHERE owner_id = %s
+            UNION ALL SELECT group_id FROM jobs_jobcountchange WHERE owner_id = %s
+        ) AS counted
+        WHERE NOT EXISTS (
+            SELECT FROM accounts_membership AS membership
+             WHERE membership.user_id = %s AND membership.group_id = counted.group_id
+        )
+    )
+"""
+
+
+def acted_in_groups_left(owner_id: int) -> bool:
+    """Return whether the user has had jobs in a group without being a member of it now."""
+    ((acted,),) = ask_prepared(_ACTED_IN_GROUPS_LEFT, owner_id, owner_id, owner_id)
+    return bool(acted)
 
 
 def reserve_job_ids(count: int) -> list[int]:

@@ -22,7 +22,7 @@ from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
-from wms.kernel.rest.throttling import RequestRate, SandboxRate
+from wms.kernel.rest.throttling import SandboxRate
 
 #: Bytes of a multipart body around a file: boundaries and headers of one part.
 ENVELOPE_BYTES = 64 * 1024
@@ -72,7 +72,7 @@ class SandboxUploadView(APIView):
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
     parser_classes = (MultiPartParser,)
-    throttle_classes = (RequestRate, SandboxRate)
+    throttle_classes = (SandboxRate,)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Check the size first: authentication by session would read the body."""

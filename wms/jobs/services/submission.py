@@ -114,8 +114,11 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
-    if request.group is None and (sentence := left_for(group, owner, acted_in=group_of_last_job(owner))):
-        arrival.warn(sentence)
+    if request.group is None:
+        # For nearly all users no job need be read.
+        acted_in = group_of_last_job(owner) if sql.acted_in_groups_left(owner.pk) else None
+        if sentence := left_for(group, owner, acted_in=acted_in):
+            arrival.warn(sentence)
     optimize(arrival)
     refuse_too_many_waiting(owner, group, coming=len(arrival.jobs))
     quotas.refuse_beyond(

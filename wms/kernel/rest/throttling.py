@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class RequestRate(BaseThrottle):
     """Counts every request of a user."""
 
-    rate: ClassVar[Rate] = Rate.REQUESTS
-    methods: ClassVar[frozenset[str]] = frozenset()
+    #: Further kinds of a POST.
+    of_post: ClassVar[tuple[Rate, ...]] = ()
 
     def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
         """Count the request.
@@ -25,20 +25,18 @@ class RequestRate(BaseThrottle):
         """
         # NB: only users are rows; pilots, jobs and sites exist as claims of their tokens.
         user_id = getattr(request.user, "pk", None)
-        if user_id is not None and (not self.methods or request.method in self.methods):
-            count(self.rate, user_id=user_id)
+        if user_id is not None:
+            count(Rate.REQUESTS, *(self.of_post if request.method == "POST" else ()), user_id=user_id)
         return True
 
 
 class SubmissionRate(RequestRate):
     """Counts submissions, in addition to requests."""
 
-    rate = Rate.SUBMISSIONS
-    methods = frozenset({"POST"})
+    of_post = (Rate.SUBMISSIONS,)
 
 
 class SandboxRate(RequestRate):
     """Counts uploads of sandboxes, in addition to requests."""
 
-    rate = Rate.SANDBOXES
-    methods = frozenset({"POST"})
+    of_post = (Rate.SANDBOXES,)
