@@ -8,7 +8,7 @@ from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.queries.found_jobs import Rows, field_of
+from wms.jobs.queries.filtering import Rows, field_of
 from wms.kernel.filters import NameFilter, PatternFilter, ZonedTimeFilter
 from wms.kernel.names import did_you_mean
 

@@ -95,6 +95,49 @@ class OwnedQuerySet(models.QuerySet[M]):
         return self.filter(Q(owner=actor) | Q(group__in=sharing) | Q(vo__in=VO.objects.filter(managers=actor)))
 
 
+class NameRest(models.TextChoices):
+    """What follows, in the names of a submission's jobs, on the beginning that they share."""
+
+    NOTHING = "nothing"
+    DIGITS = "digits"
+    ANYTHING = "anything"
+
+
+class SubmissionContent(models.Model):
+    """One row is what the jobs of a submission have in common, by which lists and summaries find them (ADR 59).
+
+    Triggers of the table of jobs write it. A column of null: the jobs differ in it.
+    """
+
+    # No constraints: these are copies from the rows of jobs.
+    submission = models.OneToOneField(
+        Submission, models.CASCADE, primary_key=True, related_name="content", db_constraint=False
+    )
+    owner = models.ForeignKey(User, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    group = models.ForeignKey(Group, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    submitted_at = models.DateTimeField(null=True)
+    job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
+    job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
+    name_prefix = models.CharField(max_length=255, help_text="Beginning of the names of all jobs.")
+    name_rest = models.CharField(max_length=8, choices=NameRest, help_text="What follows on it.")
+    first_job_id = models.BigIntegerField()
+    last_job_id = models.BigIntegerField()
+
+    objects = OwnedQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(name="content_of_owner", fields=["owner"]),
+            models.Index(name="content_with_label", fields=["job_group"]),
+            models.Index(name="content_with_name", fields=["name_prefix"], opclasses=["varchar_pattern_ops"]),
+            models.Index(name="content_since", fields=["submitted_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"content of submission {self.submission_id}"
+
+
 class JobQuerySet(OwnedQuerySet["Job"]):
     """Querysets of jobs by actor and by state."""
 
@@ -117,7 +160,7 @@ class Job(models.Model):
     NB: the status is indexed, so each change of it writes every index of the table: each must serve a page.
     """
 
-    submission = models.ForeignKey(Submission, models.PROTECT, related_name="jobs")
+    submission = models.ForeignKey(Submission, models.PROTECT, related_name="jobs", db_index=False)
     # No constraints: these are copies from the row of the submission, which has them. For ten thousand jobs the
     # database would look up the same owner, group and VO ten thousand times.
     owner = models.ForeignKey(User, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
@@ -209,11 +252,11 @@ class Job(models.Model):
                 fields=["site", "owner", "group", "status", "id"],
                 condition=Q(site__isnull=False),
             ),
-            # Lists of jobs that failed in one way.
+            # The jobs of a submission, and those with a name.
             models.Index(
-                name="job_with_exit_code",
-                fields=["exit_code", "-id"],
-                condition=Q(exit_code__isnull=False) & ~Q(exit_code=0),
+                name="job_of_submission",
+                fields=["submission", "job_name"],
+                opclasses=["uuid_ops", "varchar_pattern_ops"],
             ),
             # Jobs that need their submit pools, but are in no task queue.
             models.Index(
@@ -291,9 +334,10 @@ class CountOfJobs(models.Model):
 
 
 class CountByJobType(CountOfJobs):
-    """Jobs of an owner in a group, by type and status."""
+    """Jobs of an owner in a group, by type, status and exit code."""
 
     job_type = models.CharField(max_length=255)
+    exit_code = models.IntegerField(null=True)
 
     class Meta:
         abstract = True
@@ -309,20 +353,25 @@ class CountBySite(CountOfJobs):
 
 
 class CountBySubmission(CountOfJobs):
-    """Jobs of a submission, by status."""
+    """Jobs of a submission, by status and exit code."""
 
     submission = models.ForeignKey(Submission, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    exit_code = models.IntegerField(null=True)
 
     class Meta:
         abstract = True
 
 
 class JobCount(CountByJobType):
-    """Numbers of jobs by owner, group, type and status."""
+    """Numbers of jobs by owner, group, type, status and exit code."""
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="job_count_is_one_row", fields=["owner", "group", "job_type", "status"]),
+            models.UniqueConstraint(
+                name="job_count_is_one_row",
+                fields=["owner", "group", "job_type", "status", "exit_code"],
+                nulls_distinct=False,
+            ),
         ]
 
 
@@ -340,12 +389,14 @@ class SiteJobCount(CountBySite):
 
 
 class SubmissionJobCount(CountBySubmission):
-    """Numbers of jobs by submission and status; a submission is in one group of one owner."""
+    """Numbers of jobs by submission, status and exit code; a submission is in one group of one owner."""
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                name="submission_job_count_is_one_row", fields=["submission", "owner", "group", "status"]
+                name="submission_job_count_is_one_row",
+                fields=["submission", "owner", "group", "status", "exit_code"],
+                nulls_distinct=False,
             ),
         ]
 
@@ -374,6 +425,20 @@ class CurrentSubmissionJobCount(CountBySubmission):
         db_table = "jobs_currentsubmissionjobcount"
 
 
+class CurrentContentJobCount(CountBySubmission):
+    """View of CurrentSubmissionJobCount with what the jobs of the submission have in common."""
+
+    submitted_at = models.DateTimeField(null=True)
+    job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
+    job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
+    name_prefix = models.CharField(max_length=255)
+    name_rest = models.CharField(max_length=8)
+
+    class Meta:
+        managed = False
+        db_table = "jobs_currentcontentjobcount"
+
+
 class JobCountChange(models.Model):
     """One row is a change of the numbers of jobs, written by triggers of the table of jobs and soon added to these.
 
@@ -387,8 +452,10 @@ class JobCountChange(models.Model):
     job_type = models.CharField(max_length=255)
     status_before = models.CharField(max_length=16, null=True, help_text="Null: the jobs are new.")  # noqa: DJ001
     site_before_id = models.BigIntegerField(null=True)
+    exit_code_before = models.IntegerField(null=True)
     status_after = models.CharField(max_length=16, null=True, help_text="Null: the jobs are deleted.")  # noqa: DJ001
     site_after_id = models.BigIntegerField(null=True)
+    exit_code_after = models.IntegerField(null=True)
     jobs = models.BigIntegerField()
 
     def __str__(self) -> str:

@@ -259,6 +259,22 @@ _FIRST_OF_KINDS: Final = """
 """
 
 
+#: *candidates* are submissions with their largest (smallest) id, *jobs* those of one candidate. Jobs that are found on
+#: the way from the newest (oldest) candidate tell which id is not too far; candidates beyond it need not be read.
+_FIRST_OF_SUBMISSIONS = """
+    WITH candidate (submission_id, edge) AS MATERIALIZED ({candidates}),
+         reached AS MATERIALIZED (
+        SELECT found.id
+          FROM (SELECT * FROM candidate ORDER BY edge {order}) AS candidate, LATERAL ({jobs} LIMIT %s) AS found (id)
+         LIMIT %s
+    ), farthest AS MATERIALIZED (
+        SELECT CASE WHEN count(*) = %s THEN {last}(id) END AS id FROM reached
+    )
+    SELECT found.id
+      FROM farthest JOIN candidate ON farthest.id IS NULL OR candidate.edge {reaches} farthest.id,
+           LATERAL ({jobs} LIMIT %s) AS found (id)
+     ORDER BY found.id {order} LIMIT %s
+"""
 #: OFFSET 0 keeps it a look-up for each kind: the planner, which does not know the kinds, would read all jobs.
 _COUNTS_IN_KINDS: Final = """
     WITH kind ({columns}, jobs) AS MATERIALIZED ({kinds})
@@ -288,6 +304,35 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
     values = (*parameters, *its_parameters, at_most, *its_parameters, at_most, at_most)
     found = RawSQL(statement, values)  # noqa: S611 - made of statements of the ORM
     return JobQuerySet(jobs.model).filter(pk__in=found)
+
+
+def first_of_submissions(
+    candidates: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool
+) -> JobQuerySet:
+    """Return the first *jobs*, by their ids, of any of these submissions.
+
+    Args:
+        candidates: contents of submissions.
+        jobs: which jobs of each submission.
+        at_most: the number of jobs.
+        newest_first: whether those with the largest ids are the first.
+    """
+    edge = "last_job_id" if newest_first else "first_job_id"
+    of_candidate = jobs.filter(submission_id=RawSQL("candidate.submission_id", ()))
+    try:
+        found, its_parameters = _sql_of(of_candidate.order_by("-pk" if newest_first else "pk").values("pk"))
+        possible, parameters = _sql_of(candidates.order_by().values_list("submission_id", edge))
+    except EmptyResultSet:
+        return jobs.none()
+    statement = _FIRST_OF_SUBMISSIONS.format(
+        candidates=possible,
+        jobs=found,
+        order="DESC" if newest_first else "ASC",
+        last="min" if newest_first else "max",
+        reaches=">=" if newest_first else "<=",
+    )
+    values = (*parameters, *its_parameters, at_most, at_most, at_most, *its_parameters, at_most, at_most)
+    return JobQuerySet(jobs.model).filter(pk__in=RawSQL(statement, values))  # noqa: S611 - made by the ORM
 
 
 def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[str]) -> Sequence[Sequence[Any]]:
@@ -329,24 +374,28 @@ _ADD_COUNT_CHANGES: Final = """
         DELETE FROM jobs_jobcountchange RETURNING *
     ), sided AS MATERIALIZED (
         SELECT submission_id, owner_id, group_id, vo_id, job_type, side.*
-          FROM taken, LATERAL (VALUES (status_before, site_before_id, -jobs), (status_after, site_after_id, jobs))
-               AS side (status, site_id, jobs)
+          FROM taken, LATERAL (
+               VALUES (status_before, site_before_id, exit_code_before, -jobs),
+                      (status_after, site_after_id, exit_code_after, jobs)
+               ) AS side (status, site_id, exit_code, jobs)
          WHERE side.status IS NOT NULL
     ), by_job_type AS (
-        INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, jobs)
-        SELECT owner_id, group_id, vo_id, job_type, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
+        INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, exit_code, jobs)
+        SELECT owner_id, group_id, vo_id, job_type, status, exit_code, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5, 6
         HAVING sum(jobs) <> 0
-        ON CONFLICT (owner_id, group_id, job_type, status) DO UPDATE SET jobs = jobs_jobcount.jobs + excluded.jobs
+        ON CONFLICT (owner_id, group_id, job_type, status, exit_code)
+        DO UPDATE SET jobs = jobs_jobcount.jobs + excluded.jobs
     ), by_site AS (
         INSERT INTO jobs_sitejobcount (owner_id, group_id, vo_id, site_id, status, jobs)
         SELECT owner_id, group_id, vo_id, site_id, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
         HAVING sum(jobs) <> 0
         ON CONFLICT (owner_id, group_id, site_id, status) DO UPDATE SET jobs = jobs_sitejobcount.jobs + excluded.jobs
     ), by_submission AS (
-        INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, jobs)
-        SELECT submission_id, owner_id, group_id, vo_id, status, sum(jobs) FROM sided GROUP BY 1, 2, 3, 4, 5
+        INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, exit_code, jobs)
+        SELECT submission_id, owner_id, group_id, vo_id, status, exit_code, sum(jobs)
+          FROM sided GROUP BY 1, 2, 3, 4, 5, 6
         HAVING sum(jobs) <> 0
-        ON CONFLICT (submission_id, owner_id, group_id, status)
+        ON CONFLICT (submission_id, owner_id, group_id, status, exit_code)
         DO UPDATE SET jobs = jobs_submissionjobcount.jobs + excluded.jobs
         RETURNING submission_id
     )
@@ -361,21 +410,26 @@ _RECOUNT_JOBS: Final = """
     DELETE FROM jobs_jobcount;
     DELETE FROM jobs_sitejobcount;
     DELETE FROM jobs_submissionjobcount;
-    INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, jobs)
-    SELECT owner_id, group_id, vo_id, job_type, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
+    INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, exit_code, jobs)
+    SELECT owner_id, group_id, vo_id, job_type, status, wms_counted_exit_code(status, exit_code), count(*)
+      FROM jobs_job GROUP BY 1, 2, 3, 4, 5, 6;
     INSERT INTO jobs_sitejobcount (owner_id, group_id, vo_id, site_id, status, jobs)
     SELECT owner_id, group_id, vo_id, site_id, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
-    INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, jobs)
-    SELECT submission_id, owner_id, group_id, vo_id, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
+    INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, exit_code, jobs)
+    SELECT submission_id, owner_id, group_id, vo_id, status, wms_counted_exit_code(status, exit_code), count(*)
+      FROM jobs_job GROUP BY 1, 2, 3, 4, 5, 6;
+    SELECT wms_note_all_contents();
 """
 
 #: One statement, so that jobs and counters are of one snapshot. Owner, group, VO and status are columns of each.
 _WRONG_JOB_COUNTS: Final = """
     SELECT count(*) FROM (
         SELECT FROM (
-            SELECT owner_id, group_id, vo_id, status, job_type, -1 AS jobs FROM jobs_job
-            UNION ALL SELECT owner_id, group_id, vo_id, status, job_type, jobs FROM jobs_currentjobcount
-        ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, job_type HAVING sum(jobs) <> 0
+            SELECT owner_id, group_id, vo_id, status, job_type, wms_counted_exit_code(status, exit_code), -1
+              FROM jobs_job
+            UNION ALL SELECT owner_id, group_id, vo_id, status, job_type, exit_code, jobs FROM jobs_currentjobcount
+        ) AS both_sides (owner_id, group_id, vo_id, status, job_type, exit_code, jobs)
+         GROUP BY owner_id, group_id, vo_id, status, job_type, exit_code HAVING sum(jobs) <> 0
         UNION ALL
         SELECT FROM (
             SELECT owner_id, group_id, vo_id, status, site_id, -1 AS jobs FROM jobs_job
@@ -383,9 +437,21 @@ _WRONG_JOB_COUNTS: Final = """
         ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, site_id HAVING sum(jobs) <> 0
         UNION ALL
         SELECT FROM (
-            SELECT owner_id, group_id, vo_id, status, submission_id, -1 AS jobs FROM jobs_job
-            UNION ALL SELECT owner_id, group_id, vo_id, status, submission_id, jobs FROM jobs_currentsubmissionjobcount
-        ) AS both_sides GROUP BY owner_id, group_id, vo_id, status, submission_id HAVING sum(jobs) <> 0
+            SELECT owner_id, group_id, vo_id, status, submission_id, wms_counted_exit_code(status, exit_code), -1
+              FROM jobs_job
+            UNION ALL
+            SELECT owner_id, group_id, vo_id, status, submission_id, exit_code, jobs FROM jobs_currentsubmissionjobcount
+        ) AS both_sides (owner_id, group_id, vo_id, status, submission_id, exit_code, jobs)
+         GROUP BY owner_id, group_id, vo_id, status, submission_id, exit_code HAVING sum(jobs) <> 0
+        UNION ALL
+        SELECT FROM jobs_job AS job LEFT JOIN jobs_submissioncontent AS content USING (submission_id)
+         WHERE content.submission_id IS NULL OR job.id NOT BETWEEN content.first_job_id AND content.last_job_id
+            OR (content.owner_id, content.group_id, content.vo_id) <> (job.owner_id, job.group_id, job.vo_id)
+            OR content.submitted_at <> job.submitted_at OR content.job_type <> job.job_type
+            OR content.job_group <> job.job_group OR NOT starts_with(job.job_name, content.name_prefix)
+            OR CASE content.name_rest
+               WHEN 'nothing' THEN job.job_name <> content.name_prefix
+               WHEN 'digits' THEN rtrim(job.job_name, '0123456789') <> content.name_prefix END
     ) AS wrong
 """
 

@@ -28,6 +28,7 @@ from wms.jobs.models import (
     JobCount,
     JobCountChange,
     SiteJobCount,
+    SubmissionContent,
     SubmissionJobCount,
 )
 from wms.jobs.services import bulk, counting
@@ -101,6 +102,23 @@ def test_an_update_that_changes_no_counted_property_writes_no_change(operator: U
     Job.objects.filter(pk=job.pk).update(status=JobStatus.WAITING, site=None)
     assert JobCountChange.objects.count() == before
     assert numbers(operator, "status") == {("Waiting",): 1}
+
+
+def test_an_exit_code_counts_when_the_payload_has_ended(settle: Callable[[], None], operator: User) -> None:
+    job = factories.make_job(status=JobStatus.RUNNING)
+    before = JobCountChange.objects.count()
+    Job.objects.filter(pk=job.pk).update(exit_code=7)
+    assert JobCountChange.objects.count() == before
+    settle()
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.FAILED, ended_at=NOW)
+    settle()
+    assert numbers(operator, "status", exit_code=7) == {("Failed",): 1}
+    # A pilot may report the end of a job that was killed.
+    Job.objects.filter(pk=job.pk).update(exit_code=0)
+    settle()
+    assert numbers(operator, "status", exit_code=7) == {}
+    assert numbers(operator, "status", exit_code=0) == {("Failed",): 1}
+    assert wrong_job_counts() == 0
 
 
 def test_each_change_of_a_job_is_one_row_and_a_request_of_equal_jobs_too() -> None:
@@ -273,15 +291,24 @@ def test_an_upgrade_counts_the_jobs_that_exist() -> None:
     for status in (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE):
         factories.make_job(status=status, site=site if status != JobStatus.WAITING else None)
     loader = MigrationExecutor(connection).loader
-    migration = loader.get_migration("jobs", "0016_counted_jobs")
-    before = loader.project_state(("jobs", "0016_counted_jobs"), at_end=False)
+    migration = loader.get_migration("jobs", "0020_contents_of_submissions")
+    before = loader.project_state(("jobs", "0020_contents_of_submissions"), at_end=False)
     with connection.schema_editor() as editor:
         migration.unapply(before, editor)
     try:
+        # The triggers and counters of the last version.
         Job.objects.filter(status=JobStatus.RUNNING).update(site=factories.make_site())
+        assert JobCountChange.objects.values_list("status_after").count() == 1
+        Job.objects.filter(status=JobStatus.DONE).update(exit_code=0)
     finally:
         with connection.schema_editor() as editor:
             migration.apply(before.clone(), editor)
     assert dict(JobCount.objects.values_list("status", "jobs")) == {"Waiting": 1, "Running": 1, "Done": 1}
+    assert set(JobCount.objects.values_list("status", "exit_code")) == {
+        ("Waiting", None),
+        ("Running", None),
+        ("Done", 0),
+    }
+    assert SubmissionContent.objects.count() == 3
     assert not JobCountChange.objects.exists()
     assert wrong_job_counts() == 0

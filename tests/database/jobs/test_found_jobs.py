@@ -139,8 +139,7 @@ USES: Mapping[str, Callable[[], QuerySet[Job]]] = {
     "jobs_job_pkey": lambda: Job.objects.filter(pk=1),
     "job_of_its_kind": by_operator(status="Failed"),
     "job_of_its_kind_at_site": by_operator(site="CERN"),
-    "job_with_exit_code": by_operator(exit_code="137"),
-    "jobs_job_submission_id": by_operator(job_group_id="00000000-0000-0000-0000-000000000000"),
+    "job_of_submission": by_operator(job_group_id="00000000-0000-0000-0000-000000000000"),
     "job_that_names_pools": lambda: Job.objects.filter(
         status__one_of=sorted(REFERRING_TO_POOLS), submit_pools__overlap=["x"]
     ).exclude(submit_pools=[]),

@@ -26,7 +26,9 @@ from wms.jobs.models import (
     OwnedQuerySet,
     StoredDescription,
 )
-from wms.jobs.queries.found_jobs import Extent, JobFilters, counts_of_found, find, narrowing_fields, newest_of
+from wms.jobs.queries import contents
+from wms.jobs.queries.filtering import JobFilters, narrowing_fields
+from wms.jobs.queries.found_jobs import Extent, counts_of_found, find, newest_of
 
 #: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
@@ -39,10 +41,10 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 #: (Numbers of jobs, the smallest table first; fields by which they are counted, beside status, owner, group and VO).
-_COUNTERS: Final[Sequence[tuple[OwnedQuerySet[Any], str]]] = (
-    (CurrentJobCount.objects.all(), "job_type"),
-    (CurrentSubmissionJobCount.objects.all(), "submission"),
-    (CurrentSiteJobCount.objects.all(), "site"),
+_COUNTERS: Final[Sequence[tuple[OwnedQuerySet[Any], AbstractSet[str]]]] = (
+    (CurrentJobCount.objects.all(), {"job_type", "exit_code"}),
+    (CurrentSubmissionJobCount.objects.all(), {"submission", "exit_code"}),
+    (CurrentSiteJobCount.objects.all(), {"site"}),
 )
 _ALWAYS_COUNTED_BY: Final = frozenset({"status", "owner", "group", "vo"})
 
@@ -82,7 +84,8 @@ def listed(filters: JobFilters, extent: Extent, *, by: User) -> list[Job]:
 def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterator[Tally]:
     """Return the number of jobs by the values of *group_by*: names of GROUP_BY.
 
-    Jobs are counted only where no counter has all properties that the filters and *group_by* name (ADR 53).
+    Jobs are counted only where no counter has all properties that the filters and *group_by* name (ADR 53), and only
+    those of submissions whose jobs differ in one of them (ADR 59).
 
     Args:
         filters: filters of jobs, as by ``wms.jobs.filters``.
@@ -90,9 +93,12 @@ def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterat
         group_by: the properties to count by.
     """
     columns = {name: GROUP_BY[name] for name in group_by}
-    counted = _counted_by({*narrowing_fields(filters), *(column.partition("__")[0] for column in columns.values())})
+    names = {*narrowing_fields(filters), *(column.partition("__")[0] for column in columns.values())}
+    counted = _counted_by(names)
     rows: Iterable[Sequence[Any]]
-    if counted is None:
+    if counted is None and names <= contents.TOLD:
+        rows = contents.counts(filters, list(columns.values()), by=by)
+    elif counted is None:
         rows = counts_of_found(filters, list(columns.values()), by=by)
     else:
         numbers = filters.filter_queryset(counted.visible_to(by)).values_list(*columns.values())
@@ -103,7 +109,7 @@ def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterat
 
 def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
     """Return numbers of jobs by all these fields; None: no counter has all of them."""
-    return next((counter for counter, name in _COUNTERS if names <= _ALWAYS_COUNTED_BY | {name}), None)
+    return next((counter for counter, further in _COUNTERS if names <= _ALWAYS_COUNTED_BY | further), None)
 
 
 def are_awaited(lfns: Collection[str]) -> bool:

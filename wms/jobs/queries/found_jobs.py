@@ -4,22 +4,20 @@ The counters know how many jobs of each owner, group and status there are, and a
 these properties has the jobs of each such kind in the order of their ids: a page is merged from the first ones of each.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
-from django.core.validators import EMPTY_VALUES
 from django.db.models import Count, F, QuerySet, Sum
 from django.db.models.expressions import CombinedExpression, OrderBy
-from django.forms import BaseForm
 
 from wms.accounts.models import User
 from wms.jobs import sql
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount, Job, JobQuerySet, OwnedQuerySet
-
-Rows = TypeVar("Rows", bound=OwnedQuerySet[Any])
+from wms.jobs.queries import contents
+from wms.jobs.queries.filtering import JobFilters, narrowing_fields
 
 #: Jobs in these statuses have not run since they were last in a task queue.
 _WITHOUT_EXIT_CODE: Final = (
@@ -32,21 +30,8 @@ _WITHOUT_EXIT_CODE: Final = (
 )
 #: Fields of a job that are the same in a kind of jobs.
 _OF_KINDS: Final = frozenset({"owner", "group", "vo", "status", "site"})
-
-
-class JobFilters(Protocol):
-    """Filters of jobs (``wms.jobs.filters``)."""
-
-    @property
-    def form(self) -> BaseForm:
-        """The form with the values."""
-
-    @property
-    def filters(self) -> Mapping[str, Any]:
-        """The filters by name."""
-
-    def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
-        """Return the rows that match in all fields which they have, except the fields *but*."""
+#: Fields of a job whose values few submissions have.
+_SELECTIVE: Final = frozenset({"submission", "job_group", "job_name"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,30 +52,21 @@ class Extent:
         return jobs if self.after is None else jobs.filter(pk__gt=self.after)
 
 
-def narrowing_fields(filters: JobFilters) -> Iterator[str]:
-    """Yield the fields of a job by which the filters narrow; an invalid value does not."""
-    filters.form.full_clean()
-    for name, value in filters.form.cleaned_data.items():
-        if value not in EMPTY_VALUES:
-            yield field_of(filters.filters[name])
-
-
-def field_of(each: Any) -> str:  # noqa: ANN401 - a filter of django-filter, which has no types
-    """Return the field of a job that a filter compares, or whose related row it compares."""
-    return str(each.field_name).partition("__")[0]
-
-
 def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     """Return the jobs in this part of a filtered list, in its order; only jobs visible to *by*."""
     names = frozenset(narrowing_fields(filters))
     jobs = extent.within(Job.objects.all())
     if "submission" in names:
-        # Uses index: the one of the foreign key. The sum keeps the planner from reading all jobs in the order of ids.
+        # Uses index: job_of_submission. The sum keeps the planner from reading all jobs in the order of ids.
         matching = filters.filter_queryset(jobs).visible_to(by)
         return matching.order_by(_directed(F("pk") + 0, extent))[: extent.at_most]
-    if filters.form.cleaned_data.get("exit_code"):
-        # Uses index: job_with_exit_code
-        return filters.filter_queryset(jobs).visible_to(by).order_by(_directed(F("pk"), extent))[: extent.at_most]
+    if names & contents.COMMON:
+        candidates = contents.may_match(filters, names, by=by)
+        matching = filters.filter_queryset(jobs).visible_to(by)
+        found = sql.first_of_submissions(candidates, matching, at_most=extent.at_most, newest_first=extent.newest_first)
+        return found.order_by(_directed(F("pk"), extent))
+    if "submitted_at" in names:
+        jobs = contents.between(filters, jobs)
     return _first_of(_kinds(filters, names, by=by), filters.filter_queryset(jobs, but=_OF_KINDS), extent)
 
 
@@ -100,9 +76,11 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     The jobs are read: where a counter has all properties, it is to be asked.
     """
     names = frozenset(narrowing_fields(filters))
-    if "submission" in names or (by.is_operator and not names & (_OF_KINDS - {"status"})):
-        # Uses index: the one of the foreign key, job_with_exit_code, or none where most jobs are read anyway.
+    if names & _SELECTIVE or (by.is_operator and not names & (_OF_KINDS - {"status"})):
+        # Uses index: job_of_submission, or none where most jobs are read anyway.
         jobs = filters.filter_queryset(Job.objects.all()).visible_to(by)
+        if names & contents.COMMON:
+            jobs = jobs.filter(submission__in=contents.may_match(filters, names, by=by).values("pk"))
         yield from jobs.order_by(*columns).values_list(*columns).annotate(count=Count("pk"))
         return
     jobs = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS)
@@ -123,7 +101,8 @@ def _kinds(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQu
     """Return the counted kinds of jobs visible to *by*, as far as the filters name properties of kinds."""
     counter: OwnedQuerySet[Any] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
     counted = filters.filter_queryset(counter).visible_to(by)
-    return counted.exclude(status__in=_WITHOUT_EXIT_CODE) if "exit_code" in names else counted
+    # The other counter has the exit codes themselves.
+    return counted.exclude(status__in=_WITHOUT_EXIT_CODE) if names >= {"exit_code", "site"} else counted
 
 
 def _by_kind(counted: OwnedQuerySet[Any]) -> QuerySet[Any]:

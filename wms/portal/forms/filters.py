@@ -6,7 +6,7 @@ from django_filters import ChoiceFilter
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
-from wms.jobs.queries.found_jobs import Rows
+from wms.jobs.queries.filtering import Rows
 
 ALL = "all"
 

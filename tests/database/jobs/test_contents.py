@@ -1,0 +1,167 @@
+"""What jobs of a submission have in common: lists and summaries that rely on it are what the filters alone give."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from tests import factories
+from tests.factories import NOW
+from wms.accounts.models import User
+from wms.jobs import queries
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import Job, NameRest, SubmissionContent
+from wms.jobs.queries.found_jobs import Extent
+from wms.jobs.services import editing
+from wms.jobs.services.submission import submit
+from wms.jobs.sql import add_count_changes, recount_jobs, wrong_job_counts
+
+pytestmark = pytest.mark.django_db
+
+
+def submitted(owner: User, *names: str, at: int = 0, **description: str) -> SubmissionContent:
+    """Submit jobs of these names; return the content of the submission."""
+    jobs = [{"executable": "a.sh", "job_name": name, **description} for name in names]
+    result = submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW + timedelta(hours=at))
+    return SubmissionContent.objects.get(submission=result.job_group_id)
+
+
+@pytest.fixture
+def alice() -> User:
+    return factories.make_user(username="alice", groups=[factories.make_group(vo=factories.make_vo(name="lhcb"))])
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix", "rest"),
+    [
+        (["sim-7"], "sim-7", NameRest.NOTHING),
+        (["", ""], "", NameRest.NOTHING),
+        (["sim-1", "sim-20", "sim-"], "sim-", NameRest.DIGITS),
+        (["1", "22"], "", NameRest.DIGITS),
+        (["sim-1a", "sim-1b"], "sim-1", NameRest.ANYTHING),
+        (["Größe 1", "Grün"], "Gr", NameRest.ANYTHING),
+        (["sim", "ana"], "", NameRest.ANYTHING),
+        # "_" sorts between the cases in some languages; the shared beginning does not depend on that.
+        (["a_1x", "aB", "ab"], "a", NameRest.ANYTHING),
+    ],
+)
+def test_names_have_a_beginning_in_common(alice: User, names: list[str], prefix: str, rest: NameRest) -> None:
+    content = submitted(alice, *names)
+    assert (content.name_prefix, content.name_rest) == (prefix, rest)
+    jobs = Job.objects.filter(submission=content.submission_id).order_by("pk")
+    assert (content.first_job_id, content.last_job_id) == (jobs[0].pk, jobs[len(names) - 1].pk)
+    assert wrong_job_counts() == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "edited", "prefix", "rest"),
+    [
+        (["sim-7"], "sim-8", "sim-", NameRest.DIGITS),
+        (["sim-7", "sim-8"], "sim-9", "sim-", NameRest.DIGITS),
+        (["sim-7", "sim-8"], "simulation", "sim", NameRest.ANYTHING),
+        (["sim-7a", "sim-8"], "so", "s", NameRest.ANYTHING),
+        (["sim-7", "sim-7"], "sim-7", "sim-7", NameRest.NOTHING),
+    ],
+)
+def test_an_edited_name_widens_what_is_known(
+    alice: User, names: list[str], edited: str, prefix: str, rest: NameRest
+) -> None:
+    content = submitted(alice, *names)
+    editing.edit(content.first_job_id, changes={"job_name": edited, "priority": 3}, by=alice, now=NOW)
+    content.refresh_from_db()
+    assert (content.name_prefix, content.name_rest) == (prefix, rest)
+    assert wrong_job_counts() == 0
+
+
+def test_jobs_that_differ_are_noted_to_differ(alice: User) -> None:
+    jobs = [{"executable": "a.sh", "job_type": kind, "job_group": label} for kind, label in (("A", "x"), ("B", "y"))]
+    result = submit(parse_submission({"jobs": jobs}), owner=alice, now=NOW)
+    content = SubmissionContent.objects.get(submission=result.job_group_id)
+    assert (content.job_type, content.job_group, content.submitted_at) == (None, None, NOW)
+
+
+def test_a_recount_notes_the_contents_anew_and_verify_compares_them(alice: User) -> None:
+    content = submitted(alice, "sim-1", "sim-2")
+    SubmissionContent.objects.update(name_rest=NameRest.NOTHING)
+    assert wrong_job_counts() == 2
+    SubmissionContent.objects.all().delete()
+    assert wrong_job_counts() == 2
+    recount_jobs()
+    assert wrong_job_counts() == 0
+    assert SubmissionContent.objects.get().name_rest == content.name_rest
+
+
+#: Values of each filter; some match nothing.
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "status": ("Waiting", "Failed,Done", "Killed"),
+    "exit_code": ("0", "1", "7"),
+    "job_type": ("User", "Sim", "Other"),
+    "job_group": ("one", "two", "none"),
+    "job_name": (
+        *("sim-1", "sim-10", "", "a_1x", "*", "sim-*", "sim-1*", "s*", "*1"),
+        *("*-1*", "sim*1", "*im-*2*", "a_*", "*x", "sim-*x", "**", "si*-"),
+    ),
+    "submitted_after": ((NOW + timedelta(hours=12)).isoformat(),),
+    "submitted_before": ((NOW + timedelta(hours=12)).isoformat(),),
+    "site": ("CERN",),
+    "owner": ("alice",),
+}
+
+
+def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> None:
+    chance = Random(3)
+    bob = factories.make_user(username="bob", groups=[factories.make_group()])
+    names = (["sim-1"], ["sim-1", "sim-2", "sim-10"], ["sim-1x", "sim-1y"], ["", "7"], ["a_1x", "aB"], ["sim-"])
+    site = factories.make_site(name="CERN")
+    for number in range(24):
+        owner = chance.choice([alice, bob])
+        jobs = [
+            {"executable": "a.sh", "job_name": name, "job_type": chance.choice(["User", "Sim"]), "job_group": label}
+            for label in [chance.choice(["one", "two", ""])]
+            for name in chance.choice(names) * chance.choice([1, 3])
+        ]
+        if number % 3:
+            jobs = [{**job, "job_type": jobs[0]["job_type"]} for job in jobs]
+        if number % 5 == 0:
+            jobs[-1]["job_group"] = "two"
+        submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW + timedelta(hours=number))
+        if number == 12:
+            add_count_changes()
+    for job in Job.objects.all():
+        code = chance.choice([None, 0, 1, 7])
+        status = JobStatus.WAITING if code is None else JobStatus.FAILED if code else JobStatus.DONE
+        ended = {"status": status, "ended_at": NOW, "exit_code": code, "site": chance.choice([None, site])}
+        Job.objects.filter(pk=job.pk).update(**(ended if code is not None else {}))
+    operator = factories.make_user(operator=True)
+    chosen = [{name: value} for name, values in VALUES.items() for value in values]
+    chosen += [{**one, **two} for one, two in combinations(chosen, 2) if one.keys() != two.keys()]
+    middle = Job.objects.order_by("pk")[Job.objects.count() // 2].pk
+    found_some = 0
+    for number, values in enumerate(chosen):
+        actor = (alice, operator)[number % 2]
+        filters = JobFilterSet(values)
+        assert filters.is_valid(), values
+        jobs = JobFilterSet(values, Job.objects.visible_to(actor)).qs
+        extent = (
+            Extent(at_most=3),
+            Extent(at_most=3, after=middle, newest_first=False),
+            Extent(at_most=99, before=middle),
+        )[number % 3]
+        ids = list(
+            extent.within(jobs)
+            .order_by("-pk" if extent.newest_first else "pk")
+            .values_list("pk", flat=True)[: extent.at_most]
+        )
+        assert [job.pk for job in queries.listed(filters, extent, by=actor)] == ids, (values, actor, extent)
+        group_by = (("status",), ("job_type", "owner"), ("group", "status"))[number // 2 % 3]
+        tallies = {
+            tuple(tally.values.values()): tally.count for tally in queries.summary(filters, by=actor, group_by=group_by)
+        }
+        assert tallies == Counter(jobs.values_list(*(queries.GROUP_BY[name] for name in group_by))), (values, actor)
+        found_some += bool(ids)
+    assert found_some > 150

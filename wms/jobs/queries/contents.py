@@ -1,0 +1,121 @@
+"""Jobs found and counted by what the jobs of their submission have in common (ADR 59).
+
+Most jobs of a submission share label and type, and their names differ in a number at the end. Of most submissions it
+is therefore known, without a look at jobs, that all of their jobs match or that none does; the others are undecided.
+"""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import groupby
+from operator import itemgetter
+from string import digits
+from typing import Any, Final
+
+from django.core.validators import EMPTY_VALUES
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+
+from wms.accounts.models import User
+from wms.jobs.models import (
+    CurrentContentJobCount,
+    CurrentSubmissionJobCount,
+    Job,
+    JobQuerySet,
+    NameRest,
+    OwnedQuerySet,
+    SubmissionContent,
+)
+from wms.jobs.queries.filtering import JobFilters, field_of
+
+#: Fields of a job in which those of a submission may be equal, except the time.
+COMMON: Final = frozenset({"job_type", "job_group", "job_name"})
+#: Fields of a job that submissions with their contents and counters tell.
+TOLD: Final = COMMON | {"submitted_at", "submission", "status", "exit_code", "owner", "group", "vo"}
+
+
+def may_match(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQuerySet[SubmissionContent]:
+    """Return the submissions, visible to *by*, that may have jobs which match the filters of the fields *names*."""
+    found = _of_filters(filters, by=by)
+    for all_match, undecided in _conditions(filters):
+        found = found.filter(all_match | undecided)
+    if names & {"status", "exit_code"}:
+        counted = filters.filter_queryset(CurrentSubmissionJobCount.objects.filter(jobs__gt=0))
+        found = found.filter(submission__in=counted.values("submission"))
+    return found
+
+
+def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[Sequence[Any]]:
+    """Yield the numbers of the filtered jobs visible to *by*: values of *columns*, which give the order, and number.
+
+    The filters and *columns* are of fields in TOLD.
+    """
+    conditions = list(_conditions(filters))
+    if "job_type" in columns:
+        conditions.append((Q(job_type__isnull=False), Q(job_type__isnull=True)))
+    counted = filters.filter_queryset(CurrentContentJobCount.objects.all(), but=COMMON).visible_to(by)
+    possible, some_undecided = _of_filters(filters, by=by), Q()
+    for all_match, undecided in conditions:
+        counted = counted.filter(all_match)
+        possible = possible.filter(all_match | undecided)
+        some_undecided |= undecided
+    rows = filters.filter_queryset(Job.objects.all()).visible_to(by)
+    # Uses index: job_of_submission
+    rows = rows.filter(submission__in=possible.filter(some_undecided).values("pk")) if some_undecided else rows.none()
+    numbers = counted.values_list(*columns).annotate(count=Sum("jobs"))
+    both: QuerySet[Any] = numbers.union(rows.values_list(*columns).annotate(count=Count("pk")), all=True)
+    for values, same in groupby(both.order_by(*columns), key=itemgetter(slice(len(columns)))):
+        if number := sum(count for *_, count in same):
+            yield (*values, number)
+
+
+def between(filters: JobFilters, jobs: JobQuerySet) -> JobQuerySet:
+    """Return the jobs between the ids that those of the filtered times have: older and newer ones need not be read."""
+    submissions = SubmissionContent.objects.all()
+    for all_match, undecided in _conditions(filters):
+        submissions = submissions.filter(all_match | undecided)
+    # Uses index: content_since
+    ids = submissions.aggregate(first=Min("first_job_id"), last=Max("last_job_id"))
+    return jobs.none() if ids["first"] is None else jobs.filter(pk__range=(ids["first"], ids["last"]))
+
+
+def _of_filters(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
+    # Uses index: content_of_owner
+    return filters.filter_queryset(SubmissionContent.objects.all(), but=COMMON | {"submitted_at"}).visible_to(by)
+
+
+def _conditions(filters: JobFilters) -> Iterator[tuple[Q, Q]]:
+    """Yield, for each filter of what jobs may have in common, when all jobs match, and when some may."""
+    for name, value in filters.form.cleaned_data.items():
+        each = filters.filters[name]
+        field = field_of(each)
+        if value in EMPTY_VALUES:
+            continue
+        if field == "job_name":
+            yield _by_pattern(value) if "*" in value else _by_name(value)
+        elif field in COMMON or field == "submitted_at":
+            # Uses index: content_with_label, content_since
+            yield Q(**{f"{field}__{each.lookup_expr}": value}), Q(**{f"{field}__isnull": True})
+
+
+def _by_name(name: str) -> tuple[Q, Q]:
+    # Uses index: content_with_name
+    exactly = Q(name_rest=NameRest.NOTHING, name_prefix=name)
+    numbered = Q(name_rest=NameRest.DIGITS, name_prefix=name.rstrip(digits))
+    return exactly, numbered | Q(name_rest=NameRest.ANYTHING, name_prefix__in=_beginnings(name))
+
+
+def _by_pattern(pattern: str) -> tuple[Q, Q]:
+    # Uses index: content_with_name
+    prefix_matches = Q(name_prefix__like=pattern)
+    if pattern.endswith("*"):
+        all_match, some_may = prefix_matches, ~prefix_matches
+    else:
+        all_match, some_may = prefix_matches & Q(name_rest=NameRest.NOTHING), Q()
+    # What precedes the last digits of the pattern ends in the prefix, which has no digits at its end.
+    numbered = Q(name_rest=NameRest.DIGITS, name_prefix__like=pattern.rstrip(f"{digits}*") + "*")
+    beginning = pattern.partition("*")[0]
+    within = Q(name_prefix__like=f"{beginning}*") | Q(name_prefix__in=_beginnings(beginning))
+    return all_match, some_may & (numbered | (Q(name_rest=NameRest.ANYTHING) & within))
+
+
+def _beginnings(name: str) -> list[str]:
+    return [name[:length] for length in range(len(name) + 1)]
