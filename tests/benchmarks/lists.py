@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.db import OperationalError, connection
 
+from pilots.models import Pilot
 from tests.benchmarks.machine import Pace
 from tests.benchmarks.measuring import NotMeasurableError, Report, say, timed
 from tests.benchmarks.options import Options
@@ -55,6 +56,7 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
         "label": Filter("job_group", lambda job: job.job_group),
         "type": Filter("job_type", lambda job: job.job_type),
         "exit code": Filter("exit_code", lambda job: str(FAILURE if job.exit_code is None else job.exit_code)),
+        "host": Filter("host", lambda job: _host(job) or "node1.lcg.site001.org"),
         "since": Filter("submitted_after", lambda job: _utc(job.submitted_at - timedelta(days=7))),
         "owner": Filter("owner", lambda job: job.owner.username),
         "group": Filter("group", lambda job: job.group.name),
@@ -187,6 +189,10 @@ def _plan(reading: _Reading) -> str:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", parameters)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     return f"{reading.what} {dict(reading.chosen)}\n{plan}"
+
+
+def _host(job: Job) -> str | None:
+    return Pilot.objects.filter(pk=job.pilot_id or 0).values_list("host_name", flat=True).first()
 
 
 def _utc(moment: datetime) -> str:

@@ -1,13 +1,15 @@
 """Filters of the lists of jobs, for REST and the portal."""
 
 from collections.abc import Collection
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job
+from wms.jobs.models import Job, JobOnHost
 from wms.jobs.queries.filtering import Rows, field_of
 from wms.kernel.filters import NameFilter, PatternFilter, ZonedTimeFilter
 from wms.kernel.names import did_you_mean
@@ -47,6 +49,15 @@ class ExitCodeFilter(Filter):
     field_class = forms.IntegerField
 
 
+class HostFilter(NameFilter):
+    """Jobs whose last match was on a host."""
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the matching rows."""
+        # Uses index: pilot_latest_on_host, a_request_of_a_pilot_gets_its_leases_once
+        return qs.filter(pk__in=JobOnHost.objects.filter(host_name=value).values("job")) if value else qs
+
+
 class JobFilterSet(FilterSet):
     """Filters of jobs; all criteria must hold. Deleted jobs are left out unless that status is named."""
 
@@ -54,6 +65,7 @@ class JobFilterSet(FilterSet):
         lookup_expr="in", max_length=255, help_text="One status, or several with commas; letter case is ignored."
     )
     site = NameFilter("site__name", max_length=128, help_text="Exact name of the site of the last match.")
+    host = HostFilter("hosts", max_length=255, help_text="Exact name of the host of the last match.")
     owner = NameFilter("owner__username", max_length=150, help_text="Exact user name of the owner.")
     group = NameFilter(
         "group__name", max_length=64, label="Group", help_text="Exact name of the group in which the owner acted."

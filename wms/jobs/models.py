@@ -129,6 +129,7 @@ class SubmissionContent(models.Model):
     class Meta:
         indexes = [
             models.Index(name="content_of_owner", fields=["owner"]),
+            models.Index(name="content_of_group", fields=["group"]),
             models.Index(name="content_with_label", fields=["job_group"]),
             models.Index(name="content_with_name", fields=["name_prefix"], opclasses=["varchar_pattern_ops"]),
             models.Index(name="content_since", fields=["submitted_at"]),
@@ -294,6 +295,23 @@ class Job(models.Model):
     def std_output_tail(self) -> str:
         """Last lines of its standard output, as of the last heartbeat that had some."""
         return self.output_tail.text if hasattr(self, "output_tail") else ""
+
+
+class JobOnHost(models.Model):
+    """View of the jobs by the host of the pilot of their last match; a job may be there twice.
+
+    The app of the matches, which is above this one, makes it.
+    """
+
+    job = models.ForeignKey(Job, models.DO_NOTHING, related_name="hosts", db_index=False, db_constraint=False)
+    host_name = models.CharField(max_length=255)
+
+    class Meta:
+        managed = False
+        db_table = "jobs_jobonhost"
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} on {self.host_name}"
 
 
 class OutputTail(models.Model):

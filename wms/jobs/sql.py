@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import QuerySet, UUIDField
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import UpdateQuery
 from psycopg import sql
@@ -304,6 +304,10 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
     values = (*parameters, *its_parameters, at_most, *its_parameters, at_most, at_most)
     found = RawSQL(statement, values)  # noqa: S611 - made of statements of the ORM
     return JobQuerySet(jobs.model).filter(pk__in=found)
+
+
+#: In ``first_of_submissions``, the submission whose jobs are looked up.
+CANDIDATE: Final = RawSQL("candidate.submission_id", (), output_field=UUIDField())
 
 
 def first_of_submissions(

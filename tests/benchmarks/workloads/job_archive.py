@@ -1,6 +1,7 @@
 """A year of jobs of many owners, most of which have ended, for lists and summaries: inserted by SQL, without histories.
 
-Of rows beside jobs there are only those that lists read: submissions, pilots with their hosts, and queued jobs.
+Of rows beside jobs there are only those that lists read: submissions, pilots with their hosts, last matches, and queued
+jobs.
 """
 
 import json
@@ -147,6 +148,16 @@ _FILL = (
            (%(queue_ids)s::bigint[])[site], '', '', %(pilot_done)s, '',
            'node' || number %% %(hosts)s || '.' || (%(site_names)s::text[])[site], '{}', '{}', '', now(), now(), now()
       FROM generate_series(1, %(sites)s) AS site, generate_series(0, %(pilots_of_site)s - 1) AS number
+    """,
+    # The last match of each job, all of different requests.
+    """
+    INSERT INTO matching_match (
+        id, job_id, pilot_id, request_id, ordinal, queue_id, cpu_segment_s, leased_at, expires_at, reported_status,
+        ended_at, end_reason
+    )
+    SELECT gen_random_uuid(), id, pilot_id, gen_random_uuid(), 0, queue_id, 86400, matched_at,
+           matched_at + interval '30 min', 'Running', ended_at, CASE WHEN ended_at IS NULL THEN '' ELSE 'finished' END
+      FROM jobs_job WHERE pilot_id IS NOT NULL
     """,
     # Task queues are not made: no list reads them.
     """
@@ -325,7 +336,10 @@ def _insert(submissions: Sequence[Sequence[object]], values: Mapping[str, Any], 
     columns = (
         "id first_job_id jobs owner_id group_id vo_id job_type job_group prefix description submitted_at is_recent"
     )
-    with connection.cursor() as cursor, without_indexes(("jobs_submission", "jobs_job", "pilots_pilot")):
+    with (
+        connection.cursor() as cursor,
+        without_indexes(("jobs_submission", "jobs_job", "pilots_pilot", "matching_match")),
+    ):
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute("SELECT setseed(%s)", [seed % 1000 / 1000])
         cursor.execute(_MAKE_SUBMISSIONS)

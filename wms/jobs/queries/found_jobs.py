@@ -9,9 +9,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Count, F, QuerySet, Sum
+from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, QuerySet, Sum
 from django.db.models.expressions import CombinedExpression, OrderBy
 
+from resources.models import Site
 from wms.accounts.models import User
 from wms.jobs import sql
 from wms.jobs.domain.lifecycle import JobStatus
@@ -30,8 +31,8 @@ _WITHOUT_EXIT_CODE: Final = (
 )
 #: Fields of a job that are the same in a kind of jobs.
 _OF_KINDS: Final = frozenset({"owner", "group", "vo", "status", "site"})
-#: Fields of a job whose values few submissions have.
-_SELECTIVE: Final = frozenset({"submission", "job_group", "job_name"})
+#: Fields of a job with whose values few jobs are.
+_SELECTIVE: Final = frozenset({"submission", "hosts", "job_group", "job_name"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,15 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     """Return the jobs in this part of a filtered list, in its order; only jobs visible to *by*."""
     names = frozenset(narrowing_fields(filters))
     jobs = extent.within(Job.objects.all())
-    if "submission" in names:
-        # Uses index: job_of_submission. The sum keeps the planner from reading all jobs in the order of ids.
-        matching = filters.filter_queryset(jobs).visible_to(by)
+    if names & {"submission", "hosts"}:
+        # Uses index: job_of_submission, or the primary key.
+        # The sum keeps the planner from reading all jobs in the order of ids.
+        matching = _matching(filters, jobs, names, by=by)
         return matching.order_by(_directed(F("pk") + 0, extent))[: extent.at_most]
-    if names & contents.COMMON:
-        candidates = contents.may_match(filters, names, by=by)
-        matching = filters.filter_queryset(jobs).visible_to(by)
+    if names & contents.COMMON - {"job_type"} or (names & contents.COMMON and "site" not in names):
+        matching = _matching(filters, jobs, names, by=by)
+        matching = matching.filter(contents.has_counted(filters, names, submission=sql.CANDIDATE))
+        candidates = contents.may_match(filters, by=by)
         found = sql.first_of_submissions(candidates, matching, at_most=extent.at_most, newest_first=extent.newest_first)
         return found.order_by(_directed(F("pk"), extent))
     if "submitted_at" in names:
@@ -77,10 +80,10 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     """
     names = frozenset(narrowing_fields(filters))
     if names & _SELECTIVE or (by.is_operator and not names & (_OF_KINDS - {"status"})):
-        # Uses index: job_of_submission, or none where most jobs are read anyway.
-        jobs = filters.filter_queryset(Job.objects.all()).visible_to(by)
-        if names & contents.COMMON:
-            jobs = jobs.filter(submission__in=contents.may_match(filters, names, by=by).values("pk"))
+        # Uses index: job_of_submission, the primary key, or none where most jobs are read anyway.
+        jobs = _matching(filters, Job.objects.all(), names, by=by)
+        if names & contents.COMMON and "hosts" not in names:
+            jobs = jobs.filter(submission__in=contents.may_match(filters, by=by).values("pk"))
         yield from jobs.order_by(*columns).values_list(*columns).annotate(count=Count("pk"))
         return
     jobs = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS)
@@ -95,6 +98,16 @@ def newest_of(owner: User) -> JobQuerySet:
 def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
     found = sql.first_of_kinds(_by_kind(counted), jobs, at_most=extent.at_most, newest_first=extent.newest_first)
     return found.order_by(_directed(F("pk"), extent))
+
+
+def _matching(filters: JobFilters, jobs: JobQuerySet, names: AbstractSet[str], *, by: User) -> JobQuerySet:
+    """Return the filtered jobs, where the planner is not to begin with all jobs of the filtered site."""
+    found = filters.filter_queryset(jobs, but=("site",)).visible_to(by)
+    if "site" not in names:
+        return found
+    at_site = ExpressionWrapper(F("site_id") + 0, output_field=BigIntegerField())
+    sites = Site.objects.filter(name=filters.form.cleaned_data["site"])
+    return found.alias(at_site=at_site).filter(at_site__in=sites.values("pk"))
 
 
 def _kinds(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQuerySet[Any]:
