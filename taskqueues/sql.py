@@ -28,9 +28,7 @@ SELECT signature, id
 @transaction_required
 def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
     """Return {signature: id} of the existing task queues; none of them can be removed in this transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(_KEEP_QUEUES, [list(signatures)])
-        return {bytes(signature): pk for signature, pk in cursor.fetchall()}
+    return {bytes(signature): pk for signature, pk in ask_prepared(_KEEP_QUEUES, list(signatures))}
 
 
 #: One statement with one parameter for any number of task queues; the ORM writes and binds each value of each row. In
@@ -115,6 +113,7 @@ WITH came AS (
 )
 INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
 SELECT task_queue_id, user_priority, count(*) FROM came GROUP BY task_queue_id, user_priority
+RETURNING id
 """
 
 
@@ -123,8 +122,7 @@ def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
     """Put jobs into task queues: (job id, task queue id, user priority) each."""
     columns = [array_of(column) for column in zip(*rows, strict=True)]
     if columns:
-        with connection.cursor() as cursor:
-            cursor.execute(_INSERT_QUEUED_JOBS, columns)
+        ask_prepared(_INSERT_QUEUED_JOBS, *columns)
 
 
 #: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock. The locked ids are

@@ -4,16 +4,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 from matching.queries.explain.explanation import doubts_about_queue
 from resources.queries.nodes import reported_platforms
 from resources.queries.places import queues_at_hand
-from taskqueues.domain.columns import Columns
+from taskqueues.domain.columns import Columns, QueueRow
+from taskqueues.domain.definition import QueueDefinition
 from taskqueues.models import TaskQueue
-from taskqueues.services.index.reading import columns_of
 from taskqueues.services.index.shared import index
-from wms.accounts.models import User
+from wms.accounts.models import Group, User
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import submission
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
@@ -39,18 +39,15 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     return submission.submit(request, owner=owner, now=now, doubts=partial(_doubts, memo=memo, now=now))
 
 
-def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Iterator[str]:
+def _doubts(queued: Sequence[QueuedJobs], owner: User, group: Group, *, memo: Memo, now: datetime) -> Iterator[str]:
     """Yield why queued jobs will not be matched; each task queue is examined once."""
-    examined = {queued_jobs.task_queue_id: queued_jobs for queued_jobs in queued[:MOST_EXAMINED]}
-    rows = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk__in=examined)
-    task_queues: Mapping[int, TaskQueue] = {row.pk: row for row in rows}
-    look = _Look(task_queues, memo=memo, now=now)
+    look = _Look(owner, group, memo=memo, now=now)
     examined_count = warnings = 0
-    for pk, queued_jobs in examined.items():
+    for queued_jobs in queued[:MOST_EXAMINED]:
         if look.compared >= MOST_COMPARED or warnings >= MAX_WARNINGS:
             break
         examined_count += 1
-        if doubt := look.doubt(task_queues[pk], queued_jobs):
+        if doubt := look.doubt(queued_jobs):
             warnings += 1
             yield doubt if len(queued) == 1 else f"{jobs_in_words(queued_jobs.first_id, queued_jobs.jobs)}: {doubt}"
     if examined_count < len(queued):
@@ -61,37 +58,43 @@ def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Itera
 class _Look:
     """The examination of a request's task queues; what several need is read once, when needed."""
 
-    def __init__(self, task_queues: Mapping[int, TaskQueue], *, memo: Memo, now: datetime) -> None:
-        self._task_queues, self._memo, self._now = task_queues, memo, now
+    def __init__(self, owner: User, group: Group, *, memo: Memo, now: datetime) -> None:
+        self._owner, self._group, self._memo, self._now = owner, group, memo, now
         #: Comparisons with queues, of task queues that no queue fits.
         self.compared = 0
-
-    @cached_property
-    def _columns(self) -> Mapping[int, Columns]:
-        return columns_of(self._task_queues)
 
     @cached_property
     def _nodes(self) -> Mapping[int, tuple[str, ...]]:
         return reported_platforms(now=self._now)
 
-    def doubt(self, task_queue: TaskQueue, queued: QueuedJobs) -> str:
+    def doubt(self, queued: QueuedJobs) -> str:
         """Return why no pilot can get the jobs; empty: one may."""
-        memo, now = self._memo, self._now
+        memo, now, definition = self._memo, self._now, queued.definition
         # A positive result is kept while the configuration stays as it is, but for a minute at most, because bans end
         # by themselves: a loop that submits one job after another is examined once.
-        key = (_doubts, bytes(task_queue.signature), task_queue.group.priority, now.replace(second=0, microsecond=0))
+        key = (_doubts, queued.task_queue_id, self._group.priority, now.replace(second=0, microsecond=0))
         if key in memo:
             return ""
+        # The row need not be read: it holds the definition.
+        task_queue = TaskQueue(
+            pk=queued.task_queue_id, owner=self._owner, group=self._group, vo=self._group.vo, **_stated(definition)
+        )
+        row = QueueRow(task_queue_id=queued.task_queue_id, definition=definition, trusted=True)
         doubt = doubts_about_queue(
             task_queue,
-            columns=self._columns[task_queue.pk],
+            columns=Columns.of([row]),
             description=json.loads(queued.description),
-            nodes=self._nodes if task_queue.platforms else {},
+            nodes=self._nodes if definition.platforms else {},
             memo=memo,
             now=now,
         )
         if doubt:
-            self.compared += len(CachedLookups(memo).get(queues_at_hand, task_queue.group.vo))
+            self.compared += len(CachedLookups(memo).get(queues_at_hand, self._group.vo))
         elif len(memo) < MAX_ENTRIES:
             memo[key] = True
         return doubt
+
+
+def _stated(definition: QueueDefinition) -> dict[str, Any]:
+    columns = definition.columns()
+    return {name: value for name, value in columns.items() if name not in {"owner_id", "group_id", "vo_id"}}

@@ -1,11 +1,13 @@
 """SQL for jobs that the ORM cannot express, or executes ten times as slowly for ten thousand jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+import msgspec
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet, UUIDField
@@ -14,7 +16,7 @@ from django.db.models.sql import UpdateQuery
 from psycopg import sql
 
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import JobQuerySet
+from wms.jobs.models import JobQuerySet, Submission
 from wms.kernel.db import array_of, transaction_required
 from wms.kernel.fast.statements import ask_prepared
 
@@ -44,13 +46,62 @@ _STORE_DESCRIPTIONS: Final = """
     SELECT named.number, added.id FROM named JOIN added ON added.digest = named.digest
 """
 
-#: History of new jobs.
-_BEGIN_HISTORY: Final = """
-    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
-    SELECT job.id, %s, begun.status, begun.minor, '', %s
-    FROM unnest(%s::bigint[]) AS job (id),
-         unnest(%s::text[], %s::text[]) WITH ORDINALITY AS begun (status, minor, number)
-    ORDER BY job.id, begun.number
+#: Inserts jobs with their history, but not those whose description another transaction is adding at the moment. The
+#: description of a kind is parsed once, however many jobs differ in name and arguments only. Ordered, because two
+#: transactions that store the same descriptions wait for each other.
+_ARRIVE: Final = """
+    WITH kind AS MATERIALIZED (
+        SELECT *
+          FROM json_to_recordset(%s::json) AS its (
+                   number integer, job_group text, job_type text, priority smallint, submit_pools text[], status text,
+                   minor_status text, input_sites text[], description jsonb
+               )
+    ), named AS MATERIALIZED (
+        SELECT its.number, its.job_name, its.arguments, its.kind,
+               sha256(jsonb_send(
+                   kind.description || jsonb_build_object('job_name', its.job_name, 'arguments', its.arguments)
+               )) AS digest
+          FROM unnest(%s::integer[], %s::text[], %s::text[])
+               WITH ORDINALITY AS its (kind, job_name, arguments, number)
+          JOIN kind ON kind.number = its.kind
+    ), known AS MATERIALIZED (
+        SELECT named.number, stored.id FROM named JOIN jobs_storeddescription AS stored ON stored.digest = named.digest
+    ), added AS (
+        INSERT INTO jobs_storeddescription (description)
+        SELECT kind.description || jsonb_build_object('job_name', named.job_name, 'arguments', named.arguments)
+          FROM named JOIN kind ON kind.number = named.kind
+         WHERE named.number NOT IN (SELECT number FROM known)
+         ORDER BY named.digest
+            ON CONFLICT (digest) DO NOTHING
+        RETURNING id, digest
+    ), stored AS (
+        SELECT number, id FROM known
+         UNION ALL
+        SELECT named.number, added.id FROM named JOIN added ON added.digest = named.digest
+    ), come AS (
+        INSERT INTO jobs_job (
+            id, submission_id, owner_id, group_id, vo_id, submitted_at, status_changed_at, status, minor_status,
+            application_status, reschedules, job_name, job_group, job_type, priority, submit_pools, input_sites,
+            stored_description_id
+        )
+        SELECT job.id, %s::uuid, %s::bigint, %s::bigint, %s::bigint, %s::timestamptz, %s::timestamptz, kind.status,
+               kind.minor_status, '', 0, named.job_name, kind.job_group, kind.job_type, kind.priority,
+               kind.submit_pools, kind.input_sites, stored.id
+          FROM unnest(%s::bigint[], %s::bigint[]) AS job (id, named)
+          JOIN named ON named.number = job.named
+          JOIN stored ON stored.number = job.named
+          JOIN kind ON kind.number = named.kind
+         ORDER BY job.id
+        RETURNING id, submitted_at, status, minor_status
+    ), begun AS (
+        INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+        SELECT come.id, come.submitted_at, its.status, its.minor_status, '', %s::text
+          FROM come,
+               LATERAL (VALUES (1, %s::text, ''), (2, come.status, come.minor_status))
+                    AS its (number, status, minor_status)
+         ORDER BY come.id, its.number
+    )
+    SELECT id FROM come
 """
 
 #: Wraps an UPDATE of jobs written by the ORM.
@@ -82,14 +133,112 @@ def acted_in_groups_left(owner_id: int) -> bool:
     return bool(acted)
 
 
+_INSERT_SUBMISSION: Final = """
+    INSERT INTO jobs_submission (id, owner_id, group_id, submitted_at, request_id, body_digest)
+    VALUES (%s, %s, %s, %s, %s, %s)
+        ON CONFLICT (owner_id, request_id) WHERE request_id IS NOT NULL DO NOTHING
+    RETURNING id
+"""
+
+
+@transaction_required
+def insert_submission(submission: Submission) -> bool:
+    """Insert the submission, unless its owner has used the request id; waits for a concurrent insertion of the same.
+
+    Returns:
+        Whether it was inserted.
+    """
+    values = (submission.pk, submission.owner_id, submission.group_id, submission.submitted_at)
+    return bool(ask_prepared(_INSERT_SUBMISSION, *values, submission.request_id, submission.body_digest))
+
+
 def reserve_job_ids(count: int) -> list[int]:
     """Return *count* new job ids, ascending.
 
     Reserved before the insert, because texts of a job may contain its id (``%j``). The ORM does not support sequences.
     """
+    return sorted(job_id for (job_id,) in ask_prepared(_RESERVE_IDS, count))
+
+
+#: Jobs up to which a statement is planned once for all requests; for more it is planned for their number.
+_FEW_JOBS: Final = 20
+
+
+class NewKind(NamedTuple):
+    """The columns, and the description, of submitted jobs that differ in name and arguments only."""
+
+    job_group: str
+    job_type: str
+    priority: int
+    submit_pools: Sequence[str]
+    #: Waiting, or Checking.
+    status: str
+    minor_status: str
+    #: Sites with all of its input data; None: it has no input data.
+    input_sites: Sequence[str] | None
+    #: In the form of the REST interface, as JSON text; name and arguments are those of the job.
+    description: str
+
+
+class NewJob(NamedTuple):
+    """A submitted job; jobs of one kind refer to one object."""
+
+    id: int
+    job_name: str
+    arguments: str
+    kind: NewKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arriving:
+    """The columns that all jobs of a submission share."""
+
+    submission_id: UUID
+    owner_id: int
+    group_id: int
+    vo_id: int
+    submitted_at: datetime
+    #: Of the submission, in the history.
+    source: str
+
+
+@transaction_required
+def insert_new_jobs(jobs: Sequence[NewJob], arriving: Arriving) -> None:
+    """Insert jobs with their descriptions, and a history of Received and the status of each.
+
+    A transaction that is adding the same description at the moment is waited for.
+    """
+    kinds = {id(job.kind): job.kind for job in jobs}
+    number_of_kind = {kind: number for number, kind in enumerate(kinds)}
+    number_of: dict[tuple[int, str, str], int] = {}
+    numbers = {
+        job_id: number_of.setdefault((number_of_kind[id(kind)], name, arguments), len(number_of) + 1)
+        for job_id, name, arguments, kind in jobs
+    }
+    rows = [_row_of_kind(kind, number) for number, kind in enumerate(kinds.values())]
+    its_kinds, names, arguments_ = (list(column) for column in zip(*number_of, strict=True))
+    # Again for those whose descriptions another transaction has added meanwhile: the statement does not see them.
+    while numbers:
+        parameters = (
+            *(msgspec.json.encode(rows).decode(), its_kinds, names, arguments_),
+            *(arriving.submission_id, arriving.owner_id, arriving.group_id, arriving.vo_id),
+            *(arriving.submitted_at, arriving.submitted_at),
+            *(array_of(numbers), array_of(numbers.values()), arriving.source, JobStatus.RECEIVED.value),
+        )
+        for (job_id,) in _ask(_ARRIVE, parameters, prepared=len(jobs) <= _FEW_JOBS):
+            del numbers[job_id]
+
+
+def _row_of_kind(kind: NewKind, number: int) -> dict[str, object]:
+    return {**kind._asdict(), "number": number, "description": msgspec.Raw(kind.description.encode())}
+
+
+def _ask(statement: str, parameters: Sequence[Any], *, prepared: bool) -> list[tuple[Any, ...]]:
+    if prepared:
+        return ask_prepared(statement, *parameters)
     with connection.cursor() as cursor:
-        cursor.execute(_RESERVE_IDS, [count])
-        return sorted(job_id for (job_id,) in cursor.fetchall())
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
 
 
 @transaction_required
@@ -119,13 +268,6 @@ def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> 
     update, parameters = query.get_compiler(connection=connection).as_sql()
     with connection.cursor() as cursor:
         cursor.execute(_AND_WRITE_HISTORY.format(update=update), [*parameters, source])
-
-
-def begin_history(job_ids: Sequence[int], *, statuses: Sequence[tuple[str, str]], source: str, now: datetime) -> None:
-    """Add to each job's history that it got each of *statuses* (status, minor status) now, in this order."""
-    columns = [list(column) for column in zip(*statuses, strict=True)]
-    with connection.cursor() as cursor:
-        cursor.execute(_BEGIN_HISTORY, [now, source, array_of(job_ids), *columns])
 
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:

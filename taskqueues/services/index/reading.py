@@ -120,12 +120,6 @@ def read_news(since: Snapshot) -> IndexDelta:
     )
 
 
-def columns_of(task_queue_ids: Iterable[int]) -> Mapping[int, Columns]:
-    """Return the columns of each of these task queues by itself, as visible to the caller's transaction."""
-    rows = _definitions(TaskQueue.objects.filter(pk__in=list(task_queue_ids)))
-    return {row.task_queue_id: Columns.of([row]) for row in rows}
-
-
 def definitions_of(task_queue_ids: Collection[int]) -> Mapping[int, QueueDefinition]:
     """Return the definitions of the existing ones of these task queues."""
     rows = _definitions(TaskQueue.objects.filter(pk__among=task_queue_ids))

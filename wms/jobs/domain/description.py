@@ -4,9 +4,9 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -120,7 +120,7 @@ def parse(data: Mapping[str, object]) -> JobDescription:
     description = JobDescription(
         executable=_executable(data, reader),
         arguments=_arguments(data, reader),
-        job_name=reader.text("job_name", "", empty=True),
+        job_name=_job_name(reader),
         job_group=reader.text("job_group", "", empty=True),
         job_type=reader.text("job_type", "User"),
         cpu_time_s=reader.whole("cpu_time_s", 86400, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
@@ -161,6 +161,62 @@ def parse(data: Mapping[str, object]) -> JobDescription:
     return description
 
 
+class DescriptionParts(NamedTuple):
+    """The description of one job in two parts: one that is mostly equal for all jobs of a request, and the rest.
+
+    The parts keep what is done for each of ten thousand jobs small: ``common`` is one object for all jobs whose
+    descriptions differ in OWN_TEXTS only.
+    """
+
+    #: With the texts of any of these jobs.
+    common: JobDescription
+    job_name: str
+    arguments: str
+
+    @property
+    def whole(self) -> JobDescription:
+        """The description of the job."""
+        return replace(self.common, job_name=self.job_name, arguments=self.arguments)
+
+
+#: Fields of ``DescriptionParts`` beside ``common``.
+OWN_TEXTS: Final = DescriptionParts._fields[1:]
+
+
+class CommonParts:
+    """The parts that descriptions of one request have in common, each parsed once."""
+
+    def __init__(self) -> None:
+        #: {fields other than OWN_TEXTS: (common part, its size)}.
+        self._known: dict[str, tuple[JobDescription, int]] = {}
+
+    def parse(self, data: Mapping[str, object]) -> DescriptionParts:
+        """Return the description of one job, as ``parse`` does.
+
+        Raises:
+            InvalidDescriptionError: as there.
+        """
+        try:
+            key = repr([pair for pair in data.items() if pair[0] not in OWN_TEXTS])
+        except RecursionError:
+            return described(parse(data))
+        if key in self._known:
+            common, size = self._known[key]
+            reader = FieldReader(data, names=NAMES)
+            name, arguments = _job_name(reader), _arguments(data, reader)
+            # No character has more than twelve bytes as JSON.
+            if not reader.errors and 2 * size + 12 * (len(name) + len(arguments)) <= MAX_BYTES:
+                return DescriptionParts(common, name, arguments)
+        parsed = parse(data)
+        self._known[key] = parsed, len(msgspec.json.encode(parsed))
+        return described(parsed)
+
+
+def described(description: JobDescription) -> DescriptionParts:
+    """Return the parts of a description."""
+    return DescriptionParts(description, description.job_name, description.arguments)
+
+
 def as_json(description: JobDescription) -> dict[str, object]:
     """Return every field of *description* as a JSON value; ``parse`` gives an equal description."""
     return msgspec.json.decode(as_text(description, setup=description.setup), type=dict[str, object])
@@ -197,6 +253,10 @@ def _executable(data: Mapping[str, object], reader: FieldReader) -> str:
         reader.fault("executable", "executable is required: the program that the job runs.")
         return ""
     return reader.text("executable", "", most=MAX_PATH)
+
+
+def _job_name(reader: FieldReader) -> str:
+    return reader.text("job_name", "", empty=True)
 
 
 def _arguments(data: Mapping[str, object], reader: FieldReader) -> str:

@@ -22,10 +22,11 @@ sandboxes, are not changed.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from wms.jobs.domain import description as descriptions
-from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.description import CommonParts, DescriptionParts, InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
 from wms.jobs.domain.parsing_budget import Allowance
 from wms.kernel.names import did_you_mean
@@ -77,10 +78,15 @@ def parse_all(data: Mapping[str, object], allowance: Allowance | None = None) ->
         InvalidDescriptionError: with the faults of the first wrong job.
         InvalidSubmissionError: too many jobs for one request.
     """
-    result: list[JobDescription] = []
+    return [job.whole for job in parse_parts(data, allowance or Allowance(), CommonParts())]
+
+
+def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonParts) -> list[DescriptionParts]:
+    """Return the descriptions of ``parse_all`` in parts, of which *parts* has those of other jobs of the request."""
+    result: list[DescriptionParts] = []
     for number, single in enumerate(expand(data, allowance)):
         try:
-            job = descriptions.parse(single)
+            job = parts.parse(single)
             if is_parametric(data):
                 _refuse_too_long_with_id(job)
         except InvalidDescriptionError as error:
@@ -121,6 +127,15 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
     return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
 
 
+def substitute_in_parts(job: DescriptionParts, job_id: int) -> DescriptionParts:
+    """Return the description as ``substitute_job_id`` does; the common part is kept if nothing in it changes."""
+    if not _has_directive(job):
+        return job
+    if any("%" in text for text in _common_texts_of(job.common)):
+        return descriptions.described(substitute_job_id(job.whole, job_id))
+    return DescriptionParts(job.common, _resolved(job.job_name, job_id), _resolved(job.arguments, job_id))
+
+
 def substitute_job_id(description: JobDescription, job_id: int) -> JobDescription:
     """Return the description of a job from a parametric description, with ``%j`` and ``%%`` resolved.
 
@@ -128,10 +143,7 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
     """
     if not any("%" in text for text in _texts_of(description)):
         return description
-
-    def resolved(text: str) -> str:
-        return _LATE.sub(lambda match: "%" if match[1] == "%" else str(job_id), text)
-
+    resolved = partial(_resolved, job_id=job_id)
     finished = replace(
         description,
         executable=resolved(description.executable),
@@ -149,25 +161,39 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
     return description if finished == description else finished
 
 
-def _lines_of(job: JobDescription) -> list[str]:
-    """Return the texts of TEMPLATES that must be one line."""
-    lines = (job.executable, job.job_name, job.job_group, job.std_output, job.std_error)
+def _resolved(text: str, job_id: int) -> str:
+    return _LATE.sub(lambda match: "%" if match[1] == "%" else str(job_id), text)
+
+
+def _has_directive(job: DescriptionParts) -> bool:
+    return "%" in job.job_name or "%" in job.arguments or any("%" in text for text in _common_texts_of(job.common))
+
+
+def _common_lines_of(job: JobDescription) -> list[str]:
+    """Return the texts of TEMPLATES that must be one line, without the name."""
+    lines = (job.executable, job.job_group, job.std_output, job.std_error)
     return [*lines, *job.input_data, *job.output_sandbox, *job.output_data, job.output_path or ""]
+
+
+def _common_texts_of(job: JobDescription) -> list[str]:
+    """Return the texts of TEMPLATES without OWN_TEXTS."""
+    return [*_common_lines_of(job), *[value for _, value in job.environment]]
 
 
 def _texts_of(job: JobDescription) -> list[str]:
     """Return all texts of TEMPLATES."""
-    return [*_lines_of(job), job.arguments, *[value for _, value in job.environment]]
+    return [*_common_texts_of(job), job.job_name, job.arguments]
 
 
-def _refuse_too_long_with_id(job: JobDescription) -> None:
+def _refuse_too_long_with_id(job: DescriptionParts) -> None:
     """Validate a job once more if the longest job id could make one of its texts too long."""
-    finished = substitute_job_id(job, MAX_NUMBER)
-    if finished is job:
+    if not _has_directive(job):
         return
+    finished = substitute_job_id(job.whole, MAX_NUMBER)
     characters = sum(map(len, _texts_of(finished)))
     too_long = len(finished.output_path or "") > descriptions.MAX_OUTPUT_PATH
-    if too_long or max(map(len, _lines_of(finished))) > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
+    longest_line = max(map(len, [*_common_lines_of(finished), finished.job_name]))
+    if too_long or longest_line > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
         descriptions.parse(descriptions.as_json(finished))
 
 

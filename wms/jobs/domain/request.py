@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
 from wms.jobs.domain.cfg import parse_cfg
-from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, JobDescription
+from wms.jobs.domain.description import (
+    KNOWN_FIELDS,
+    CommonParts,
+    DescriptionParts,
+    InvalidDescriptionError,
+    JobDescription,
+)
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import DescribedJob, parse_jdl
 from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
@@ -31,15 +37,19 @@ FORMS: Final = (*TEXT_FORMS, "jobs")
 Errors = dict[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedJob:
+class RequestedJob(NamedTuple):
     """One job of a request."""
 
-    description: JobDescription
+    described: DescriptionParts
     #: Prefix of its field names in errors: "" or ``jobs.3.``.
     path: str
-    #: Whether ``parametric.substitute_job_id`` must still be called.
+    #: Whether ``parametric.substitute_in_parts`` must still be called.
     parametric: bool
+
+    @property
+    def common(self) -> JobDescription:
+        """Its description, except for the fields OWN_TEXTS."""
+        return self.described.common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +81,7 @@ def parse_submission(body: object) -> SubmissionIn:
         _refuse_beside("jobs", content)
         jobs, groups = _list(content["jobs"])
     else:
-        jobs, groups = _single(content, path="", allowance=Allowance())
+        jobs, groups = _single(content, path="", allowance=Allowance(), parts=CommonParts())
     return SubmissionIn(
         jobs=jobs,
         group=_group(body.get("group"), groups),
@@ -89,10 +99,10 @@ def _list(entries: object) -> tuple[list[RequestedJob], set[str]]:
     groups: set[str] = set()
     errors: Errors = {}
     wrong = 0
-    allowance = Allowance()
+    allowance, parts = Allowance(), CommonParts()
     for position, entry in enumerate(entries):
         try:
-            entry_jobs, entry_groups = _entry(entry, path=f"jobs.{position}.", allowance=allowance)
+            entry_jobs, entry_groups = _entry(entry, path=f"jobs.{position}.", allowance=allowance, parts=parts)
         except InvalidSubmissionError:
             raise
         except RejectedError as error:
@@ -117,13 +127,17 @@ def _refuse_too_much_text(entries: Sequence[object]) -> None:
         raise _invalid("jobs", f"One request has {most}; submit them in several requests, or as parametric jobs.")
 
 
-def _entry(entry: object, *, path: str, allowance: Allowance) -> tuple[list[RequestedJob], set[str]]:
+def _entry(
+    entry: object, *, path: str, allowance: Allowance, parts: CommonParts
+) -> tuple[list[RequestedJob], set[str]]:
     if not isinstance(entry, Mapping):
         raise InvalidDescriptionError({"description": [f"A description must be an object, not {shown(entry)}."]})
-    return _single(entry, path=path, allowance=allowance)
+    return _single(entry, path=path, allowance=allowance, parts=parts)
 
 
-def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -> tuple[list[RequestedJob], set[str]]:
+def _single(
+    content: Mapping[str, object], *, path: str, allowance: Allowance, parts: CommonParts
+) -> tuple[list[RequestedJob], set[str]]:
     """Parse one description, in JDL, CFG or JSON, and the groups that it names."""
     groups: set[str] = set()
     for form, parse in TEXT_FORMS.items():
@@ -131,10 +145,9 @@ def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -
             _refuse_beside(form, content)
             content, groups = _read_text(form, content[form], parse)
             break
-    return [
-        RequestedJob(description=description, path=path, parametric=parametric.is_parametric(content))
-        for description in parametric.parse_all(content, allowance)
-    ], groups
+    is_parametric = parametric.is_parametric(content)
+    described = parametric.parse_parts(content, allowance, parts)
+    return [RequestedJob(job, path, is_parametric) for job in described], groups
 
 
 def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) -> tuple[Mapping[str, object], set[str]]:

@@ -42,7 +42,7 @@ def put_in_queues(arriving: Iterable[EnqueuedJob], *, now: datetime) -> Mapping[
     for job_id, priority, requirements, held_back in arriving:
         definition = definitions.get(requirements)
         if definition is None:
-            definition = definitions[requirements] = _definition(requirements)
+            definition = definitions[requirements] = queue_definition(requirements)
         waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority, held_back=held_back))
     return queueing.enqueue(waiting, now=now)
 
@@ -126,10 +126,11 @@ def carried_by(jobs: Iterable[Job]) -> dict[int, HeldBack]:
 def definition_of(job: Job) -> QueueDefinition | None:
     """Return the definition of the task queue that the job would enter now; None: it would be Checking."""
     sites = input_data.where(job, input_data.locate([job]))
-    return None if sites is None else _definition(_requirements_of(job, sites))
+    return None if sites is None else queue_definition(_requirements_of(job, sites))
 
 
-def _definition(requirements: JobRequirements) -> QueueDefinition:
+def queue_definition(requirements: JobRequirements) -> QueueDefinition:
+    """Return the definition of the task queue for jobs with these requirements."""
     return define(requirements, rounding=queueing.rounding())
 
 

@@ -13,25 +13,26 @@ from uuid import UUID
 
 from django.db import transaction
 
-from taskqueues.domain.definition import JobRequirements, stated_by
-from taskqueues.services import quotas
-from wms.accounts.models import User
+from taskqueues.domain.definition import JobRequirements, QueueDefinition, stated_by
+from taskqueues.services import queueing, quotas
+from taskqueues.services.queueing import WaitingJob
+from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
 from wms.jobs import sql
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
-from wms.jobs.domain.description import as_text
+from wms.jobs.domain.description import JobDescription, as_text
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.domain.parametric import substitute_job_id
+from wms.jobs.domain.parametric import substitute_in_parts
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
-from wms.jobs.services.enqueueing import EnqueuedJob, put_in_queues
+from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.requirements import requirements_key
 from wms.jobs.services.optimizers.steps import optimize
-from wms.jobs.services.transitions import NewJob
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
+from wms.jobs.sql import NewJob, NewKind
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class QueuedJobs(NamedTuple):
     """Jobs of one request that wait in one task queue."""
 
     task_queue_id: int
+    definition: QueueDefinition
     #: Description of the first of them, as JSON text.
     description: str
     first_id: int
@@ -78,10 +80,11 @@ def jobs_in_words(first_id: int, jobs: int) -> str:
 
 
 #: Returns a few warnings about jobs in their task queues; what pilots offer is known only in higher layers.
-Doubts = Callable[[Sequence[QueuedJobs]], Iterable[str]]
+#: Its arguments are these jobs, their owner and their group.
+Doubts = Callable[[Sequence[QueuedJobs], User, Group], Iterable[str]]
 
 
-def _no_doubts(_queued: Sequence[QueuedJobs]) -> Iterable[str]:
+def _no_doubts(_queued: Sequence[QueuedJobs], _owner: User, _group: Group) -> Iterable[str]:
     return ()
 
 
@@ -110,8 +113,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         owner=owner, group=group, submitted_at=now, request_id=request.request_id, body_digest=request.digest
     )
     # First, so that a second request with the same id waits here for the outcome of the first.
-    Submission.objects.bulk_create([submission], ignore_conflicts=request.request_id is not None)
-    if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
+    if not sql.insert_submission(submission):
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
     if request.group is None:
@@ -125,7 +127,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         vo_id=arrival.vo.pk,
         group_id=group.pk,
         owner_id=owner.pk,
-        coming=Counter(job.description.job_type for job in arrival.jobs),
+        coming=Counter(job.common.job_type for job in arrival.jobs),
     )
     result = _insert(submission, arrival, doubts=doubts)
     if request.request_id is not None:
@@ -140,8 +142,9 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
 def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
     """Insert the jobs and put them into their task queues."""
     job_ids = sql.reserve_job_ids(len(arrival.jobs))
-    jobs = [_new_job(requested, job_id, arrival) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
-    transitions.arrive([job for job, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
+    kinds = _Kinds(arrival)
+    jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
+    transitions.arrive([new for new, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
     if arrival.input_sandboxes:
         sql.copy_rows(
             "jobs_inputsandbox",
@@ -149,17 +152,15 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
             (
                 (job_id, named.sandbox.pk, named.file_name)
                 for job_id, requested in zip(job_ids, arrival.jobs, strict=True)
-                for named in arrival.input_sandboxes.get(requested.description.input_sandbox, ())
+                for named in arrival.input_sandboxes.get(requested.common.input_sandbox, ())
             ),
         )
-    waiting = [
-        EnqueuedJob(job.id, job.priority, requirements) for job, requirements in jobs if requirements is not None
-    ]
-    task_queue_of = put_in_queues(waiting, now=arrival.now)
-    of_queues = list(doubts(_by_queue([job for job, _ in jobs], task_queue_of)))
+    waiting = [WaitingJob(new.id, definition, new.kind.priority) for new, definition in jobs if definition is not None]
+    task_queue_of = queueing.enqueue(waiting, now=arrival.now)
+    of_queues = list(doubts(_by_queue(jobs, task_queue_of), arrival.owner, arrival.group))
     return SubmissionResult(
         job_group_id=submission.pk,
-        jobs=[SubmittedJob(job.id, job.status, task_queue_of.get(job.id)) for job, _ in jobs],
+        jobs=[SubmittedJob(new.id, new.kind.status, task_queue_of.get(new.id)) for new, _ in jobs],
         warnings=[*_warnings(arrival, job_ids), *of_queues],
     )
 
@@ -174,49 +175,73 @@ def _warnings(arrival: Arrival, job_ids: Sequence[int]) -> Iterator[str]:
         yield f"{warnings} left out; explain warns of each job."
 
 
-def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[QueuedJobs]:
+def _by_queue(
+    jobs: Iterable[tuple[NewJob, QueueDefinition | None]], task_queue_of: Mapping[int, int]
+) -> list[QueuedJobs]:
     """Return the waiting jobs by task queue, each with the description of its first job."""
-    first: dict[int, NewJob] = {}
-    for job in jobs:
-        if (task_queue_id := task_queue_of.get(job.id)) is not None:
-            first.setdefault(task_queue_id, job)
+    first: dict[int, tuple[NewJob, QueueDefinition]] = {}
+    for new, definition in jobs:
+        if definition is not None:
+            first.setdefault(task_queue_of[new.id], (new, definition))
     count = Counter(task_queue_of.values())
-    return [QueuedJobs(pk, job.description, job.id, count[pk]) for pk, job in first.items()]
+    return [
+        QueuedJobs(pk, definition, new.kind.description, new.id, count[pk]) for pk, (new, definition) in first.items()
+    ]
 
 
-def _new_job(requested: RequestedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, JobRequirements | None]:
-    """Return the job and its requirements; None: it does not enter a task queue yet."""
-    holding = arrival.input_sites.get(requested.description.input_data)
-    sites = narrowed(requested.description.sites, banned_sites=requested.description.banned_sites, holding=holding)
-    description = substitute_job_id(requested.description, job_id) if requested.parametric else requested.description
-    # The current default setup is stored: it must not change while the job waits.
-    setup = description.setup or arrival.vo.setup
-    pool = arrival.pools.get(requirements_key(description))
-    submit_pools = description.submit_pools if pool is None else (pool,)
-    new = NewJob(
-        id=job_id,
-        job_name=description.job_name,
-        job_group=description.job_group,
-        job_type=description.job_type,
-        priority=description.priority,
-        submit_pools=list(submit_pools),
-        status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
-        minor_status=WAITS_FOR_REPLICAS if sites is None else "",
-        input_sites=None if holding is None else list(holding),
-        description=as_text(description, setup=setup),
-    )
-    if sites is None:
-        return new, None
-    stated = stated_by(description) | {"submit_pools": submit_pools, "sites": sites}
-    requirements = JobRequirements(
-        **stated,
-        owner_id=arrival.owner.pk,
-        group_id=arrival.group.pk,
-        vo_id=arrival.vo.pk,
-        setup=setup,
-        container=bool(description.container),
-    )
-    return new, requirements
+class _Kinds:
+    """The kinds of jobs of a request: what follows from the common part of their descriptions, once for each."""
+
+    def __init__(self, arrival: Arrival) -> None:
+        self._arrival = arrival
+        #: By ``id()`` of the common part, which is kept alive here.
+        self._kinds: dict[int, tuple[JobDescription, NewKind, QueueDefinition | None]] = {}
+        #: Kinds with equal requirements share a task queue.
+        self._definitions: dict[JobRequirements, QueueDefinition] = {}
+
+    def new_job(self, requested: RequestedJob, job_id: int) -> tuple[NewJob, QueueDefinition | None]:
+        """Return the job and the definition of its task queue; None: it does not enter one yet."""
+        described = requested.described
+        if requested.parametric:
+            described = substitute_in_parts(described, job_id)
+        key = id(described.common)
+        if key not in self._kinds:
+            self._kinds[key] = (described.common, *self._kind(described.common, requested.common))
+        _, kind, definition = self._kinds[key]
+        return NewJob(job_id, described.job_name, described.arguments, kind), definition
+
+    def _kind(self, description: JobDescription, requested: JobDescription) -> tuple[NewKind, QueueDefinition | None]:
+        arrival = self._arrival
+        holding = arrival.input_sites.get(requested.input_data)
+        sites = narrowed(requested.sites, banned_sites=requested.banned_sites, holding=holding)
+        # The current default setup is stored: it must not change while the job waits.
+        setup = description.setup or arrival.vo.setup
+        pool = arrival.pools.get(requirements_key(description))
+        submit_pools = description.submit_pools if pool is None else (pool,)
+        kind = NewKind(
+            job_group=description.job_group,
+            job_type=description.job_type,
+            priority=description.priority,
+            submit_pools=submit_pools,
+            status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
+            minor_status=WAITS_FOR_REPLICAS if sites is None else "",
+            input_sites=holding,
+            description=as_text(description, setup=setup),
+        )
+        if sites is None:
+            return kind, None
+        stated = stated_by(description) | {"submit_pools": submit_pools, "sites": sites}
+        requirements = JobRequirements(
+            **stated,
+            owner_id=arrival.owner.pk,
+            group_id=arrival.group.pk,
+            vo_id=arrival.vo.pk,
+            setup=setup,
+            container=bool(description.container),
+        )
+        if requirements not in self._definitions:
+            self._definitions[requirements] = queue_definition(requirements)
+        return kind, self._definitions[requirements]
 
 
 # ---- Repeated requests -----------------------------------------------------------------------------------------------

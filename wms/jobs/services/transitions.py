@@ -9,7 +9,7 @@ while it holds a task queue that it has just created.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, TypedDict
 
 from django.db.models import F
 from django.db.models.functions import Coalesce
@@ -62,38 +62,6 @@ _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "max_disk_mb": None,
     "output_sandbox": None,
 }
-
-
-class NewJob(NamedTuple):
-    """The columns of a submitted job that differ between the jobs of a submission."""
-
-    id: int
-    job_name: str
-    job_group: str
-    job_type: str
-    priority: int
-    submit_pools: list[str]
-    #: Waiting, or Checking.
-    status: str
-    minor_status: str
-    #: Sites with all of its input data; None: it has no input data.
-    input_sites: list[str] | None
-    #: In the form of the REST interface, as JSON text.
-    description: str
-
-
-_ARRIVAL_COLUMNS: Final = (
-    "submission_id",
-    "owner_id",
-    "group_id",
-    "vo_id",
-    "submitted_at",
-    "status_changed_at",
-    "application_status",
-    "reschedules",
-    *NewJob._fields[:-1],
-    "stored_description_id",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +199,7 @@ def remark(
 
 
 @transaction_required
-def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
+def arrive(jobs: Sequence[sql.NewJob], *, submission: Submission, source: str, now: datetime) -> None:
     """Insert jobs that passed every optimizer: Received, and at once Waiting or Checking.
 
     Args:
@@ -240,17 +208,15 @@ def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: 
         source: the submitting user.
         now: the time of submission.
     """
-    owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
-    common = (submission.pk, owner_id, group_id, vo_id, now, now, "", 0)
-    stored = sql.store_descriptions(job.description for job in jobs)
-    rows = ((*common, *job[:-1], stored[job.description]) for job in jobs)
-    sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, rows)
-    begun: dict[tuple[str, str], list[int]] = {}
-    for job in jobs:
-        begun.setdefault((job.status, job.minor_status), []).append(job.id)
-    for (status, minor), job_ids in begun.items():
-        history = ((JobStatus.RECEIVED.value, ""), (status, minor))
-        sql.begin_history(job_ids, statuses=history, source=source, now=now)
+    arriving = sql.Arriving(
+        submission_id=submission.pk,
+        owner_id=submission.owner_id,
+        group_id=submission.group_id,
+        vo_id=submission.group.vo_id,
+        submitted_at=now,
+        source=source,
+    )
+    sql.insert_new_jobs(jobs, arriving)
 
 
 def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:

@@ -1,11 +1,13 @@
 """The jobs of one request while they pass the optimizers, with errors and warnings."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.request import MAX_WRONG_FIELDS, RequestedJob
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.errors import RejectedError
@@ -19,7 +21,7 @@ MAX_SENTENCES: Final = 5
 MAX_HINTS: Final = 20
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Arrival:
     """The jobs of one request, and the results of the steps so far."""
 
@@ -80,5 +82,14 @@ class Arrival:
 
     def values(self, name: str) -> frozenset[str]:
         """Return every name in a list field of any job."""
-        lists = {getattr(job.description, name) for job in self.jobs}
-        return frozenset(value for values in lists for value in values)
+        return frozenset(value for common in self.commons for value in getattr(common, name))
+
+    @cached_property
+    def commons(self) -> Sequence[JobDescription]:
+        """The common parts of the descriptions, each once."""
+        return list({id(job.common): job.common for job in self.jobs}.values())
+
+    def among(self, condition: Callable[[JobDescription], object]) -> Sequence[RequestedJob]:
+        """Return the jobs whose common part meets a condition, which is evaluated once for each part."""
+        meeting = {id(common) for common in self.commons if condition(common)}
+        return [job for job in self.jobs if id(job.common) in meeting] if meeting else ()

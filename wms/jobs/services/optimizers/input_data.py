@@ -17,24 +17,24 @@ MAX_INPUT_FILES: Final = 200_000
 
 def locate_input_data(arrival: Arrival) -> None:
     """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2)."""
-    jobs_with_input = [job for job in arrival.jobs if job.description.input_data]
+    jobs_with_input = arrival.among(lambda description: description.input_data)
     if not jobs_with_input:
         return
-    file_count = sum(len(job.description.input_data) for job in jobs_with_input)
+    file_count = sum(len(job.common.input_data) for job in jobs_with_input)
     if file_count > MAX_INPUT_FILES:
         sentence = (
             f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {file_count}; send several."
         )
         arrival.refuse(jobs_with_input[0], "input_data", sentence)
         return
-    files_of = {job.description.input_data: _file_names(job) for job in jobs_with_input}
+    files_of = {job.common.input_data: _file_names(job) for job in jobs_with_input}
     located = Located(files_of.values(), vo_id=arrival.vo.pk)
     missing = {names: located.missing(files) for names, files in files_of.items()}
     for job in jobs_with_input:
-        if missing[job.description.input_data] and not arrival.refused_enough:
-            arrival.refuse(job, "input_data", _no_replica(missing[job.description.input_data], vo=arrival.vo))
+        if missing[job.common.input_data] and not arrival.refused_enough:
+            arrival.refuse(job, "input_data", _no_replica(missing[job.common.input_data], vo=arrival.vo))
     arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
-    nowhere = sum(_runs_nowhere(job.description, arrival) for job in jobs_with_input)
+    nowhere = sum(_runs_nowhere(job.common, arrival) for job in jobs_with_input)
     if nowhere:
         jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
         arrival.warn(
@@ -45,7 +45,7 @@ def locate_input_data(arrival: Arrival) -> None:
 
 def _file_names(job: RequestedJob) -> tuple[str, ...]:
     """Return the input files; in a parametric description %% still stands for a percent sign."""
-    files = job.description.input_data
+    files = job.common.input_data
     return tuple(lfn.replace("%%", "%") for lfn in files) if job.parametric else files
 
 

@@ -23,8 +23,8 @@ def requirements_key(description: JobDescription) -> str:
 
 def register_requirements(arrival: Arrival) -> None:
     """Register a submit pool for each distinct set of requirements (RFC7)."""
-    by_key = {requirements_key(job.description): job for job in reversed(arrival.jobs)}
-    by_key.pop("", None)
+    requiring = arrival.among(lambda description: description.requirements)
+    by_key = {requirements_key(job.common): job for job in reversed(requiring)}
     if not by_key:
         return
     if len(by_key) > MAX_REQUIREMENT_SETS:
@@ -36,13 +36,13 @@ def register_requirements(arrival: Arrival) -> None:
     names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
     for job in by_key.values():
         try:
-            check(dict(job.description.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
+            check(dict(job.common.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
         except RejectedError as error:
             arrival.refuse_as(job, error)
         if arrival.refused_enough:
             break
     if arrival.errors:
         return
-    requirement_sets = [dict(job.description.requirements) for job in by_key.values()]
+    requirement_sets = [dict(job.common.requirements) for job in by_key.values()]
     pools = submit_pools.register_all(vo=arrival.vo, requirements=requirement_sets, now=arrival.now)
     arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}

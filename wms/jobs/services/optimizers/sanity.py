@@ -45,7 +45,7 @@ def _refuse_unknown(
 ) -> None:
     unknown = names - known_names
     for job in arrival.jobs if unknown else ():
-        for value in getattr(job.description, name):
+        for value in getattr(job.common, name):
             if value in unknown and not arrival.refused_enough:
                 hint = several_in_one(value) or arrival.hint(noun, value, known_names=known_names)
                 arrival.refuse(job, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
@@ -53,11 +53,10 @@ def _refuse_unknown(
 
 def _check_setups(arrival: Arrival) -> None:
     setups = arrival.vo.setups
-    for job in arrival.jobs:
-        setup = job.description.setup
-        if setup is not None and setup not in setups:
-            hint = arrival.hint("setup", setup, known_names=setups)
-            arrival.refuse(job, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
+    for job in arrival.among(lambda description: description.setup not in {None, *setups}):
+        setup = str(job.common.setup)
+        hint = arrival.hint("setup", setup, known_names=setups)
+        arrival.refuse(job, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
 
 
 def _check_input_sandboxes(arrival: Arrival) -> None:
@@ -65,8 +64,8 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
     if not all_references:
         return
     nameable = sandboxes.held(sandboxes.nameable(all_references, owner=arrival.owner, group=arrival.group))
-    for job in arrival.jobs:
-        references = job.description.input_sandbox
+    for job in arrival.among(lambda description: description.input_sandbox):
+        references = job.common.input_sandbox
         if references in arrival.input_sandboxes or arrival.refused_enough:
             continue
         try:
@@ -78,13 +77,14 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
 
 
 def _check_output_data(arrival: Arrival) -> None:
-    storage_elements = {job.description.output_se for job in arrival.jobs} - {None}
+    storage_elements = {common.output_se for common in arrival.commons} - {None}
     known_names = known_elements(arrival.vo) if storage_elements else frozenset()
-    lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
-    placed = any(lfns_of.values()) or any(job.description.output_path for job in arrival.jobs)
+    output_lists = {common.output_data for common in arrival.commons}
+    lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in output_lists}
+    placed = any(lfns_of.values()) or any(common.output_path for common in arrival.commons)
     own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
-    for job in arrival.jobs:
-        element, path = job.description.output_se, job.description.output_path
+    for job in arrival.among(lambda each: each.output_se is not None or each.output_path or lfns_of[each.output_data]):
+        element, path = job.common.output_se, job.common.output_path
         if element is not None and element not in known_names and not arrival.refused_enough:
             hint = arrival.hint("storage element", element, known_names=known_names)
             sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
@@ -92,20 +92,16 @@ def _check_output_data(arrival: Arrival) -> None:
         if path and not is_own(path, directories=own) and not arrival.refused_enough:
             sentence = f"output_path must be below {' or '.join(own)}; you may not write to other directories."
             arrival.refuse(job, "output_path", sentence)
-        for lfn in lfns_of[job.description.output_data]:
+        for lfn in lfns_of[job.common.output_data]:
             if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
                 sentence = f"LFN:{lfn} must be below {' or '.join(own)}; you may not write to other directories."
                 arrival.refuse(job, "output_data", sentence)
 
 
-def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
-    return frozenset(job.description.output_data for job in arrival.jobs)
-
-
 def _check_stall_windows(arrival: Arrival) -> None:
     longest_s = arrival.vo.longest_stalled_s
-    for job in arrival.jobs if longest_s else ():
-        stalled_s = job.description.stalled_s
+    for job in arrival.among(lambda description: description.stalled_s is not None) if longest_s else ():
+        stalled_s = job.common.stalled_s
         if stalled_s is not None and not 0 < stalled_s <= longest_s and not arrival.refused_enough:
             sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {stalled_s}"
             arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which is no limit."))
@@ -115,14 +111,17 @@ def _warn_of_doubts(arrival: Arrival) -> None:
     """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
     distinct: dict[tuple[object, ...], Doubtful] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
+    positions_of_part: dict[tuple[int, str], list[int]] = {}
     for position, job in enumerate(arrival.jobs):
-        description = {name: getattr(job.description, name) for name in JUDGED_BY}
-        if quotes_are_closed(description["arguments"]):
-            description["arguments"] = ""
-        about = (*description.values(), job.description.input_sandbox)
-        alike.setdefault(about, []).append(position)
+        arguments = "" if quotes_are_closed(job.described.arguments) else job.described.arguments
+        positions_of_part.setdefault((id(job.common), arguments), []).append(position)
+    for (_, arguments), positions in positions_of_part.items():
+        common = arrival.jobs[positions[0]].common
+        description = {**{name: getattr(common, name) for name in JUDGED_BY}, "arguments": arguments}
+        about = (*description.values(), common.input_sandbox)
+        alike.setdefault(about, []).extend(positions)
         if about not in distinct:
-            named_sandboxes = arrival.input_sandboxes.get(job.description.input_sandbox, ())
+            named_sandboxes = arrival.input_sandboxes.get(common.input_sandbox, ())
             files = [SandboxFile(named.file_name, named.sandbox.is_archive) for named in named_sandboxes]
             distinct[about] = Doubtful(description, files)
     kinds, positions_of = list(distinct.values()), list(alike.values())
