@@ -85,6 +85,7 @@ def free_jobs(*, now: datetime) -> FreeJobs:
 
 def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
     """Return the ids, sorted, of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
+    # Uses index: pools_of_queue
     return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))
 
 
@@ -193,6 +194,7 @@ def limits_on_matches() -> QuerySet[Limit]:
 
 def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
     """Return the limits, each with its counters: ``held``, ``used_s`` and ``free_at``."""
+    # Uses index: event_of_limit
     events = LimitEvent.objects.filter(limit=OuterRef("pk")).order_by().values("limit")
     used = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("used"))
     jobs_left = Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField())

@@ -15,6 +15,7 @@ WRITTEN_EVERY_S: Final = 60.0
 # No row: wms_close_request must decide. The lease of a repeated request is visible here unless its claim has not ended;
 # that claim locks the row of the pilot first, so xmax is its id. Left by another transaction, xmax does no harm: the
 # next write resets it. (wms_close_request itself leaves its own id in both xmin and xmax.)
+# Uses index: task_queue_change_xid
 _KNOWN_EMPTY: Final = """
 SELECT pilot.nothing_left::text
   FROM pilots_pilot AS pilot

@@ -335,6 +335,7 @@ def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
     lease_end = now + timedelta(seconds=settings.WMS_LEASE_S)
     expires_at = lease_end if match.reported_at is None else max(match.expires_at, lease_end)
     Match.objects.filter(pk=match.pk).update(expires_at=expires_at, reported_at=now)
+    # Uses index: command_to_be_obeyed
     commands = JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True)
     return LeaseRenewal(commands=list(commands.order_by("pk")), expires_at=expires_at)
 

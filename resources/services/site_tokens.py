@@ -78,6 +78,7 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
         TokenTakenError: it is a token of another site, or for another purpose, or was revoked.
     """
     digest = digest_of(plain)
+    # Uses index: site_token_of_site
     configured = SiteToken.objects.filter(site=site, purpose=purpose, configured=True)
     for replaced in configured.exclude(digest=digest).select_related("site"):
         _record_token(SecurityEventKind.TOKEN_REVOKED, replaced)

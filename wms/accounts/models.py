@@ -224,6 +224,7 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
             pk=OuterRef("invited_by"),
             is_active=True,
         )
+        # Uses index: invitation_by_name
         return self.filter(Exists(sender), username=user.username, expires_at__gt=now, declined_at__isnull=True)
 
 

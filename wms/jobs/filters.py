@@ -85,6 +85,10 @@ class JobFilterSet(FilterSet):
         model = Job
         fields = ()
 
+    def always_narrowed(self) -> Collection[str]:
+        """Return the fields by which ``filter_queryset`` narrows although no value is given."""
+        return ()
+
     def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
         """Return the matching rows: jobs, or numbers of jobs.
 

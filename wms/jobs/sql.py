@@ -324,6 +324,7 @@ _REMOVE_EXPIRED_UPLOADS: Final = """
        )
 """
 
+# Uses index: job_of_output_sandbox
 _UNNEEDED_SANDBOXES: Final = """
     SELECT id FROM jobs_sandbox AS sandbox
      WHERE sandbox.id = ANY(%(ids)s::bigint[])

@@ -54,6 +54,7 @@ class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
     operators_may = frozenset({"view"})
     managers_may = frozenset()
     list_display = ("at", "kind", "actor_name", "address", "target", "times", "facts")
+    # Uses index: security_event_by_kind
     list_filter = (KindFilter, PeriodFilter)
     search_fields = ("actor_name__exact", "address__startswith", "target__icontains")
     search_help_text = "User name, beginning of an address, or part of the object's name."

@@ -22,6 +22,9 @@ class JobFilters(Protocol):
     def filters(self) -> Mapping[str, Any]:
         """The filters by name."""
 
+    def always_narrowed(self) -> Collection[str]:
+        """Return the fields by which ``filter_queryset`` narrows although no value is given."""
+
     def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
         """Return the rows that match in all fields which they have, except the fields *but*."""
 
@@ -29,6 +32,7 @@ class JobFilters(Protocol):
 def narrowing_fields(filters: JobFilters) -> Iterator[str]:
     """Yield the fields of a job by which the filters narrow; an invalid value does not."""
     filters.form.full_clean()
+    yield from filters.always_narrowed()
     for name, value in filters.form.cleaned_data.items():
         if value not in EMPTY_VALUES:
             yield field_of(filters.filters[name])

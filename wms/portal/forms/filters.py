@@ -29,9 +29,13 @@ class JobPageFilterSet(JobFilterSet):
     site = owner = vo = job_group = job_type = exit_code = None  # type: ignore[assignment]
     submitted_after = submitted_before = None  # type: ignore[assignment]
 
+    def always_narrowed(self) -> Collection[str]:
+        """Return the owner, unless all jobs are asked for."""
+        return () if self.form.cleaned_data.get("whose") == ALL else ("owner",)
+
     def filter_queryset(self, queryset: Rows, *, but: Collection[str] = ()) -> Rows:
         """Return the matching rows."""
-        if self.form.cleaned_data.get("whose") != ALL and "owner" not in but:
+        if self.always_narrowed() and "owner" not in but:
             queryset = queryset.filter(owner=self.request.user)
         return super().filter_queryset(queryset, but=but)
 
