@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from django.db import connection
 
 from wms.kernel.db import transaction_required
+from wms.kernel.fast.statements import ask_prepared
 
 _SITES = """
 SELECT site.name
@@ -81,16 +82,12 @@ def sayings(*, vo_id: int, vo: str) -> ParameterSets:
 
 def names_of_sites(*, vo_id: int) -> frozenset[str]:
     """Return the names of the sites that serve the VO."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SITES, [vo_id])
-        return frozenset(name for (name,) in cursor.fetchall())
+    return frozenset(name for (name,) in ask_prepared(_SITES, vo_id))
 
 
 def platforms() -> frozenset[str]:
     """Return every platform that a node may have or run."""
-    with connection.cursor() as cursor:
-        cursor.execute(_PLATFORMS)
-        return frozenset(name for (name,) in cursor.fetchall())
+    return frozenset(name for (name,) in ask_prepared(_PLATFORMS))
 
 
 # ---- Replicas --------------------------------------------------------------------------------------------------------

@@ -151,6 +151,34 @@ def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
         return frozenset(job_id for (job_id,) in cursor.fetchall())
 
 
+_MARK_GROUPS = """
+INSERT INTO taskqueues_changedgroup (group_id, changed_at) SELECT unnest(%s::bigint[]), %s RETURNING id
+"""
+
+
+@transaction_required
+def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
+    """Mark these groups for recalculation."""
+    ask_prepared(_MARK_GROUPS, array_of(group_ids), now)
+
+
+_STORED_WEIGHTS = """
+SELECT task_queue.group_id, task_queue.owner_id, sum(task_queue.weight)
+  FROM taskqueues_taskqueue AS task_queue
+  JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
+  JOIN accounts_membership AS membership
+    ON membership.user_id = task_queue.owner_id AND membership.group_id = task_queue.group_id
+ WHERE task_queue.group_id = ANY(%s::bigint[]) AND task_queue.weight > 0 AND owner.is_active
+ GROUP BY task_queue.group_id, task_queue.owner_id
+ ORDER BY task_queue.group_id, task_queue.owner_id
+"""
+
+
+def stored_weights(group_ids: Iterable[int]) -> list[tuple[int, int, float]]:
+    """Return (group, owner, stored weight of the owner's task queues), of owners who are active members."""
+    return list(ask_prepared(_STORED_WEIGHTS, array_of(group_ids)))
+
+
 #: Most submissions meet none; the ORM takes ten times as long to write the query.
 _QUOTAS = """
 SELECT id

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import GroupShare, QueueLoad, split_share
-from taskqueues.models import ChangedGroup, TaskQueue
+from taskqueues.models import ChangedGroup
 from taskqueues.queries import shares_in_effect
 from wms.accounts.models import VO, Group
 from wms.accounts.queries import active_memberships
@@ -43,7 +43,7 @@ def mark_groups_of(*, vo_id: int, now: datetime) -> None:
 @transaction_required
 def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
     """Mark these groups and no others."""
-    ChangedGroup.objects.bulk_create([ChangedGroup(group_id=group_id, changed_at=now) for group_id in group_ids])
+    sql.mark_groups(group_ids, now=now)
 
 
 def recalculate(*, only_changed: bool = False) -> int:
@@ -105,8 +105,6 @@ def _stored_loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]
     The priority of a new task queue needs no more. A group may have ten thousand task queues, but fewer owners.
     """
     loads: defaultdict[int, list[QueueLoad]] = defaultdict(list)
-    weighing = TaskQueue.objects.trusted().filter(group__in=list(group_ids), weight__gt=0)
-    queues = weighing.values_list("group_id", "owner_id")
-    for number, (group_id, owner_id, weight) in enumerate(queues.annotate(Sum("weight")).order_by("group", "owner")):
+    for number, (group_id, owner_id, weight) in enumerate(sql.stored_weights(group_ids)):
         loads[group_id].append(QueueLoad(task_queue_id=-number, owner_id=owner_id, weight=weight))
     return loads

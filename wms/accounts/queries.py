@@ -62,8 +62,7 @@ def is_member(user: User, group: Group) -> bool:
 
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group), as primary keys, of those memberships whose user is not suspended."""
-    rows = Membership.objects.filter(user__in=user_ids, group__in=group_ids, user__is_active=True)
-    return frozenset(rows.values_list("user_id", "group_id"))
+    return sql.active_memberships(user_ids=user_ids, group_ids=group_ids)
 
 
 def is_manager(user: User) -> bool:

@@ -1,17 +1,48 @@
-"""The SQL query of every user's request: the ORM takes four times as long to write it as the database to answer."""
+"""SQL queries of every user's request: the ORM takes four times as long to write one as the database to answer."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
+from django.db import DEFAULT_DB_ALIAS, connection, models
+
 from wms.accounts.domain import TokenScope
-from wms.accounts.models import User
+from wms.accounts.models import VO, Group, User
+from wms.kernel.fast.statements import ask_prepared
+
+
+def _columns(model: type[models.Model], alias: str) -> str:
+    return ", ".join(f'{alias}."{field.column}"' for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
+
+
+def _fields(model: type[models.Model]) -> tuple[str, ...]:
+    return tuple(field.attname for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
+
+
+_USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
 
 #: Valid tokens of users who are not suspended.
-_BEARER = """
-SELECT bearer.*, token.id AS token_id, token.scope AS token_scope, token.last_used_at AS token_last_used_at
+_BEARER = f"""
+SELECT token.id, token.scope, token.last_used_at, {_columns(User, "bearer")}
   FROM accounts_apitoken AS token
   JOIN accounts_user AS bearer ON bearer.id = token.user_id
  WHERE token.digest = %s AND token.expires_at > %s AND token.revoked_at IS NULL AND bearer.is_active
+"""  # noqa: S608 - names of columns
+
+_GROUPS = f"""
+SELECT {_columns(Group, "member_of")}, {_columns(VO, "vo")}
+  FROM accounts_membership AS membership
+  JOIN accounts_group AS member_of ON member_of.id = membership.group_id
+  JOIN accounts_vo AS vo ON vo.id = member_of.vo_id
+ WHERE membership.user_id = %s
+ ORDER BY member_of.name
+"""  # noqa: S608 - names of columns
+
+_ACTIVE_MEMBERSHIPS = """
+SELECT membership.user_id, membership.group_id
+  FROM accounts_membership AS membership
+  JOIN accounts_user AS member ON member.id = membership.user_id
+ WHERE membership.user_id = ANY(%s) AND membership.group_id = ANY(%s) AND member.is_active
 """
 
 
@@ -26,7 +57,24 @@ class Bearer(NamedTuple):
 
 def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
     """Return the bearer of the token with this digest, or None if it is not valid."""
-    for user in User.objects.raw(_BEARER, [digest, now]):
-        row = vars(user)  # beside the columns of the user
-        return Bearer(user, row["token_id"], TokenScope(row["token_scope"]), row["token_last_used_at"])
+    with connection.cursor() as cursor:
+        cursor.execute(_BEARER, [digest, now])
+        rows = cursor.fetchall()
+    for token_id, scope, last_used_at, *values in rows:
+        return Bearer(User.from_db(DEFAULT_DB_ALIAS, _USER, values), token_id, TokenScope(scope), last_used_at)
     return None
+
+
+def groups_of(user_id: int) -> tuple[Group, ...]:
+    """Return the groups of which the user is a member, with their VOs, by name."""
+    groups = []
+    for values in ask_prepared(_GROUPS, user_id):
+        group = Group.from_db(DEFAULT_DB_ALIAS, _GROUP, values[: len(_GROUP)])
+        group.vo = VO.from_db(DEFAULT_DB_ALIAS, _VO, values[len(_GROUP) :])
+        groups.append(group)
+    return tuple(groups)
+
+
+def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
+    """Return (user, group) of those memberships whose user is not suspended."""
+    return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids)))

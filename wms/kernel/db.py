@@ -20,6 +20,8 @@ from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lo
 from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
 
+from wms.kernel.fast.statements import ask_prepared
+
 
 class LockKey(IntEnum):
     """Advisory-lock keys. A permanent registry: never renumber, never reuse."""
@@ -190,13 +192,11 @@ def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
     finally:
         if taken is not None and connection.connection is not None:
             try:
-                with connection.cursor() as cursor:
-                    cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [int(key), taken % 2**31])
+                ask_prepared("SELECT pg_advisory_unlock(%s::integer, %s::integer)", int(key), taken % 2**31)
             except (DatabaseError, InterfaceError):
                 connection.close()  # the block raises the cause; closing the connection frees the lock
 
 
 def _try_session_lock(key: LockKey, of: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [int(key), of])
-        return bool(cursor.fetchone()[0])
+    ((taken,),) = ask_prepared("SELECT pg_try_advisory_lock(%s::integer, %s::integer)", int(key), of)
+    return bool(taken)

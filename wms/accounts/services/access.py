@@ -8,7 +8,7 @@ from typing import Final
 
 from django.contrib.auth import authenticate
 
-from wms.accounts import queries
+from wms.accounts import queries, sql
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
@@ -108,7 +108,7 @@ def acting_group(user: User, name: str | None) -> Group:
         NotAMemberError: there is no such group, or the user is not its member; the sentence does not say which.
         GroupNeededError: none is named, and there is no default.
     """
-    groups = queries.groups_of(user)
+    groups = sql.groups_of(user.pk)
     names = [group.name for group in groups]
     if not groups:
         raise _on_group(GroupNeededError, "You are in no group; ask a manager of your VO to add you to one.")
