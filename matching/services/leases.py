@@ -24,10 +24,10 @@ from pilots.queries import others_alive
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
-from wms.jobs.domain.lifecycle import LEASED, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand, OutputTail
 from wms.jobs.services import rescheduling, sandboxes, transitions
-from wms.kernel.db import database_now, transaction_required
+from wms.kernel.db import array_of, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.fast.statements import ask_directly
 from wms.kernel.memo import Memo
@@ -36,13 +36,15 @@ from wms.kernel.protocol import (
     LEASE_ENDED,
     NOT_EXECUTABLE_EXIT_CODE,
     NOT_FOUND_EXIT_CODE,
+    OUTPUT_SANDBOX_NAME,
     RESCHEDULE_EXIT_CODE,
+    SANDBOX_PREFIX,
     Usage,
 )
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
-#: Heartbeats update the time of the pilot's last request only if the stored one is older than these seconds …
+#: Ordinary reports update the time of the pilot's last request only if the stored one is older than these seconds …
 SEEN_WITHIN_S: Final = 120.0
 #: … or older than this fraction of the silence after which the pilot is lost.
 PART_OF_SILENCE: Final = 0.1
@@ -51,6 +53,17 @@ _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("
     "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::text, $8::float8, $9::float8)"
 )
+_REPORT_STATUS: Final = (
+    "SELECT lease_end::text, orders::text FROM wms_report_status("
+    "$1::uuid, $2::text, $3::text[], $4::text, $5::text, $6::float8, $7::float8)"
+)
+_END: Final = (
+    "SELECT wms_end_lease("
+    "$1::uuid, $2::text, $3::text[], $4::text, $5::text, $6::boolean, $7::integer, "
+    "$8::float8, $9::float8, $10::float8, $11::float8, $12::text, $13::text, $14::float8)::text"
+)
+#: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
+_SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
 
 
 class EndReason(StrEnum):
@@ -85,6 +98,8 @@ def report_status(
         LeaseEndedError: the lease has ended; nothing has changed.
         IllegalTransitionError: the job cannot become *status* any more.
     """
+    if answer := report_ordinary_status(match_id, status=status, minor=minor, application=application):
+        return answer
     with transaction.atomic(durable=True):
         now = database_now()
         match, job = _lock_open(match_id, now=now)
@@ -103,6 +118,30 @@ def report_status(
             )
         Match.objects.filter(pk=match.pk).update(reported_status=status)
         return _renewed(match, now=now)
+
+
+def report_ordinary_status(
+    match_id: UUID, *, status: JobStatus, minor: str | None, application: str | None
+) -> LeaseRenewal | None:
+    """Process an ordinary status report in one round trip to the database (``sql/reports.sql``).
+
+    The arguments are those of ``report_status``.
+
+    Returns:
+        None if more is to be done, or the report must be refused: nothing has changed.
+    """
+    rows = _ask_unless_it_ends(
+        "report_status",
+        _REPORT_STATUS,
+        str(match_id),
+        status,
+        _SOURCES[status],
+        minor or "",
+        application,
+        repr(settings.WMS_LEASE_S),
+        repr(_seen_within_s()),
+    )
+    return _renewal(rows[0]) if rows else None
 
 
 def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> LeaseRenewal:
@@ -150,26 +189,38 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
     Returns:
         None if more is to be done, or the heartbeat must be refused: nothing has changed.
     """
+    rows = _ask_unless_it_ends(
+        "heartbeat",
+        _RENEW,
+        str(match_id),
+        *(None if value is None else repr(value) for value in (of, *usage)),
+        std_output,
+        repr(settings.WMS_LEASE_S),
+        repr(_seen_within_s()),
+    )
+    return _renewal(rows[0]) if rows else None
+
+
+def _ask_unless_it_ends(name: str, statement: str, *parameters: str | None) -> list[tuple[str | None, ...]]:
+    """Return the rows of a report's statement; none if the lease has ended meanwhile, which rolled it back."""
     try:
-        rows = ask_directly(
-            "heartbeat",
-            _RENEW,
-            str(match_id),
-            *(None if value is None else repr(value) for value in (of, *usage)),
-            std_output,
-            repr(settings.WMS_LEASE_S),
-            repr(min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S)),
-        )
+        return ask_directly(name, statement, *parameters)
     except DatabaseError as error:
         if isinstance(error.__cause__, NoDataFound):
-            return None  # the lease has ended in the meantime
+            return []
         raise
-    if not rows:
-        return None
-    ((lease_end, orders),) = rows
+
+
+def _renewal(row: tuple[str | None, ...]) -> LeaseRenewal:
+    lease_end, orders = row
     rows_of_commands = () if orders is None else json.loads(orders)
     commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in rows_of_commands]
     return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
+
+
+def _seen_within_s() -> float:
+    lost_s: float = settings.WMS_PILOT_LOST_S
+    return min(SEEN_WITHIN_S, PART_OF_SILENCE * lost_s)
 
 
 def finish(
@@ -204,6 +255,17 @@ def finish(
         LeaseEndedError: the lease has expired, or was not ended by the pilot; nothing has changed.
         UnusableSandboxError: *output_sandbox* was not uploaded for this job.
     """
+    if exit_code != RESCHEDULE_EXIT_CODE:
+        ended = end_ordinarily(
+            match_id,
+            exit_code=exit_code,
+            minor=minor,
+            usage=usage,
+            output_sandbox=output_sandbox,
+            job_at_fault=job_at_fault,
+        )
+        if ended is not None:
+            return ended
     # Before the transaction: inside a transaction the index keeps no memo.
     memo = index.current().memo if exit_code == RESCHEDULE_EXIT_CODE else {}
     with transaction.atomic(durable=True):
@@ -216,12 +278,45 @@ def finish(
         _note_usage(job, usage, std_output=None, now=now)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
-            # A payload that ran counts for its node, whatever the pilot reports.
-            at_fault = job_at_fault and exit_code in _NOT_RUN
+            at_fault = _is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)
             died = supervisor_died and exit_code == RESCHEDULE_EXIT_CODE and _payload_ran(match)
             _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault, died=died)
             _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
         return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
+
+
+def end_ordinarily(
+    match_id: UUID,
+    *,
+    exit_code: int | None,
+    minor: str | None,
+    usage: Usage,
+    output_sandbox: str | None,
+    job_at_fault: bool,
+) -> JobStatus | None:
+    """Process an ordinary end in one round trip to the database (``sql/reports.sql``).
+
+    The arguments are those of ``finish``; the exit code is not that of a request for rescheduling.
+
+    Returns:
+        The new status of the job. None if more is to be done, or the end must be refused: nothing has changed.
+    """
+    status, reason = _result(exit_code, minor)
+    rows = _ask_unless_it_ends(
+        "end_lease",
+        _END,
+        str(match_id),
+        status,
+        _SOURCES[status],
+        reason,
+        EndReason.FINISHED,
+        str(_is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)),
+        *(None if value is None else repr(value) for value in (exit_code, *usage)),
+        None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
+        OUTPUT_SANDBOX_NAME,
+        repr(_seen_within_s()),
+    )
+    return status if rows == [("true",)] else None
 
 
 def open_job(match_id: UUID) -> Job:
@@ -379,14 +474,24 @@ def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | Non
         rescheduling.reschedule_or_fail(
             job.pk, minor=reason, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
         )
-    elif exit_code == 0:
-        if job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
+    else:
+        status, reason = _result(exit_code, minor)
+        if status is JobStatus.DONE and job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
             # A pilot may have been cut off while its payload ran: there is no transition from there to Done.
             transitions.move(job.pk, status=JobStatus.COMPLETING, source=source, now=now)
-        transitions.move(job.pk, status=JobStatus.DONE, minor=minor or "Execution complete", source=source, now=now)
-    else:
-        reason = "No exit code" if exit_code is None else f"Exited with code {exit_code}"
-        transitions.move(job.pk, status=JobStatus.FAILED, minor=minor or reason, source=source, now=now)
+        transitions.move(job.pk, status=status, minor=reason, source=source, now=now)
+
+
+def _result(exit_code: int | None, minor: str | None) -> tuple[JobStatus, str]:
+    """Return the status of a job whose payload ended, and its minor status."""
+    if exit_code == 0:
+        return JobStatus.DONE, minor or "Execution complete"
+    return JobStatus.FAILED, minor or ("No exit code" if exit_code is None else f"Exited with code {exit_code}")
+
+
+def _is_at_fault(*, job_at_fault: bool, exit_code: int | None) -> bool:
+    # A payload that ran counts for its node, whatever the pilot reports.
+    return job_at_fault and exit_code in _NOT_RUN
 
 
 def _source(match: Match) -> str:

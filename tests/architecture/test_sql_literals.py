@@ -30,6 +30,7 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
     "heartbeat.sql": [JobStatus.STALLED],
     "limits.sql": [LEASED] * 5,
     "places.sql": [ResourceState.ACTIVE] * 3,
+    "reports.sql": [JobStatus.RUNNING],
 }
 #: The same of the keys of advisory locks.
 LOCKS: Mapping[str, Sequence[LockKey]] = {
@@ -37,6 +38,7 @@ LOCKS: Mapping[str, Sequence[LockKey]] = {
     "heartbeat.sql": [],
     "limits.sql": [LockKey.COUNT_LIMITS] * 3,
     "places.sql": [],
+    "reports.sql": [],
 }
 TO_DO = "Make both the same; a text is changed with a migration, as matching/migrations/_functions.py says."
 

@@ -46,6 +46,8 @@ DOWNLOAD, IN_PLACE = "download", "in_place"
 LFN_PREFIX = "LFN:"
 #: Prefix of the reference of a sandbox, before its digest.
 SANDBOX_PREFIX = "sha256:"
+#: File name of an output sandbox, with %s for the job's id.
+OUTPUT_SANDBOX_NAME = "job-%s-output.tar.gz"
 
 #: Error codes that an agent tells apart: of pilots that may do nothing any more, …
 PILOT_REVOKED, PILOT_ENDED = "pilot_revoked", "pilot_ended"
@@ -127,7 +129,7 @@ class WatchdogMargins:
 
 def output_sandbox_name(job_id: int) -> str:
     """Return the file name of a job's output sandbox, for upload and download."""
-    return f"job-{job_id}-output.tar.gz"
+    return OUTPUT_SANDBOX_NAME % job_id
 
 
 def components(path: str) -> tuple[str, ...]:

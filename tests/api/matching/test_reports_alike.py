@@ -1,4 +1,4 @@
-"""Reports of all kinds on leases in all states, sent by three ways (``alike``)."""
+"""Reports of all kinds on leases in all states, sent by several ways (``alike``)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matching.models import Match
-from matching.services import job_tokens
+from matching.services import job_tokens, leases
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
+from taskqueues.models import Limit
 from tests import factories
-from tests.api.matching.alike import CONTENT_TYPES, EXAMPLES, HEADERS, Alike, Sent, alike, columns
+from tests.api.matching.alike import CONTENT_TYPES, EXAMPLES, HEADERS, SERVICES, Alike, Sent, alike, columns
 from tests.api.matching.conftest import SampleData, lease_for
 from tests.clock import stop_clock
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.jobs.models import Job, JobCommand, OutputTail
+from wms.jobs.models import Job, JobCommand, OutputTail, Sandbox, SandboxUpload
 from wms.kernel.db import database_now
+from wms.kernel.protocol import output_sandbox_name
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient
@@ -71,7 +73,8 @@ USAGE: Final = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("cpu_s", "wall_s", "memory_mb", "disk_mb"), GOOD_NUMBER)
 )
 MINOR: Final = st.sampled_from(["", "Input data resolved", "é \N{GRINNING FACE}"])
-SANDBOX: Final = "sha256:" + "0" * 64
+#: Outputs: uploaded for the job, by another user under its name, by its owner under another name, and not at all.
+OUTPUT, OF_ANOTHER, NOT_OUTPUT, SANDBOX = (f"sha256:{digit * 64}" for digit in "1230")
 GOOD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
     "heartbeat": st.builds(
         lambda usage, more: {**usage, **more},
@@ -92,7 +95,7 @@ GOOD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
         {"exit_code": st.sampled_from([0, 0, 1, 126, 222, 222, None]), "usage": USAGE},
         optional={
             "minor_status": MINOR,
-            "output_sandbox": st.sampled_from([None, None, None, SANDBOX]),
+            "output_sandbox": st.sampled_from([None, None, OUTPUT, OUTPUT, OUTPUT, OF_ANOTHER, NOT_OUTPUT, SANDBOX]),
             "fault": st.sampled_from([None, "job", "supervisor"]),
         },
     ),
@@ -111,7 +114,7 @@ ODD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
                 st.just({}), st.sampled_from([None, [], {"cpu": 1}]), MEASURES.map(lambda m: {"cpu_s": m})
             ),
             "minor_status": OUTPUTS,
-            "output_sandbox": st.sampled_from([None, "", "x", 5, SANDBOX]),
+            "output_sandbox": st.sampled_from([None, "", "x", 5, "1" * 64, SANDBOX]),
             "fault": st.sampled_from([None, "", "job", "pilot", 1, ["job"]]),
         },
     ),
@@ -153,31 +156,59 @@ MOMENTS: Final = st.sampled_from([None, -timedelta(days=1), -timedelta(minutes=3
 
 
 SELDOM: Final = st.sampled_from([None] * 7 + [timedelta(0)])
-STATES: Final = st.builds(
-    State,
-    job=st.fixed_dictionaries(
-        {
-            "status": st.sampled_from(sorted({*LEASED, JobStatus.KILLED, JobStatus.RESCHEDULED})),
-            "cpu_s": st.sampled_from([None, 0.0, 5.5]),
-            "std_output_tail": st.sampled_from(["", "before"]),
-        }
-    ),
-    lease=st.fixed_dictionaries(
-        {
-            "ended_at": SELDOM,
-            "reported_at": MOMENTS,
-            "expires_at": MOMENTS.filter(lambda at: at is not None),
-            "reported_status": st.sampled_from([JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]),
-        }
-    ),
-    pilot=st.fixed_dictionaries(
-        {
-            "revoked_at": SELDOM,
-            "ended_at": SELDOM,
-            "last_seen_at": MOMENTS,
-        }
-    ),
-    acknowledged=st.lists(st.booleans(), min_size=COMMANDS, max_size=COMMANDS),
+STATUSES: Final = sorted({*LEASED, JobStatus.KILLED, JobStatus.RESCHEDULED})
+
+
+def _states(statuses: Sequence[str], seldom: st.SearchStrategy[timedelta | None]) -> st.SearchStrategy[State]:
+    """Return states of jobs in these statuses; *seldom* is a time for ends of leases and pilots."""
+    return st.builds(
+        State,
+        job=st.fixed_dictionaries(
+            {
+                "status": st.sampled_from(statuses),
+                "application_status": st.sampled_from(["", "Event 7"]),
+                "started_at": MOMENTS,
+                "cpu_s": st.sampled_from([None, 0.0, 5.5]),
+                "std_output_tail": st.sampled_from(["", "before"]),
+            }
+        ),
+        lease=st.fixed_dictionaries(
+            {
+                "ended_at": seldom,
+                "reported_at": MOMENTS,
+                "expires_at": MOMENTS.filter(lambda at: at is not None),
+                "reported_status": st.sampled_from([JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]),
+            }
+        ),
+        pilot=st.fixed_dictionaries({"revoked_at": seldom, "ended_at": seldom, "last_seen_at": MOMENTS}),
+        acknowledged=st.lists(st.booleans(), min_size=COMMANDS, max_size=COMMANDS),
+    )
+
+
+STATES: Final = _states(STATUSES, SELDOM)
+#: Of open leases.
+USUAL_STATES: Final = _states(sorted(LEASED), st.none())
+
+#: One of each kind of report, with all of their fields and with none that can be left out.
+EVERY_REPORT: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
+    *[("status", {"status": status}) for status in (JobStatus.RUNNING, JobStatus.COMPLETING)],
+    ("status", {"status": JobStatus.RUNNING, "minor_status": "Begun", "application_status": "Event 8"}),
+    ("status", {"status": JobStatus.COMPLETING, "minor_status": "Packing", "application_status": ""}),
+    *[("finish", {"exit_code": exit_code, "usage": {}}) for exit_code in (0, 1, 126, 222, None)],
+    *[
+        (
+            "finish",
+            {
+                "exit_code": exit_code,
+                "usage": {"cpu_s": cpu_s, "wall_s": 7.0, "memory_mb": 8.0, "disk_mb": 9.0},
+                "minor_status": "At an end",
+                "output_sandbox": output,
+                "fault": fault,
+            },
+        )
+        for exit_code, cpu_s in ((0, 6.0), (1, 5.0), (None, None))
+        for output, fault in ((OUTPUT, None), (OUTPUT, "job"), (OF_ANOTHER, None), (NOT_OUTPUT, None))
+    ],
 )
 
 
@@ -185,7 +216,17 @@ STATES: Final = st.builds(
 def lease(sample: SampleData, pilot: "APIClient") -> dict[str, Any]:
     factories.make_job(owner=sample.alice, group=sample.prod)
     stop_clock()
+    Limit.objects.create(vo=sample.vo, running=5)
+    Limit.objects.create(group=sample.prod, running=5, cpu_s_per_day=10**15)
     given = lease_for(pilot)
+    uploads = {OUTPUT: (sample.alice, given["job"]["id"]), OF_ANOTHER: (sample.bob, given["job"]["id"])}
+    for reference, (owner, job_id) in {**uploads, NOT_OUTPUT: (sample.alice, 10**6)}.items():
+        sandbox = Sandbox.objects.create(
+            digest=reference.removeprefix("sha256:"), size_bytes=1, is_archive=True, created_at=timezone.now()
+        )
+        SandboxUpload.objects.create(
+            sandbox=sandbox, owner=owner, file_name=output_sandbox_name(job_id), uploaded_at=timezone.now()
+        )
     for number, name in enumerate(("drain", "peek", "kill")):
         arguments = {"because": "\u2028é", "times": [number, 1.0]}
         JobCommand.objects.create(job_id=given["job"]["id"], name=name, arguments=arguments, created_at=timezone.now())
@@ -193,20 +234,30 @@ def lease(sample: SampleData, pilot: "APIClient") -> dict[str, Any]:
 
 
 @pytest.fixture
-def compared(sample: SampleData, lease: dict[str, Any]) -> Alike:
+def tokens(sample: SampleData, lease: dict[str, Any]) -> dict[str, str]:
     match, other = Match.objects.get(), factories.make_pilot(vo=sample.vo)
     minutes, hours = timedelta(minutes=20), timedelta(hours=20)
-    return alike(
-        {
-            "job": lease["token"],
-            "old job": job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now() - hours),
-            "pilot": factories.make_pilot_token(sample.pilot),
-            "old pilot": factories.make_pilot_token(sample.pilot, lifetime=minutes),
-            "expired pilot": factories.make_pilot_token(sample.pilot, lifetime=-minutes),
-            "other pilot": factories.make_pilot_token(other),
-            "owner": factories.make_token(sample.alice),
-        }
-    )
+    return {
+        "job": lease["token"],
+        "old job": job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now() - hours),
+        "pilot": factories.make_pilot_token(sample.pilot),
+        "old pilot": factories.make_pilot_token(sample.pilot, lifetime=minutes),
+        "expired pilot": factories.make_pilot_token(sample.pilot, lifetime=-minutes),
+        "other pilot": factories.make_pilot_token(other),
+        "owner": factories.make_token(sample.alice),
+    }
+
+
+@pytest.fixture
+def compared(tokens: dict[str, str]) -> Alike:
+    return alike(tokens)
+
+
+@pytest.fixture
+def compared_with_services(tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Alike:
+    # Every report writes the time of the pilot's last sign of life, as the services do, even if it is in the future.
+    monkeypatch.setattr(leases, "SEEN_WITHIN_S", -timedelta(days=10).total_seconds())
+    return alike(tokens, ways=("view", SERVICES))
 
 
 def arrange(state: State, *, now: datetime) -> None:
@@ -247,3 +298,42 @@ def test_what_pilots_send_is_answered_and_done_alike(compared: Alike, state: Sta
 @given(state=STATES, reports=st.lists(HOSTILE, min_size=1, max_size=3))
 def test_whatever_is_sent_is_answered_and_done_alike(compared: Alike, state: State, reports: Sequence[Sent]) -> None:
     compared(partial(arrange, state, now=database_now()), [*map(of_lease, reports)])
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_one_statement_does_what_the_services_do_for_each_kind_of_report(
+    compared_with_services: Alike, status: str
+) -> None:
+    long, short = timedelta(days=1), timedelta(minutes=3)
+    state = State(
+        job={
+            "status": status,
+            "application_status": "Event 7",
+            "started_at": -short,
+            "cpu_s": 5.5,
+            "wall_s": 7.5,
+            "std_output_tail": "before",
+        },
+        lease={"ended_at": None, "reported_at": -short, "expires_at": long, "reported_status": JobStatus.MATCHED},
+        pilot={"revoked_at": None, "ended_at": None, "last_seen_at": -long},
+        acknowledged=[False, True, False],
+    )
+    for report, body in EVERY_REPORT:
+        sent = Sent(address=f"matches/{LEASE}/{report}/", body=_json(body), caller="job", headers={})
+        compared_with_services(partial(arrange, state, now=database_now()), [of_lease(sent)])
+
+
+@EXAMPLES
+@given(state=USUAL_STATES, reports=st.lists(ORDINARY, min_size=1, max_size=3))
+def test_one_statement_does_what_the_services_do(
+    compared_with_services: Alike, state: State, reports: Sequence[Sent]
+) -> None:
+    compared_with_services(partial(arrange, state, now=database_now()), [*map(of_lease, reports)])
+
+
+@EXAMPLES
+@given(state=STATES, reports=st.lists(HOSTILE, min_size=1, max_size=3))
+def test_one_statement_does_what_the_services_do_whatever_is_sent(
+    compared_with_services: Alike, state: State, reports: Sequence[Sent]
+) -> None:
+    compared_with_services(partial(arrange, state, now=database_now()), [*map(of_lease, reports)])

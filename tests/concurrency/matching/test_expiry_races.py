@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from random import Random
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -80,6 +80,49 @@ def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in
     pool.shutdown()
     job = Job.objects.get()
     assert (job.cpu_s, job.std_output_tail, job.heartbeat_at) == (None, "", None)
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        partial(leases.report_ordinary_status, status=JobStatus.RUNNING, minor=None, application=None),
+        partial(
+            leases.end_ordinarily,
+            exit_code=1,
+            minor=None,
+            usage=Usage(cpu_s=5.0),
+            output_sandbox=None,
+            job_at_fault=False,
+        ),
+    ],
+    ids=["status", "end"],
+)
+def test_an_ordinary_report_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job(
+    ordinary: Callable[[UUID], object],
+) -> None:
+    (lease,) = leased()
+    before = Job.objects.values().get()
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=lease.job_id)
+        pool, reporting = while_it_waits(partial(ordinary, lease.pk))
+        Match.objects.filter(pk=lease.pk).update(ended_at=database_now(), end_reason="expired")
+    assert reporting.result(timeout=within(60)) is None
+    pool.shutdown()
+    assert before == Job.objects.values().get()
+    assert Job.objects.get().history.count() == 1
+
+
+def test_an_end_that_comes_while_its_job_is_killed_is_left_to_the_services() -> None:
+    (lease,) = leased()
+    finish = partial(leases.finish, lease.pk, exit_code=1, minor=None, usage=Usage(cpu_s=5.0), output_sandbox=None)
+    with transaction.atomic():
+        transitions.move(lease.job_id, status=JobStatus.KILLED, source="alice", now=database_now())
+        pool, finishing = while_it_waits(finish)
+    assert finishing.result(timeout=within(60)) == JobStatus.KILLED
+    pool.shutdown()
+    job = Job.objects.get()
+    assert (job.status, job.exit_code, job.cpu_s) == (JobStatus.KILLED, 1, 5.0)
+    assert Match.objects.get().end_reason == "finished"
 
 
 def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
