@@ -10,7 +10,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "dirac": "the same beside DIRAC 9.1 on MariaDB, in turns (installs both in a temporary directory)",
         "http": "POST /api/v1/matches/ by many pilots at once, for a while",
         "contention": "the same on a single task queue of 100,000 jobs, by eight web processes",
-        "idle": "10,000 pilots polling for nothing, and how soon one gets a new job",
+        "fleet": "100,000 idle pilots that return when they are told to, and how soon one gets a new job",
         "heartbeats": "10,000 pilots with a job each that report every 30 s",
         "submit": "one job in one request over HTTP",
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",

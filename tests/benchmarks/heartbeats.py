@@ -15,8 +15,8 @@ from matching.services import job_tokens
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests.benchmarks.client import Answer, BadAnswerError, Client, post
+from tests.benchmarks.fleet import CONNECTIONS
 from tests.benchmarks.http import PROCESSES, parts_of
-from tests.benchmarks.idle import CONNECTIONS
 from tests.benchmarks.machine import CpuUse, Pace, cpu_measured
 from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options

@@ -46,6 +46,7 @@ class Surroundings:
     #: Where everything that is written goes.
     logs: Path
     postgres: psutil.Process
+    valkey: psutil.Process
     machine: Machine
 
     @contextmanager
@@ -120,7 +121,9 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
         with _database(system) as database:
             _make_empty_database(database)
             machine = describe_machine(database)
-        yield Surroundings(system=system, logs=directory, postgres=started["postgres"], machine=machine)
+        yield Surroundings(
+            system=system, logs=directory, postgres=started["postgres"], valkey=started["valkey"], machine=machine
+        )
     shutil.rmtree(directory, ignore_errors=True)
 
 

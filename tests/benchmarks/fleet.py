@@ -1,4 +1,4 @@
-"""``idle``: thousands of pilots poll at the server's interval for jobs that do not exist; then one arrives."""
+"""``fleet``: a hundred thousand idle pilots return when the server tells them to; now and then there is a job."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -6,6 +6,8 @@ from random import Random
 from statistics import median
 from time import perf_counter
 from uuid import UUID
+
+from django.db import connection
 
 from tests.benchmarks.client import Answer, BadAnswerError, Client, post
 from tests.benchmarks.http import PATH, PROCESSES, job_in, parts_of, tokens_of
@@ -21,9 +23,10 @@ from tests.benchmarks.workloads.loading import load, loaded_sizes
 
 #: They take turns on so many, as behind a proxy.
 CONNECTIONS = 48
-#: Between two submissions.
+#: Between two submissions, on average.
 PAUSE_S = 2.0
 GIVE_UP_S = 60.0
+_WAL = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
 
 
 def run(ready: Surroundings, options: Options) -> Report:
@@ -31,7 +34,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     loaded = load(options.shape(), pilots=options.idle_pilots, seed=options.seed)
     processes = options.processes or PROCESSES
     report = Report(
-        benchmark="idle",
+        benchmark="fleet",
         sizes={**loaded_sizes(loaded), "idle pilots": options.idle_pilots, "web processes": processes},
     )
     with ready.web(processes=processes) as web, person(loaded.owners[0], port=web.port) as owner:
@@ -44,23 +47,41 @@ def _poll(
 ) -> None:
     pilots = _Pilots(loaded, count=options.idle_pilots, port=web.port, seed=options.seed)
     client = Client(port=web.port, connections=CONNECTIONS, ask=pilots.ask, hear=pilots.hear)
+    parts = {**parts_of(ready, web), "Valkey": [ready.valkey]}
     begun = perf_counter()
     # One after another, as directors send them, so that how long they are told to wait has come to rest.
     for pilot in range(options.idle_pilots):
         client.expect(pilot, at_s=begun + options.settle * pilot / options.idle_pilots)
     client.run(until_s=begun + options.settle)
     pilots.begin()
-    with cpu_measured(parts_of(ready, web)) as use:
+    wal_bytes = _wal_bytes()
+    with cpu_measured(parts) as use:
         client.run(until_s=perf_counter() + options.seconds)
-    report.add("poll that gets nothing", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
-    report.facts["Retry-After in seconds, median"] = median(pilots.told_s)
+    wal_bytes = _wal_bytes() - wal_bytes
+    answers, told_s = len(pilots.latencies_s), median(pilots.told_s)
+    report.add("empty answer", pilots.latencies_s, per_s=answers / use.elapsed_s)
     until_heard_s = []
+    chance = Random(options.seed)
     for _ in range(options.repeat):
-        client.run(until_s=perf_counter() + min(PAUSE_S, options.seconds))
+        # At any moment between two refreshes of the index.
+        client.run(until_s=perf_counter() + min(PAUSE_S, options.seconds) * 2 * chance.random())
         until_heard_s.append(_submit_and_wait(pilots, client, owner))
     client.close()
     report.add("from the submission's answer to the lease", until_heard_s)
-    report.facts |= use.facts()
+    report.facts |= {
+        "Retry-After in seconds, median": told_s,
+        "bytes of WAL a second": wal_bytes / use.elapsed_s,
+        "CPU ms of an empty answer, web": 1000 * use.used_s["web"] / answers,
+        "CPU ms of an empty answer, PostgreSQL": 1000 * use.used_s["PostgreSQL"] / answers,
+        **use.facts(),
+    }
+
+
+def _wal_bytes() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_WAL)
+        (written,) = cursor.fetchone()
+    return int(written)
 
 
 def _submit_and_wait(pilots: "_Pilots", client: Client, owner: Person) -> float:
