@@ -61,9 +61,12 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
         # Uses index: job_of_submission, or the primary key.
         # The sum keeps the planner from reading all jobs in the order of ids.
         matching = _matching(filters, jobs, names, by=by)
-        return matching.order_by(_directed(F("pk") + 0, extent))[: extent.at_most]
+        # As a subquery, so that related rows are read for this page only.
+        page = matching.order_by(_directed(F("pk") + 0, extent)).values("pk")[: extent.at_most]
+        return Job.objects.filter(pk__in=page).order_by(_directed(F("pk"), extent))
     if names & contents.COMMON - {"job_type"} or (names & contents.COMMON and "site" not in names):
-        matching = _matching(filters, jobs, names, by=by)
+        # The candidates have the owner, in whose index of kinds the planner would look for the jobs.
+        matching = _matching(filters, jobs, names, by=by, but=("site", "owner", "group", "vo"))
         matching = matching.filter(contents.has_counted(filters, names, submission=sql.CANDIDATE))
         candidates = contents.may_match(filters, by=by)
         found = sql.first_of_submissions(candidates, matching, at_most=extent.at_most, newest_first=extent.newest_first)
@@ -107,9 +110,11 @@ def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) ->
     return found.order_by(_directed(F("pk"), extent))
 
 
-def _matching(filters: JobFilters, jobs: JobQuerySet, names: AbstractSet[str], *, by: User) -> JobQuerySet:
+def _matching(
+    filters: JobFilters, jobs: JobQuerySet, names: AbstractSet[str], *, by: User, but: Sequence[str] = ("site",)
+) -> JobQuerySet:
     """Return the filtered jobs, where the planner is not to begin with all jobs of the filtered site."""
-    found = filters.filter_queryset(jobs, but=("site",)).visible_to(by)
+    found = filters.filter_queryset(jobs, but=but).visible_to(by)
     if "site" not in names:
         return found
     at_site = ExpressionWrapper(F("site_id") + 0, output_field=BigIntegerField())
