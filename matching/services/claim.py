@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from secrets import randbits
+from time import time_ns
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 from django.conf import settings
 
+from matching.domain.lease_ids import RANDOM_BITS, lease_id
 from matching.domain.slot_bound import SlotBound
+from matching.services.signs_of_life import seen_within_s
 from wms.kernel.fast.statements import ask_directly
 
 
@@ -101,8 +105,9 @@ _ROW: Final = msgspec.json.Decoder(
 _COLUMNS: Final = f"json_build_array({', '.join(Claimed._fields)})::text"
 _CLAIM: Final = (
     f"SELECT {_COLUMNS} FROM wms_claim("  # noqa: S608 - our own names
-    "$1::bigint, $2::uuid, $3::smallint, $4::bigint, $5::smallint, $6::float8, $7::boolean, $8::bigint, $9::bigint,"
-    " $10::bigint, $11::float8, $12::bigint, $13::integer, $14::text, $15::text, $16::boolean, $17::jsonb)"
+    "$1::bigint, $2::uuid, $3::smallint, $4::uuid, $5::bigint, $6::smallint, $7::float8, $8::boolean, $9::bigint,"
+    " $10::bigint, $11::bigint, $12::float8, $13::float8, $14::bigint, $15::integer, $16::text, $17::text,"
+    " $18::boolean, $19::jsonb)"
 )
 _CLOSE: Final = f"SELECT {_COLUMNS} FROM wms_close_request($1::bigint, $2::uuid, $3::jsonb)"  # noqa: S608 - our own names
 
@@ -136,6 +141,7 @@ def claim(
         claimant.pilot_id,
         claimant.request_id,
         ordinal,
+        lease_id(time_ms=time_ns() // 1_000_000, chance=randbits(RANDOM_BITS)),
         task_queue_id,
         user_priority,
         chance,
@@ -144,6 +150,7 @@ def claim(
         claimant.ce_id,
         claimant.queue_id,
         float(settings.WMS_LEASE_FIRST_S),
+        seen_within_s(),
         *(seen or (None, None)),
         claimant.ce_name,
         claimant.queue_name,

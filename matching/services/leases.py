@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce, Greatest
 from psycopg.errors import NoDataFound
 
 from matching.models import Match
+from matching.services.signs_of_life import seen_within_s
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import others_alive
@@ -44,10 +45,6 @@ from wms.kernel.protocol import (
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
-#: Ordinary reports update the time of the pilot's last request only if the stored one is older than these seconds …
-SEEN_WITHIN_S: Final = 120.0
-#: … or older than this fraction of the silence after which the pilot is lost.
-PART_OF_SILENCE: Final = 0.1
 
 _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("
@@ -139,7 +136,7 @@ def report_ordinary_status(
         minor or "",
         application,
         repr(settings.WMS_LEASE_S),
-        repr(_seen_within_s()),
+        repr(seen_within_s()),
     )
     return _renewal(rows[0]) if rows else None
 
@@ -196,7 +193,7 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
         *(None if value is None else repr(value) for value in (of, *usage)),
         std_output,
         repr(settings.WMS_LEASE_S),
-        repr(_seen_within_s()),
+        repr(seen_within_s()),
     )
     return _renewal(rows[0]) if rows else None
 
@@ -216,11 +213,6 @@ def _renewal(row: tuple[str | None, ...]) -> LeaseRenewal:
     rows_of_commands = () if orders is None else json.loads(orders)
     commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in rows_of_commands]
     return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
-
-
-def _seen_within_s() -> float:
-    lost_s: float = settings.WMS_PILOT_LOST_S
-    return min(SEEN_WITHIN_S, PART_OF_SILENCE * lost_s)
 
 
 def finish(
@@ -314,7 +306,7 @@ def end_ordinarily(
         *(None if value is None else repr(value) for value in (exit_code, *usage)),
         None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
         OUTPUT_SANDBOX_NAME,
-        repr(_seen_within_s()),
+        repr(seen_within_s()),
     )
     return status if rows == [("true",)] else None
 

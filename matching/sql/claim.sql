@@ -35,22 +35,6 @@ CREATE TYPE wms_claimed AS (
     input_sandboxes jsonb
 );
 
--- A random id (RFC 9562, version 7) that begins with the milliseconds of a time: ids of the same hour are neighbors in
--- their index. After a checkpoint the log gets a whole page for the first entry of each, which among random ids would be
--- nearly each entry. From PostgreSQL 18 on, it has a function for it.
-CREATE FUNCTION wms_ordered_uuid(the_time timestamptz) RETURNS uuid LANGUAGE sql VOLATILE AS $$
-    SELECT encode(
-        set_bit(set_bit(
-            overlay(
-                uuid_send(gen_random_uuid())
-                PLACING substring(int8send(floor(extract(epoch FROM the_time) * 1000)::bigint) FROM 3)
-                FROM 1 FOR 6
-            ), 52, 1
-        ), 53, 1),
-        'hex'
-    )::uuid
-$$;
-
 -- One row. The planner inlines functions that return sets into the calling query.
 CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS SETOF jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce(
@@ -279,6 +263,8 @@ CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
     the_ordinal smallint,
+    -- The id of the lease, if one is made.
+    the_match uuid,
     the_task_queue bigint,
     the_user_priority smallint,
     -- In [0, 1): selects one of the ten oldest.
@@ -290,6 +276,8 @@ CREATE FUNCTION wms_claim(
     the_ce bigint,
     the_queue bigint,
     first_lease_s double precision,
+    -- Age in seconds from which on the pilot's last sign of life is written again.
+    seen_within_s double precision,
     -- For a site whose throttle is an expression: the state of the throttle for which it was true.
     seen_version bigint,
     seen_matched integer,
@@ -324,7 +312,7 @@ BEGIN
     -- Checked before anything is written, because closed places are common. A repeated request that already has a lease
     -- gets it from wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
-           task_queue.job_type, task_queue.processors,
+           task_queue.job_type, owner.username AS owner, job_group.name AS group_name,
            -- Jobs of a suspended owner wait, and those of one who is no longer a member of the group.
            owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
            site.name AS site_name,
@@ -338,6 +326,7 @@ BEGIN
       INTO facts
       FROM taskqueues_taskqueue AS task_queue
       JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
+      JOIN accounts_group AS job_group ON job_group.id = task_queue.group_id
       LEFT JOIN accounts_membership AS membership
         ON membership.user_id = task_queue.owner_id AND membership.group_id = task_queue.group_id
       LEFT JOIN resources_site AS site ON site.id = the_site
@@ -382,12 +371,12 @@ BEGIN
 
     -- Which jobs pilots hold is about to change (limits.sql).
     PERFORM pg_advisory_xact_lock_shared(7);
-    -- Locks the pilot: a concurrent repetition of the request waits here. A pilot that requests is running.
-    UPDATE pilots_pilot
-       SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
-     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL AND drained_at IS NULL AND black_hole_id IS NULL
-    RETURNING answered_request_id, matched_at, host_name INTO pilot;
-    IF NOT FOUND THEN
+    -- A concurrent repetition of the request waits here.
+    SELECT status, last_seen_at, matched_at, answered_request_id, host_name,
+           ended_at IS NULL AND revoked_at IS NULL AND drained_at IS NULL AND black_hole_id IS NULL AS may_go_on
+      INTO pilot
+      FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
+    IF pilot.may_go_on IS NOT TRUE THEN
         claimed.reason := wms_lock_pilot(the_pilot);
         RETURN NEXT claimed;
         RETURN;
@@ -546,9 +535,7 @@ BEGIN
     RETURNING minor_status, application_status,
               (SELECT stored.description FROM jobs_storeddescription AS stored
                 WHERE stored.id = jobs_job.stored_description_id) AS description,
-              (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes,
-              (SELECT owner.username FROM accounts_user AS owner WHERE owner.id = jobs_job.owner_id) AS owner,
-              (SELECT its.name FROM accounts_group AS its WHERE its.id = jobs_job.group_id) AS group_name
+              (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes
          INTO moved;
     IF NOT FOUND THEN
         -- Invariant violated: a queued job was not Waiting. It stays dequeued, so that it blocks no others.
@@ -567,7 +554,7 @@ BEGIN
     VALUES (
         claimed.job_id, right_now, 'Matched', moved.minor_status, moved.application_status, 'pilot ' || the_pilot
     );
-    claimed.match_id := wms_ordered_uuid(right_now);
+    claimed.match_id := the_match;
     claimed.expires_at := right_now + make_interval(secs => first_lease_s);
     INSERT INTO matching_match (
         id, job_id, pilot_id, request_id, ordinal, queue_id, cpu_segment_s, leased_at, expires_at, reported_status,
@@ -577,9 +564,16 @@ BEGIN
         claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, facts.cpu_time_s,
         right_now, claimed.expires_at, 'Matched', ''
     );
-    -- "Any pilot job receiving a payload is immediately flagged" (PIL §2.3).
-    IF pilot.matched_at IS NULL THEN
-        UPDATE pilots_pilot SET matched_at = right_now WHERE id = the_pilot;
+    -- A pilot that requests is running, and "any pilot job receiving a payload is immediately flagged" (PIL §2.3). Its row
+    -- is wide, so it is not written for a sign of life that is hardly newer.
+    IF pilot.matched_at IS NULL OR pilot.status <> 'Running'
+       OR (pilot.last_seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE THEN
+        UPDATE pilots_pilot
+           SET status = 'Running',
+               started_at = coalesce(started_at, right_now),
+               last_seen_at = right_now,
+               matched_at = coalesce(matched_at, right_now)
+         WHERE id = the_pilot;
     END IF;
     claimed.answer := 'leased';
     claimed.ordinal := the_ordinal;
@@ -594,8 +588,8 @@ BEGIN
     END IF;
     claimed.description := moved.description;
     claimed.input_sandboxes := moved.input_sandboxes;
-    claimed.owner := moved.owner;
-    claimed.group_name := moved.group_name;
+    claimed.owner := facts.owner;
+    claimed.group_name := facts.group_name;
     RETURN NEXT claimed;
 END
 $$;

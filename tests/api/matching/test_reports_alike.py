@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matching.models import Match
-from matching.services import job_tokens, leases
+from matching.services import job_tokens, signs_of_life
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import Limit
@@ -256,7 +256,7 @@ def compared(tokens: dict[str, str]) -> Alike:
 @pytest.fixture
 def compared_with_services(tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Alike:
     # Every report writes the time of the pilot's last sign of life, as the services do, even if it is in the future.
-    monkeypatch.setattr(leases, "SEEN_WITHIN_S", -timedelta(days=10).total_seconds())
+    monkeypatch.setattr(signs_of_life, "SEEN_WITHIN_S", -timedelta(days=10).total_seconds())
     return alike(tokens, ways=("view", SERVICES))
 
 

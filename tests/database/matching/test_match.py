@@ -1,12 +1,11 @@
 """The match: the job that a pilot gets (TQM, PIL, docs/architecture.md, Matching)."""
 
-from datetime import timedelta
 from random import Random
 from typing import Any
-from uuid import RFC_4122, UUID, uuid4
+from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from matching.models import Match
 from matching.services.match import PilotNotWelcomeError, match
@@ -51,18 +50,6 @@ def ask(
     chance = Random(seed)
     leases = match(request, request_id=request_id or uuid4(), pilot_id=pilot.pk, max_jobs=max_jobs, chance=chance)
     return [Match.objects.get(pk=lease.match_id) for lease in leases]
-
-
-def test_ids_of_leases_begin_with_the_time() -> None:
-    ids: list[UUID] = []
-    with connection.cursor() as cursor:
-        for the_time in (NOW, NOW + timedelta(milliseconds=1), NOW + timedelta(days=9000)):
-            cursor.execute("SELECT wms_ordered_uuid(%s)", [the_time])
-            ids.append(cursor.fetchone()[0])
-            assert ids[-1].version == 7
-            assert ids[-1].variant == RFC_4122
-            assert ids[-1].int >> 80 == round(the_time.timestamp() * 1000)
-    assert ids == sorted(ids)
 
 
 def test_a_matched_job_is_leased_flagged_and_out_of_its_queue(group: Group) -> None:
