@@ -1,11 +1,13 @@
 """``lists``: first pages of lists of jobs, and numbers by status, by any filter and any two, of several users."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from random import Random
+from statistics import median
 from string import digits
 from types import MappingProxyType
 from typing import Any, Final
@@ -64,6 +66,26 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
 )
 
 
+#: Of FILTERS, those for which lists are to be fast together with any other of them.
+WANTED: Final = frozenset(
+    {
+        *("status", "statuses", "site", "submission", "name", "name pattern", "exit code", "host", "since", "owner"),
+    }
+)
+#: {part of the jobs: whose view it is}; the figures over all choices are apart for each.
+CALLERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "a small owner's": "own",
+        "a large owner's": "own",
+        "a mixing owner's": "own",
+        "a group's": "group",
+        "a VO's": "VO",
+        "a mixing VO's": "VO",
+        "all": "operator",
+    }
+)
+
+
 def first_page(chosen: Mapping[str, str], actor: User) -> None:
     """Read what ``JobPages`` reads for its first page."""
     queries.listed(_filters(chosen), Extent(at_most=DEFAULT_PAGE_SIZE + 1), by=actor)
@@ -94,6 +116,9 @@ class _Reading:
     what: str
     reading: str
     actor: User
+    #: Names of FILTERS.
+    names: Sequence[str]
+    part: str
     chosen: Mapping[str, str]
     taken_s: float
 
@@ -110,6 +135,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         cursor.execute("SET statement_timeout = %s", [f"{LONGEST_S}s"])
     pace = Pace()
     slowest = sorted(_measured(report, archive, options, pace), key=lambda each: -each.taken_s)
+    _add_callers(report, slowest)
     _add_numbers(report)
     for each in slowest[:SLOWEST]:
         report.facts[f"among the slowest: {each.what}, ms"] = 1000 * each.taken_s
@@ -130,7 +156,13 @@ def _measured(report: Report, archive: JobArchive, options: Options, pace: Pace)
                 what = f"{part} {reading} by {' and '.join(names) or 'nothing'}"
                 readings = [
                     _Reading(
-                        what=what, reading=reading, actor=actor, chosen=chosen, taken_s=_taken_s(read, chosen, actor)
+                        what=what,
+                        reading=reading,
+                        actor=actor,
+                        names=names,
+                        part=part,
+                        chosen=chosen,
+                        taken_s=_taken_s(read, chosen, actor, warm=options.warm),
                     )
                     for chosen in (
                         {FILTERS[name].parameter: FILTERS[name].value_for(job) for name in names} for job in samples
@@ -157,11 +189,41 @@ def _samples(actor: User, archive: JobArchive, *, count: int, seed: int) -> Sequ
     return [job or visible.order_by("pk")[:1].get() for job in first]
 
 
-def _taken_s(read: Callable[[Mapping[str, str], User], None], chosen: Mapping[str, str], actor: User) -> float:
+def _taken_s(
+    read: Callable[[Mapping[str, str], User], None], chosen: Mapping[str, str], actor: User, *, warm: int
+) -> float:
+    """Return the seconds that the statements take: of *warm* readings after a first one the median, of 0 the first."""
+    times = [_of_statements_s(lambda: read(chosen, actor)) for _ in range(1 + warm)]
+    return median(times[1:] or times)
+
+
+def _of_statements_s(read: Callable[[], None]) -> float:
+    taken_s = 0.0
+
+    def measure(execute: Callable[..., Any], *statement: object) -> Any:
+        nonlocal taken_s
+        result, its_s = timed(lambda: execute(*statement))
+        taken_s += its_s
+        return result
+
     try:
-        return timed(lambda: read(chosen, actor))[1]
+        with connection.execute_wrapper(measure):
+            read()
     except OperationalError:
         return LONGEST_S  # the statement was stopped
+    return taken_s
+
+
+def _add_callers(report: Report, slowest: Iterable[_Reading]) -> None:
+    """Add, for each kind of caller, the figures over its choices of filters, each by its slowest reading."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for each in slowest:
+        caller = f"{CALLERS[each.part]}: {each.reading}"
+        times[f"{caller}, all choices"].append(each.taken_s)
+        if WANTED.issuperset(each.names):
+            times[f"{caller}, choices of wanted filters"].append(each.taken_s)
+    for what in sorted(times):
+        report.add(what, times[what])
 
 
 def _add_numbers(report: Report) -> None:

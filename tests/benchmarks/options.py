@@ -29,6 +29,7 @@ class Options:
     ces: int
     batch: int
     repeat: int
+    warm: int
     heartbeats: int
     explain: bool
     seed: int
@@ -69,6 +70,7 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--ces", type=int, default=500, help="computing elements that directors serve (500)")
     parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")
     parser.add_argument("--repeat", type=int, default=5, help="how often what takes long is done (5)")
+    parser.add_argument("--warm", type=int, default=0, help="readings of a list after a first one, then the median (0)")
     parser.add_argument("--heartbeats", type=int, default=3, help="of a job, in its life (3; of wal)")
     parser.add_argument("--explain", action="store_true", help="show the plan of the slowest statement (of lists)")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (1)")

@@ -34,6 +34,8 @@ OWNERS = 400
 SITES = 120
 #: Every so manieth group shares its jobs (JOB_SHARING).
 SHARING = 5
+#: In this VO the jobs of a submission differ in name, type and label, so that a look at the submission decides nothing.
+MIXED_VO = 3
 HOSTS_OF_A_SITE = 200
 JOBS_OF_A_PILOT = 10
 #: {jobs of a submission: how often}.
@@ -43,6 +45,10 @@ JOB_TYPES: Final[Mapping[str, int]] = MappingProxyType(
 )
 #: Names of jobs, those of one submission numbered.
 JOB_NAMES: Final = ("MC2026_{}", "ana-Bs2JpsiPhi-{}", "fit_toys_{}", "ntuple-2025-MagUp-{}", "job-{}", "merge_{}")
+#: Parts of the names of a mixed submission, one for each job in turn.
+SAMPLES: Final = ("B0", "Bs", "D0", "Lb", "Xic")
+#: Labels of a mixed submission.
+LABELS_OF_MIXED = 4
 YEAR: Final = timedelta(days=365)
 #: The last part of the jobs, which have not all ended.
 RECENT: Final = 0.05
@@ -70,7 +76,8 @@ EXIT_CODES: Final = (1, 134, 139, 137, 2, 127, 66, 255)
 _MAKE_SUBMISSIONS = """
 CREATE TEMPORARY TABLE load_submission (
     id uuid, first_job_id bigint, jobs integer, owner_id bigint, group_id bigint, vo_id bigint,
-    job_type text, job_group text, prefix text, description jsonb, submitted_at timestamptz, is_recent boolean
+    job_type text, job_group text, prefix text, description jsonb, submitted_at timestamptz, is_recent boolean,
+    is_mixed boolean
 )
 """
 #: {column of the table of jobs: expression over the tables of _DRAWN}.
@@ -109,8 +116,12 @@ JOB_COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: One row for each job with what is drawn for it; the last job of a site's pilot is of that site.
 _DRAWN = """
-SELECT first_job_id + number AS id, submission.id AS submission_id, owner_id, group_id, vo_id, job_type, job_group,
-       replace(prefix, '{}', lpad(number::text, 5, '0')) AS name, stored.id AS stored_description_id,
+SELECT first_job_id + number AS id, submission.id AS submission_id, owner_id, group_id, vo_id,
+       CASE WHEN is_mixed THEN (%(types)s::text[])[1 + number %% %(number_of_types)s] ELSE job_type END AS job_type,
+       CASE WHEN is_mixed THEN job_group || '-' || number %% %(labels)s ELSE job_group END AS job_group,
+       replace(replace(prefix, '{}', lpad(number::text, 5, '0')),
+               '[]', (%(samples)s::text[])[1 + number %% %(number_of_samples)s]) AS name,
+       stored.id AS stored_description_id,
        submitted_at, is_recent,
        random() AS status_chance, random() AS fraction, 1 + floor(%(sites)s * random() ^ 2)::integer AS site,
        1 + floor(%(failures)s * random() ^ 2)::integer AS failure,
@@ -179,21 +190,26 @@ class JobArchive:
 
 
 def load_archive(*, jobs: int, seed: int) -> JobArchive:
-    """Load this many jobs into an empty database."""
-    chance = Random(seed)
-    with transaction.atomic():
-        groups, owners = _make_people()
-        values = _make_places(jobs=jobs)
-        submissions, jobs_of = _submissions(jobs, groups, owners, chance)
-        _insert(submissions, values, seed=seed)
-        counting.recount()  # the triggers that count were off
+    """Load this many jobs into an empty database, and put it in the order in which autovacuum leaves it."""
+    archive = fill_archive(jobs=jobs, seed=seed)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")
-    return JobArchive(jobs=jobs, submissions=len(submissions), actors=_actors(groups, owners, jobs_of))
+    return archive
 
 
-def _make_people() -> tuple[Sequence[Group], Sequence[User]]:
+@transaction.atomic
+def fill_archive(*, jobs: int, seed: int, owners: int = OWNERS, sizes: Mapping[int, int] = SUBMISSIONS) -> JobArchive:
+    """Insert this many jobs of this many owners, in submissions of these sizes (as SUBMISSIONS)."""
+    groups, people = _make_people(owners=owners)
+    values = _make_places(jobs=jobs)
+    submissions, jobs_of = _submissions(jobs, groups, people, Random(seed), of_sizes=sizes)
+    _insert(submissions, values, seed=seed)
+    counting.recount()  # the triggers that count were off
+    return JobArchive(jobs=jobs, submissions=len(submissions), actors=_actors(groups, people, jobs_of))
+
+
+def _make_people(*, owners: int) -> tuple[Sequence[Group], Sequence[User]]:
     """Make VOs with a manager each, groups, and owners, who are in one group each; and an operator."""
     vos = VO.objects.bulk_create(VO(name=f"vo{number}", setup=SETUP, setups=[SETUP]) for number in range(VOS))
     for vo in vos:
@@ -206,22 +222,26 @@ def _make_people() -> tuple[Sequence[Group], Sequence[User]]:
         )
         for number in range(GROUPS)
     )
-    owners = User.objects.bulk_create(User(username=f"user{number:03}", password="!") for number in range(OWNERS))
+    people = User.objects.bulk_create(User(username=f"user{number:03}", password="!") for number in range(owners))
     Membership.objects.bulk_create(
-        Membership(user=owner, group=groups[number % GROUPS]) for number, owner in enumerate(owners)
+        Membership(user=owner, group=groups[number % GROUPS]) for number, owner in enumerate(people)
     )
     User.objects.create(username=OPERATOR, password="!", operator=True)
-    return groups, owners
+    return groups, people
 
 
 def _actors(groups: Sequence[Group], owners: Sequence[User], jobs_of: Mapping[int, int]) -> Mapping[str, User]:
     """Return users by what they see: of owners the one with the fewest and with the most jobs, of others the most.
+
+    Those of the mixed VO are apart.
 
     Args:
         groups: by number; the owner of a number is in the group of that number, modulo.
         owners: by number.
         jobs_of: numbers of jobs by number of owner.
     """
+    mixing = {number: jobs for number, jobs in jobs_of.items() if number % VOS == MIXED_VO}
+    jobs_of = {number: jobs for number, jobs in jobs_of.items() if number not in mixing}
     alone = {number: jobs for number, jobs in jobs_of.items() if not groups[number % GROUPS].shares_jobs}
     sharing = jobs_of.keys() - alone.keys()
     jobs_of_group = Counter(dict.fromkeys(range(GROUPS), 0))
@@ -235,6 +255,8 @@ def _actors(groups: Sequence[Group], owners: Sequence[User], jobs_of: Mapping[in
             "a group's": owners[max(sharing, key=lambda number: jobs_of_group[number % GROUPS])],
             "a VO's": User.objects.get(managed_vos=groups[largest].vo_id),
             "all": User.objects.get(username=OPERATOR),
+            "a mixing owner's": owners[max(mixing, key=lambda number: mixing[number])],
+            "a mixing VO's": User.objects.get(managed_vos__name=f"vo{MIXED_VO}"),
         }
     )
 
@@ -258,6 +280,11 @@ def _make_places(*, jobs: int) -> Mapping[str, Any]:
         "pilot_done": PilotStatus.DONE.value,
         "failures": len(EXIT_CODES),
         "exit_codes": list(EXIT_CODES),
+        "types": list(JOB_TYPES),
+        "number_of_types": len(JOB_TYPES),
+        "labels": LABELS_OF_MIXED,
+        "samples": list(SAMPLES),
+        "number_of_samples": len(SAMPLES),
         "final": ["Done", "Failed", "Killed", "Deleted"],
         "unmatched": ["Waiting", "Checking", "Held"],
         **_bounds("recent", _RECENT_STATUSES),
@@ -272,16 +299,16 @@ def _bounds(name: str, shares: Mapping[JobStatus, float]) -> dict[str, object]:
 
 
 def _submissions(
-    jobs: int, groups: Sequence[Group], owners: Sequence[User], chance: Random
+    jobs: int, groups: Sequence[Group], owners: Sequence[User], chance: Random, *, of_sizes: Mapping[int, int]
 ) -> tuple[Sequence[Sequence[object]], Counter[int]]:
     """Return the rows of ``load_submission``, the oldest first, and the numbers of jobs by number of owner."""
     sizes: list[int] = []
     rest = jobs
     while rest:
         # In a small archive none has most of the jobs.
-        sizes.append(min(rest, max(1, jobs // 20), *chance.choices(list(SUBMISSIONS), list(SUBMISSIONS.values()))))
+        sizes.append(min(rest, max(1, jobs // 20), *chance.choices(list(of_sizes), list(of_sizes.values()))))
         rest -= sizes[-1]
-    numbers = chance.choices(range(OWNERS), [(rank + 5) ** -1.0 for rank in range(OWNERS)], k=len(sizes))
+    numbers = chance.choices(range(len(owners)), [(rank + 5) ** -1.0 for rank in range(len(owners))], k=len(sizes))
     types = chance.choices(list(JOB_TYPES), list(JOB_TYPES.values()), k=len(sizes))
     now = datetime.now(tz=UTC)
     rows = []
@@ -290,6 +317,10 @@ def _submissions(
     for number, (size, owner, job_type) in enumerate(zip(sizes, numbers, types, strict=True)):
         group = groups[owner % GROUPS]
         job_group = f"campaign{number // 20}"
+        prefix = f"{chance.choice(JOB_NAMES)}" if number % 2 else f"{job_group}_{{}}"
+        is_mixed = owner % VOS == MIXED_VO
+        if is_mixed:
+            prefix = f"[]-{prefix}" if number % 4 < 2 else prefix.replace("{}", "[]_{}")
         rows.append(
             [
                 UUID(int=chance.getrandbits(128), version=4),
@@ -300,10 +331,11 @@ def _submissions(
                 group.vo_id,
                 job_type,
                 job_group,
-                f"{chance.choice(JOB_NAMES)}" if number % 2 else f"{job_group}_{{}}",
+                prefix,
                 _stored_description(job_type, job_group),
                 now - YEAR * (1 - first_job_id / (jobs + 1)),
                 first_job_id > (1 - RECENT) * jobs,
+                is_mixed,
             ]
         )
         first_job_id += size
@@ -334,7 +366,8 @@ def _insert(submissions: Sequence[Sequence[object]], values: Mapping[str, Any], 
         status=sql.SQL(_STATUS),
     )
     columns = (
-        "id first_job_id jobs owner_id group_id vo_id job_type job_group prefix description submitted_at is_recent"
+        "id first_job_id jobs owner_id group_id vo_id job_type job_group prefix description submitted_at is_recent "
+        "is_mixed"
     )
     with (
         connection.cursor() as cursor,
