@@ -235,7 +235,7 @@ class Invitation(models.Model):
     until it expires.
     """
 
-    group = models.ForeignKey(Group, models.CASCADE, related_name="invitations")
+    group = models.ForeignKey(Group, models.CASCADE, related_name="invitations", db_index=False)
     username = models.CharField("user name", max_length=150, help_text="The exact name; letter case counts.")
     invited_by = models.ForeignKey(User, models.SET_NULL, null=True, editable=False, related_name="+")
     created_at = models.DateTimeField("sent at", editable=False)
