@@ -247,10 +247,13 @@ class Job(models.Model):
         indexes = [
             # Lists: the jobs of each kind that the counters know, in the order of their ids (``queries.found_jobs``).
             models.Index(name="job_of_its_kind", fields=["owner", "group", "status", "id"]),
-            # The same at a site; without waiting jobs, which are at no site and come by thousands.
+            # The same at a site; without waiting jobs, which are at no site and come by thousands. Jobs at a site are
+            # counted from the index alone, whose further columns tell the exit code, and by the content of the
+            # submission most other properties.
             models.Index(
                 name="job_of_its_kind_at_site",
                 fields=["site", "owner", "group", "status", "id"],
+                include=["submission", "exit_code"],
                 condition=Q(site__isnull=False),
             ),
             # The jobs of a submission, and those with a name.

@@ -424,6 +424,18 @@ _COUNTS_IN_KINDS: Final = """
     SELECT {names}, count(*) FROM kind, LATERAL ({jobs} OFFSET 0) AS found ({names}) GROUP BY {names} ORDER BY {names}
 """
 
+#: *indexed* are those jobs of a kind that match as far as the index of kinds has columns, *jobs* those that match. A
+#: job of a submission all of whose jobs match is not read. No EXISTS, which might be planned as a scan of all jobs.
+_COUNTS_OF_SUBMISSIONS: Final = """
+    WITH kind ({columns}, jobs) AS MATERIALIZED ({kinds}),
+         submission (id, all_match) AS MATERIALIZED ({submissions})
+    SELECT {names}, count(*)
+      FROM kind, LATERAL ({indexed} OFFSET 0) AS found (id, submission_id, {names})
+      JOIN submission ON submission.id = found.submission_id
+     WHERE submission.all_match OR ({matching}) IS NOT NULL
+     GROUP BY {names} ORDER BY {names}
+"""
+
 
 def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
     """Return the first *jobs*, by their ids, that are of any of these kinds.
@@ -500,6 +512,44 @@ def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[st
     statement = _COUNTS_IN_KINDS.format(columns=", ".join(columns), kinds=counted, jobs=of_kind, names=names)
     with connection.cursor() as cursor:
         cursor.execute(statement, (*parameters, *its_parameters))
+        rows: Sequence[Sequence[Any]] = cursor.fetchall()
+    return rows
+
+
+def counts_of_submissions(
+    kinds: QuerySet[Any], indexed: JobQuerySet, jobs: JobQuerySet, submissions: QuerySet[Any], fields: Sequence[str]
+) -> Sequence[Sequence[Any]]:
+    """Return the numbers of the *jobs* that are of any of these kinds and of these submissions, as ``counts_in_kinds``.
+
+    Args:
+        kinds: of a counter, as values: columns of a job, then the number of jobs.
+        indexed: which jobs of each kind are looked at.
+        jobs: which of these are counted.
+        submissions: contents of submissions, with ``all_match``: whether all of their jobs are among *jobs*.
+        fields: of a job or of its related rows.
+    """
+    columns = kinds.query.values_select
+    of_job = jobs.filter(pk=RawSQL("found.id", ()))
+    try:
+        of_kind, its_parameters = _sql_of(
+            _of_kind(indexed, columns).order_by().values_list("pk", "submission_id", *fields)
+        )
+        counted, parameters = _sql_of(kinds)
+        its_submissions, of_submissions = _sql_of(submissions.order_by().values_list("pk", "all_match"))
+        matching, of_matching = _sql_of(of_job.order_by().values("pk"))
+    except EmptyResultSet:
+        return ()
+    names = ", ".join(f"value_{number}" for number in range(len(fields)))
+    statement = _COUNTS_OF_SUBMISSIONS.format(
+        columns=", ".join(columns),
+        kinds=counted,
+        submissions=its_submissions,
+        indexed=of_kind,
+        matching=matching,
+        names=names,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, (*parameters, *of_submissions, *its_parameters, *of_matching))
         rows: Sequence[Sequence[Any]] = cursor.fetchall()
     return rows
 

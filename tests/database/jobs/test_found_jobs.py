@@ -1,24 +1,21 @@
 """Lists of jobs: every part of every filtered list is what the filters alone give, and is read by an index."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from itertools import combinations
 from random import Random
 
 import pytest
-from django.db import connection
-from django.db.models import QuerySet
 
 from tests import factories
 from tests.factories import NOW
 from wms.accounts.models import User
 from wms.jobs import queries
-from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.filters import JobFilterSet
-from wms.jobs.models import REFERRING_TO_POOLS, Job
-from wms.jobs.queries.found_jobs import Extent, find, newest_of
+from wms.jobs.models import Job
+from wms.jobs.queries.found_jobs import Extent, newest_of
 from wms.jobs.sql import add_count_changes
 
 pytestmark = pytest.mark.django_db
@@ -128,48 +125,3 @@ def test_the_newest_job_of_an_owner_counts_deleted_ones_too(actors: list[User]) 
     assert list(newest_of(actors[1])) == [newest]
     assert queries.group_of_last_job(actors[1]) == newest.group_id
     assert queries.group_of_last_job(actors[3]) is None
-
-
-def by_operator(**values: str) -> Callable[[], QuerySet[Job]]:
-    return lambda: find(JobFilterSet(values), Extent(at_most=10), by=User(operator=True))
-
-
-#: {index of the table of jobs: a query of the program that uses it}. An index without one would cost each new status.
-USES: Mapping[str, Callable[[], QuerySet[Job]]] = {
-    "jobs_job_pkey": lambda: Job.objects.filter(pk=1),
-    "job_of_its_kind": by_operator(status="Failed"),
-    "job_of_its_kind_at_site": by_operator(site="CERN"),
-    "job_of_submission": by_operator(job_group_id="00000000-0000-0000-0000-000000000000"),
-    "job_that_names_pools": lambda: Job.objects.filter(
-        status__one_of=sorted(REFERRING_TO_POOLS), submit_pools__overlap=["x"]
-    ).exclude(submit_pools=[]),
-    "job_of_stored_description": lambda: Job.objects.placed_with_input_data().filter(queries.reads_any(["/lhcb/a"])),
-    "job_with_input_data": lambda: Job.objects.placed_with_input_data().filter(pk__gt=5).order_by("pk")[:10],
-    "job_of_output_sandbox": lambda: Job.objects.filter(output_sandbox=1),
-    "job_that_waits_for_room": lambda: Job.objects.filter(
-        status=JobStatus.CHECKING, minor_status=WAITS_FOR_ROOM, group=1, owner=1, job_type="User"
-    ).order_by("pk"),
-}
-
-
-@pytest.mark.parametrize("index", USES)
-def test_each_index_of_jobs_serves_a_query(index: str, actors: list[User]) -> None:
-    assert len(actors) == 4
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE jobs_job")
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        # As if rows had to be sorted at great cost: there are millions.
-        cursor.execute("SET LOCAL enable_sort = off")
-        if index == "job_of_stored_description":
-            # This one has the same jobs, which are few in this table. The end of the test restores it.
-            cursor.execute("DROP INDEX job_with_input_data")
-    assert index in USES[index]().explain()
-
-
-def test_no_index_of_jobs_is_without_a_use() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = 'jobs_job'")
-        indexes = {name for (name,) in cursor.fetchall()}
-    unused = {name for name in indexes if not any(name.startswith(used) for used in USES)}
-    assert unused == set()
-    assert len(indexes) == len(USES)

@@ -12,7 +12,7 @@ from string import digits
 from typing import Any, Final
 
 from django.core.validators import EMPTY_VALUES
-from django.db.models import Count, Exists, Expression, Max, Min, Q, QuerySet, Sum
+from django.db.models import BooleanField, Count, Exists, Expression, ExpressionWrapper, Max, Min, Q, QuerySet, Sum
 from django.db.models.lookups import In
 
 from wms.accounts.models import VO, Group, User
@@ -65,6 +65,14 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
     for values, same in groupby(both.order_by(*columns), key=itemgetter(slice(len(columns)))):
         if number := sum(count for *_, count in same):
             yield (*values, number)
+
+
+def decided(filters: JobFilters, *, by: User) -> QuerySet[Any]:
+    """Return the submissions of ``may_match``, with ``all_match``: whether it is known that all of their jobs match."""
+    all_match = Q()
+    for its_all_match, _ in _conditions(filters):
+        all_match &= its_all_match
+    return may_match(filters, by=by).annotate(all_match=ExpressionWrapper(all_match, output_field=BooleanField()))
 
 
 def has_counted(filters: JobFilters, names: AbstractSet[str], *, submission: Expression) -> Q:

@@ -86,9 +86,9 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     """
     names = frozenset(narrowing_fields(filters))
     selective = names & _SELECTIVE
-    if "site" in names and "*" in filters.form.cleaned_data.get("job_name", ""):
-        # A site has fewer jobs than many patterns.
-        selective -= {"job_name"}
+    if "site" in names and ("*" in filters.form.cleaned_data.get("job_name", "") or selective == {"job_group"}):
+        # A site has fewer jobs than many patterns and labels.
+        selective -= {"job_name", "job_group"}
     if selective or (by.is_operator and not names & (_OF_KINDS - {"status"})):
         # Uses index: job_of_submission, the primary key, or none where most jobs are read anyway.
         jobs = _matching(filters, Job.objects.all(), names, by=by)
@@ -96,8 +96,15 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
             jobs = jobs.filter(submission__in=contents.may_match(filters, by=by).values("pk"))
         yield from jobs.order_by(*columns).values_list(*columns).annotate(count=Count("pk"))
         return
+    kinds = _by_kind(_kinds(filters, names, by=by))
     jobs = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS)
-    yield from sql.counts_in_kinds(_by_kind(_kinds(filters, names, by=by)), jobs, columns)
+    by_contents = names & (contents.COMMON | {"submitted_at"})
+    if by_contents and {"site"} <= names <= _OF_KINDS | by_contents | {"exit_code"} and "job_type" not in columns:
+        # Uses index: job_of_its_kind_at_site, without reading the jobs of submissions all of whose jobs match.
+        indexed = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS | by_contents)
+        yield from sql.counts_of_submissions(kinds, indexed, jobs, contents.decided(filters, by=by), columns)
+        return
+    yield from sql.counts_in_kinds(kinds, jobs, columns)
 
 
 def newest_of(owner: User) -> JobQuerySet:
