@@ -139,7 +139,7 @@ WITH waiting AS MATERIALIZED (
     INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
     SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority
 )
-SELECT job_id FROM gone
+SELECT string_agg(job_id::text, ',') FROM gone
 """
 
 
@@ -148,7 +148,9 @@ def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
     """Take the jobs out of their task queues; return those that were still there."""
     with connection.cursor() as cursor:
         cursor.execute(_DELETE_QUEUED_JOBS, [array_of(job_ids)])
-        return frozenset(job_id for (job_id,) in cursor.fetchall())
+        # One text: a row for each job takes ten times as long to read.
+        (ids,) = cursor.fetchone()
+    return frozenset(map(int, ids.split(","))) if ids else frozenset()
 
 
 _MARK_GROUPS = """

@@ -11,4 +11,4 @@ class Migration(migrations.Migration):
         ("matching", "0024_ordinary_reports"),
     ]
 
-    operations = [InstallFunctions(digest="eff7a407e5914e3228057efc1a1a9e50b322e88850b65c0a0d7f267bb05898bb")]
+    operations = [InstallFunctions(digest="0eb82c4210d24ed0413801e8ff13da90ffdfa82488be7865e5aef29a81a26433")]

@@ -173,6 +173,9 @@ DECLARE
     used_s CONSTANT double precision := greatest(0, coalesce(NEW.cpu_s, 0) - coalesce(OLD.cpu_s, 0));
 BEGIN
     -- CPU time alone comes with each heartbeat; it does not change which jobs pilots hold.
+    IF has_left = 0 AND used_s = 0 THEN
+        RETURN NULL;
+    END IF;
     IF has_left = 0 AND NOT EXISTS (SELECT FROM taskqueues_limit WHERE cpu_s_per_day IS NOT NULL) THEN
         RETURN NULL;
     END IF;
@@ -185,14 +188,10 @@ BEGIN
     RETURN NULL;
 END
 $$;
+-- A waiting job is in no limit of held jobs and uses no CPU time. The condition is short because PostgreSQL reads it anew
+-- with each statement that changes a job; the function compares, by expressions that it keeps.
 CREATE TRIGGER job_leaves_limits AFTER UPDATE OF status, cpu_s ON jobs_job
-    FOR EACH ROW WHEN (
-        NEW.cpu_s > coalesce(OLD.cpu_s, 0)
-        OR (
-            OLD.status = ANY ('{Completing,Matched,Running,Stalled}'::text[])
-            AND NEW.status <> ALL ('{Completing,Matched,Running,Stalled}'::text[])
-        )
-    )
+    FOR EACH ROW WHEN (OLD.status <> 'Waiting')
     EXECUTE FUNCTION wms_job_leaves_limits();
 
 -- Wait until no transaction counts in limits, and exclude all others until the end of this one.

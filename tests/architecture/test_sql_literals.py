@@ -28,7 +28,7 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
         PilotStatus.RUNNING,
     ],
     "heartbeat.sql": [JobStatus.STALLED],
-    "limits.sql": [LEASED] * 5,
+    "limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
     "places.sql": [ResourceState.ACTIVE] * 3,
     "reports.sql": [JobStatus.RUNNING],
 }

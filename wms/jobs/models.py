@@ -194,7 +194,7 @@ class Job(models.Model):
         help_text="Sites with all of its input data, as of its enqueueing; null: it has no input data.",
     )
 
-    reschedules = models.PositiveSmallIntegerField(default=0, help_text="Number of times it went back to its queue.")
+    reschedules = models.SmallIntegerField(default=0, help_text="Number of times it went back to its queue.")
     held_back = models.JSONField(
         null=True,
         editable=False,
@@ -237,11 +237,15 @@ class Job(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(name="job_priority_is_0_to_10", condition=Q(priority__range=(0, 10))),
+            # A function, which PostgreSQL keeps for the session; the text of constraints it reads anew with each
+            # statement that changes a job.
             models.CheckConstraint(
-                name="job_status_is_known_and_ended_at_set_iff_final",
-                condition=Q(status__one_of=sorted(FINAL), ended_at__isnull=False)
-                | Q(status__one_of=sorted(set(JobStatus) - FINAL), ended_at__isnull=True),
+                name="job_has_known_status_and_priority_and_ended_at_iff_final",
+                condition=Func(
+                    *(F(column) for column in ("status", "ended_at", "priority", "reschedules")),
+                    function="wms_job_is_possible",
+                    output_field=models.BooleanField(),
+                ),
             ),
         ]
         indexes = [

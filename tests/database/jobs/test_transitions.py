@@ -140,17 +140,29 @@ def test_a_note_on_a_job_in_another_status_is_not_taken() -> None:
     assert not JobHistory.objects.exists()
 
 
-def test_however_many_jobs_take_one_lock_by_id_then_one_statement_for_them_and_their_history() -> None:
+def test_however_many_jobs_are_locked_by_id_and_changed_with_their_history_by_one_statement() -> None:
     submission = factories.make_submission()
     ids = [factories.make_job(submission=submission, status=JobStatus.RUNNING).pk for _ in range(50)]
     with CaptureQueriesContext(connection) as captured:
         transitions.record(reversed(ids), status=JobStatus.KILLED, source="x", now=LATER)
 
-    lock, change = [query["sql"] for query in captured]
-    assert lock.startswith('SELECT "jobs_job"."id"')
-    assert lock.endswith('ORDER BY 1 ASC FOR UPDATE OF "jobs_job"')
+    counts_itself, change, counts_no_more = [query["sql"] for query in captured]
+    assert "WHERE id = ANY('{" + ",".join(map(str, ids)) + "}'::bigint[]) ORDER BY id FOR UPDATE" in change
     assert change.count('UPDATE "jobs_job"') == change.count("INSERT INTO jobs_jobhistory") == 1
+    assert change.count("INSERT INTO jobs_jobcountchange") == 1
+    assert "set_config('wms.jobs_counted_by', 'statement', true)" in counts_itself
+    assert "set_config('wms.jobs_counted_by', '', true)" in counts_no_more
     assert JobHistory.objects.count() == 50
+
+
+def test_few_jobs_are_counted_by_the_trigger_and_take_one_statement() -> None:
+    ids = _make(*[JobStatus.RUNNING] * 3)
+    with CaptureQueriesContext(connection) as captured:
+        transitions.record(ids, status=JobStatus.KILLED, source="x", now=LATER)
+
+    (change,) = [query["sql"] for query in captured]
+    assert "ORDER BY id FOR UPDATE" in change
+    assert "jobs_jobcountchange" not in change
 
 
 @pytest.mark.django_db(transaction=True)
@@ -160,15 +172,26 @@ def test_a_status_is_only_changed_inside_a_transaction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "constraint"),
+    "change",
     [
-        ({"status": "Lost"}, "job_status_is_known_and_ended_at_set_iff_final"),
-        ({"priority": 11}, "job_priority_is_0_to_10"),
-        ({"ended_at": NOW}, "job_status_is_known_and_ended_at_set_iff_final"),
-        ({"status": "Done"}, "job_status_is_known_and_ended_at_set_iff_final"),
+        {"status": "Lost"},
+        {"status": "Lost", "ended_at": NOW},
+        {"status": ""},
+        {"priority": 11},
+        {"priority": -1},
+        {"reschedules": -1},
+        *({"status": status, "ended_at": None if status in FINAL else NOW} for status in JobStatus),
     ],
 )
-def test_the_database_refuses_jobs_that_cannot_be(change: dict[str, object], constraint: str) -> None:
+def test_the_database_refuses_jobs_that_cannot_be(change: dict[str, object]) -> None:
     _make(JobStatus.RUNNING)
-    with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
+    refused = pytest.raises(IntegrityError, match="job_has_known_status_and_priority_and_ended_at_iff_final")
+    with refused, transaction.atomic():
         Job.objects.update(**change)
+
+
+@pytest.mark.parametrize("status", JobStatus)
+def test_the_database_takes_every_status_and_every_priority(status: JobStatus) -> None:
+    _make(JobStatus.RUNNING)
+    for priority in range(11):
+        Job.objects.update(status=status, ended_at=NOW if status in FINAL else None, priority=priority)

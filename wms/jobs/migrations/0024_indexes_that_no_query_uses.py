@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0021_jobs_on_hosts")]
+    dependencies = [("jobs", "0023_cheaper_changes")]
 
     operations = [
         migrations.RunSQL(

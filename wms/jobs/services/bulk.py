@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from wms.accounts.models import User
+from wms.jobs import sql
 from wms.jobs.domain.actions import Action
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.found_jobs import Extent, find
@@ -79,7 +80,7 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
     if not any(filters.form.cleaned_data.values()):
         sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
-    job_ids = list(find(filters, Extent(at_most=MAX_JOBS + 1), by=by).values_list("pk", flat=True))
+    job_ids = sql.ids_of(find(filters, Extent(at_most=MAX_JOBS + 1), by=by))
     if len(job_ids) > MAX_JOBS:
         sentence = f"The filter matches more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})

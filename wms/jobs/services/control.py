@@ -11,6 +11,7 @@ from django.db import transaction
 
 from taskqueues.services import queueing
 from wms.accounts.models import User
+from wms.jobs import sql
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job
@@ -53,7 +54,7 @@ def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, 
         reason: for hold and kill; becomes the minor status. At most 255 characters.
     """
     requested = frozenset(job_ids)
-    changeable = frozenset(Job.objects.changeable_by(by).filter(pk__among=requested).values_list("pk", flat=True))
+    changeable = sql.ids_of(Job.objects.changeable_by(by).filter(pk__among=requested))
     outcome = _STEPS[action](changeable, _Cause(by=by, now=now, reason=reason))
     strangers = {job_id: no_such_job(job_id, by=by) for job_id in requested - changeable}
     return BulkOutcome(done=outcome.done, refused={**outcome.refused, **strangers})

@@ -1,7 +1,7 @@
 """Transitions of jobs: the only code that sets statuses and writes the history (docs/architecture.md, Jobs).
 
-Every function is a step for a set of jobs: a locking read by primary key, then one statement that updates the jobs and
-writes their history, for each ``AT_ONCE`` jobs. Lock order: jobs are withdrawn from task queues (QueuedJob) before
+Every function is a step for a set of jobs: for each ``AT_ONCE`` jobs one statement, which locks them by primary key,
+updates them and writes their history. Lock order: jobs are withdrawn from task queues (QueuedJob) before
 these steps and enqueued after them, as the last locking step of the transaction; no transaction may wait for a Job
 while it holds a task queue that it has just created.
 """
@@ -109,15 +109,11 @@ def record(
     refused: dict[int, JobStatus] = {}
     ordered = sorted(set(job_ids))
     for start in range(0, len(ordered), AT_ONCE):
-        before = dict(_locked(ordered[start : start + AT_ONCE]).values_list("pk", "status"))
-        moving = [job_id for job_id, had in before.items() if had in sources]
-        moved |= {job_id: JobStatus(before.pop(job_id)) for job_id in moving}
-        refused |= {job_id: JobStatus(has) for job_id, has in before.items()}
-        if moving:
-            jobs = Job.objects.filter(pk__among=frozenset(moving), status__in=sources)
-            sql.change(jobs, columns, source=source)
-            if status is JobStatus.WAITING:
-                OutputTail.objects.filter(job__id__among=frozenset(moving)).delete()
+        found = sql.move(ordered[start : start + AT_ONCE], columns, only_from=sources, source=source)
+        for had, ids in found.items():
+            (moved if had in sources else refused).update(dict.fromkeys(ids, had))
+    if moved and status is JobStatus.WAITING:
+        OutputTail.objects.filter(job__id__among=moved.keys()).delete()
     return Recorded(moved=moved, refused=refused)
 
 
