@@ -4,7 +4,7 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.indexes import BTreeIndex, GinIndex
 from django.db import models
 from django.db.models import F, Func, Q
 from django.db.models.fields.json import KeyTransform
@@ -260,9 +260,11 @@ class Job(models.Model):
                 include=["submission", "exit_code"],
                 condition=Q(site__isnull=False),
             ),
-            # The jobs of a submission, and those with a name.
-            models.Index(
+            # The jobs of a submission, and those with a name. A request fills pages with its jobs, and each status adds
+            # an entry of each job: without room, PostgreSQL searches full pages for old entries again and again.
+            BTreeIndex(
                 name="job_of_submission",
+                fillfactor=50,
                 fields=["submission", "job_name"],
                 opclasses=["uuid_ops", "varchar_pattern_ops"],
             ),

@@ -750,6 +750,8 @@ _WRONG_JOB_COUNTS: Final = """
 def add_count_changes() -> int:
     """Add all committed changes of the numbers of jobs to the counters; return the number of rows of changes."""
     with connection.cursor() as cursor:
+        # The changes of some seconds are several megabytes, which would be written to temporary files, each time.
+        cursor.execute("SET LOCAL work_mem = '64MB'")
         cursor.execute(_ADD_COUNT_CHANGES)
         changes, submissions = cursor.fetchone()
         cursor.execute(_FORGET_ZEROS, [submissions])

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from io import StringIO
+from random import Random
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import DataError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Sum
 
 from matching.queries.invariants import violations
 from matching.queries.restrictions import leased_jobs_at
@@ -17,10 +19,11 @@ from tests.tables import rows_written
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import (
+    CountOfJobs,
     CurrentJobCount,
     CurrentSiteJobCount,
     CurrentSubmissionJobCount,
@@ -31,9 +34,9 @@ from wms.jobs.models import (
     SubmissionContent,
     SubmissionJobCount,
 )
-from wms.jobs.services import bulk, counting
+from wms.jobs.services import bulk, counting, transitions
 from wms.jobs.services.submission import submit
-from wms.jobs.sql import add_count_changes, wrong_job_counts
+from wms.jobs.sql import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db
 
@@ -143,6 +146,81 @@ def test_actions_of_users_are_counted(settle: Callable[[], None]) -> None:
         settle()
         assert bulk.act_on(action, chosen, by=alice, now=NOW).done == len(chosen)
     assert numbers(alice, "status") == {("Held",): 1, ("Killed",): 3, ("Waiting",): 1}
+    assert wrong_job_counts() == 0
+
+
+def test_many_changes_of_one_statement_are_counted_by_groups(settle: Callable[[], None], operator: User) -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    submitted = [submit(parse_submission({"jobs": [{"executable": "a.sh"}] * 30}), owner=alice, now=NOW) for _ in "ab"]
+    ids = [job.id for result in submitted for job in result.jobs]
+    Job.objects.filter(pk__in=ids[:7]).update(status=JobStatus.RUNNING, site=factories.make_site(name="CERN"))
+    settle()
+    before = JobCountChange.objects.count()
+    assert bulk.act_on(Action.KILL, ids, by=alice, now=NOW).done == 60
+    # Waiting jobs of two submissions are two groups; the seven of a pilot are changed by a statement of few jobs.
+    assert JobCountChange.objects.count() == before + 2 + 7
+    settle()
+    assert numbers(operator, "status", "site") == {("Killed", "CERN"): 7, ("Killed", None): 53}
+    assert wrong_job_counts() == 0
+
+
+def test_random_actions_on_many_jobs_are_counted_as_a_recount_counts_them() -> None:
+    chance = Random(1)
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    sites = [None, *(factories.make_site() for _ in range(2))]
+    for number in (1, 19, 20, 21, 60):
+        jobs = [{"executable": "a.sh", "job_type": chance.choice(["User", "Test"])} for _ in range(number)]
+        submit(parse_submission({"jobs": jobs}), owner=alice, now=NOW)
+    ids = list(Job.objects.values_list("pk", flat=True))
+    elsewhere = [status for status in JobStatus if status is not JobStatus.WAITING]
+    moved = 0
+    for step in range(40):
+        chosen = chance.sample(ids, chance.choice([1, 20, 21, 50, len(ids)]))
+        # A job that waits is in a queue, and no other is.
+        outside = list(Job.objects.filter(pk__in=chosen).exclude(status=JobStatus.WAITING).values_list("pk", flat=True))
+        if step % 4 == 0:
+            # As pilots do, and as nothing does: any status, at any place, with any exit code.
+            for job_id in outside[:30]:
+                status = chance.choice(elsewhere)
+                Job.objects.filter(pk=job_id).update(
+                    status=status,
+                    ended_at=NOW if status in FINAL else None,
+                    site=chance.choice(sites),
+                    exit_code=chance.choice([None, 0, 7]),
+                )
+        elif step % 4 == 1:
+            target = chance.choice(elsewhere)
+            moved += len(transitions.record(outside, status=target, source="x", now=NOW).moved)
+        else:
+            moved += bulk.act_on(chance.choice(list(Action)), chosen, by=alice, now=NOW).done
+        if chance.random() < 0.3:
+            _add()
+        assert wrong_job_counts() == 0, step
+    assert moved > len(ids)
+    current = {model: _summed(model) for model in (CurrentJobCount, CurrentSiteJobCount, CurrentSubmissionJobCount)}
+    recount_jobs()
+    assert {model: _summed(model) for model in current} == current
+
+
+def _summed(view: type[CountOfJobs]) -> set[tuple[object, ...]]:
+    columns = [field.attname for field in view._meta.concrete_fields if field.attname not in {"id", "jobs"}]
+    rows = view._default_manager.values_list(*columns).annotate(sum=Sum("jobs")).exclude(sum=0)
+    return set(rows.order_by())
+
+
+def test_only_the_statement_of_many_changes_counts_them_itself() -> None:
+    jobs = [factories.make_job() for _ in range(25)]
+    ids = [job.pk for job in jobs]
+    transitions.record(ids, status=JobStatus.HELD, source="x", now=NOW)
+    # In the same transaction.
+    Job.objects.filter(pk=ids[0]).update(status=JobStatus.WAITING)
+    assert wrong_job_counts() == 0
+    with pytest.raises(DataError), transaction.atomic():
+        # The source is too long.
+        transitions.record(ids, status=JobStatus.KILLED, source="x" * 151, now=NOW)
+    Job.objects.filter(pk=ids[1]).update(status=JobStatus.WAITING)
     assert wrong_job_counts() == 0
 
 

@@ -6,6 +6,7 @@ changes a row; what a function in PL/pgSQL evaluates it keeps for the session.
 
 from importlib import import_module
 
+from django.contrib.postgres.indexes import BTreeIndex
 from django.db import migrations, models
 
 _before = import_module("wms.jobs.migrations.0020_contents_of_submissions")
@@ -73,6 +74,17 @@ $$
 """
 DROP_POSSIBLE = "DROP FUNCTION wms_job_is_possible"
 
+#: Room for what follows: an entry for each status that a job of a new submission will have, and the next numbers of a
+#: submission in the page of the present ones, without a new entry of the index. Existing pages stay as they are.
+ROOM = """
+ALTER INDEX job_of_submission SET (fillfactor = 50);
+ALTER TABLE jobs_submissionjobcount SET (fillfactor = 50);
+"""
+NO_ROOM = """
+ALTER INDEX job_of_submission RESET (fillfactor);
+ALTER TABLE jobs_submissionjobcount RESET (fillfactor);
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [("jobs", "0021_jobs_on_hosts")]
@@ -98,5 +110,20 @@ class Migration(migrations.Migration):
             "Job",
             "reschedules",
             models.SmallIntegerField(default=0, help_text="Number of times it went back to its queue."),
+        ),
+        migrations.SeparateDatabaseAndState(
+            [migrations.RunSQL(ROOM, NO_ROOM)],
+            [
+                migrations.RemoveIndex("Job", "job_of_submission"),
+                migrations.AddIndex(
+                    "Job",
+                    BTreeIndex(
+                        fields=["submission", "job_name"],
+                        fillfactor=50,
+                        name="job_of_submission",
+                        opclasses=["uuid_ops", "varchar_pattern_ops"],
+                    ),
+                ),
+            ],
         ),
     ]

@@ -14,7 +14,7 @@ from wms.jobs.services import control
 from wms.kernel.errors import RejectedError
 
 #: Jobs of one transaction, which locks their rows for about a tenth of a second.
-AT_ONCE: Final = 2500
+AT_ONCE: Final = 5000
 #: Jobs of one request, which must be answered before its client's timeout.
 MAX_JOBS: Final = 100_000
 
@@ -47,7 +47,9 @@ class BulkResult:
     refused: Sequence[BulkRefusal]
 
 
-def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> BulkResult:
+def act_on(
+    action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "", are_seen: bool = False
+) -> BulkResult:
     """Perform *action* on those of the jobs that *by* may see and whose status allows it.
 
     Each portion of AT_ONCE jobs is one transaction: if the server stops in between, earlier portions stay done, and a
@@ -59,12 +61,14 @@ def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime,
         by: who requests it.
         now: the time of the change.
         reason: for hold and kill.
+        are_seen: whether the jobs were just found among those that *by* sees.
     """
     done = 0
     refused: list[BulkRefusal] = []
     ordered = sorted(set(job_ids))
     for start in range(0, len(ordered), AT_ONCE):
-        outcome = control.apply(action, ordered[start : start + AT_ONCE], by=by, now=now, reason=reason)
+        portion = ordered[start : start + AT_ONCE]
+        outcome = control.apply(action, portion, by=by, now=now, reason=reason, are_seen=are_seen)
         done += len(outcome.done)
         refused += [BulkRefusal(job_id, outcome.refused[job_id].code) for job_id in sorted(outcome.refused)]
     return BulkResult(done=done, refused=refused)
@@ -84,4 +88,4 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
     if len(job_ids) > MAX_JOBS:
         sentence = f"The filter matches more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})
-    return act_on(action, job_ids, by=by, now=now, reason=reason)
+    return act_on(action, job_ids, by=by, now=now, reason=reason, are_seen=True)

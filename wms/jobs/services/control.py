@@ -43,7 +43,9 @@ class _Cause:
 
 
 @transaction.atomic(durable=True)
-def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> BulkOutcome:
+def apply(
+    action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "", are_seen: bool = False
+) -> BulkOutcome:
     """Perform *action* on those of the jobs that *by* may change and whose status allows it; the others do not change.
 
     Args:
@@ -52,11 +54,14 @@ def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, 
         by: any user who may see the jobs; with a token of scope ``submit`` only their owner.
         now: the time of the change.
         reason: for hold and kill; becomes the minor status. At most 255 characters.
+        are_seen: whether the jobs were just found among those that *by* sees.
     """
     requested = frozenset(job_ids)
-    changeable = sql.ids_of(Job.objects.changeable_by(by).filter(pk__among=requested))
+    changeable = requested
+    if by.acts_on_own_jobs_only or not are_seen:
+        changeable = sql.ids_of(Job.objects.changeable_by(by).filter(pk__among=requested))
     outcome = _STEPS[action](changeable, _Cause(by=by, now=now, reason=reason))
-    strangers = {job_id: no_such_job(job_id, by=by) for job_id in requested - changeable}
+    strangers = {job_id: no_such_job(job_id, by=by) for job_id in requested - outcome.done - outcome.refused.keys()}
     return BulkOutcome(done=outcome.done, refused={**outcome.refused, **strangers})
 
 
