@@ -116,15 +116,19 @@ class Lottery:
 
     def _jobs_left(self, row: int) -> NDArray[np.int64]:
         jobs: NDArray[np.int64] = self._jobs[row].copy()
-        jobs[list(self._left_out_levels.get(row, ()))] = 0
+        if row in self._left_out_levels:
+            jobs[list(self._left_out_levels[row])] = 0
         rows, user_priorities = self._left_out_beforehand
-        first, end = rows.searchsorted(row, side="left"), rows.searchsorted(row, side="right")
-        jobs[user_priorities[first:end]] = 0
+        if len(rows):
+            first, end = rows.searchsorted(row, side="left"), rows.searchsorted(row, side="right")
+            jobs[user_priorities[first:end]] = 0
         return jobs
 
 
 def _position(bounds: NDArray[np.float64], chance: float) -> int:
     """Return the interval that contains the fraction *chance* of the whole, for intervals with these upper bounds."""
     position = int(bounds.searchsorted(chance * bounds[-1], side="right"))
-    # Rounding can put the point on the last bound; then the last interval that is not empty is meant.
-    return min(position, int(bounds.searchsorted(bounds[-1], side="left")))
+    if position == len(bounds):
+        # Rounding has put the point on the last bound; then the last interval that is not empty is meant.
+        position = int(bounds.searchsorted(bounds[-1], side="left"))
+    return position

@@ -289,7 +289,7 @@ class RowOf:
 
     def get(self, task_queue_id: int) -> int | None:
         """Return the row of a task queue; None: it has none."""
-        position = int(np.searchsorted(self._ids, task_queue_id))
+        position = int(self._ids.searchsorted(task_queue_id))
         exists = position < len(self._ids) and self._ids[position] == task_queue_id
         return int(self._rows[position]) if exists else None
 

@@ -1,17 +1,17 @@
 """Signed tokens of machines: checked without a query, valid for one purpose only."""
 
 import hmac
-import json
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import jwt
+import msgspec
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
@@ -56,7 +56,7 @@ def sign(kind: TokenKind, claims: Mapping[str, str | int], *, expires_at: dateti
         raise ValueError(f"reserved claims: {sorted(overwritten)}")
     payload = {**claims, "kind": str(kind), "exp": int(expires_at.timestamp())}
     # As RFC 7515 has it; jwt.encode takes four times as long, and every match signs a token.
-    signed = _HEADER + b"." + _base64url(json.dumps(payload, separators=(",", ":")).encode())
+    signed = _HEADER + b"." + _base64url(msgspec.json.encode(payload))
     signature = _base64url(hmac.digest(_key(kind, settings.SECRET_KEY), signed, "sha256"))
     return f"{PREFIXES[kind]}{signed.decode()}.{signature.decode()}"
 
@@ -84,7 +84,7 @@ def read(kind: TokenKind, token: str) -> SignedToken:
 def _genuine(kind: TokenKind, encoded: str, secrets: tuple[str, ...]) -> SignedToken:
     for secret in secrets:
         try:
-            payload = jwt.decode(
+            payload = _claims_as_signed(encoded, _key(kind, secret)) or jwt.decode(
                 encoded, _key(kind, secret), algorithms=[ALGORITHM], leeway=0, options={"require": ["exp", "kind"]}
             )
         except jwt.InvalidSignatureError:
@@ -98,6 +98,16 @@ def _genuine(kind: TokenKind, encoded: str, secrets: tuple[str, ...]) -> SignedT
         expires_at = datetime.fromtimestamp(payload.pop("exp"), tz=UTC)
         return SignedToken(expires_at=expires_at, claims=MappingProxyType(payload))
     raise InvalidTokenError(f"The {kind} token is not valid.")
+
+
+def _claims_as_signed(encoded: str, key: bytes) -> dict[str, Any] | None:
+    """Return the claims if ``sign`` has made the token with this key, in a fifth of the time of ``jwt.decode``."""
+    signed, _, signature = encoded.encode().rpartition(b".")
+    header, _, claims = signed.partition(b".")
+    if header != _HEADER or not hmac.compare_digest(signature, _base64url(hmac.digest(key, signed, "sha256"))):
+        return None
+    decoded: dict[str, Any] = msgspec.json.decode(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    return decoded if decoded["exp"] > datetime.now(tz=UTC).timestamp() else None
 
 
 def _expired(kind: TokenKind) -> InvalidTokenError:

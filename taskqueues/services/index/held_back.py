@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ class Levels(NamedTuple):
 
     rows: NDArray[np.intp]
     user_priorities: NDArray[np.intp]
+
+
+_NO_LEVELS: Final = Levels(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp))
 
 
 class _Noted(NamedTuple):
@@ -49,6 +52,8 @@ class HeldBackLevels:
             now: by the database's clock.
             row_of: of the snapshot that this belongs to, always the same.
         """
+        if not self._until_of:
+            return _NO_LEVELS
         held_levels = []
         for name in names:
             if name not in self._until_of:

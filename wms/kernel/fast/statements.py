@@ -1,12 +1,13 @@
 """Statements that are prepared once per connection (docs/architecture.md, Answering machines fast)."""
 
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
 import psycopg
-from django.db import OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from psycopg.pq import DiagnosticField, ExecStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 #: SQLSTATE: the prepared statement does not exist on this connection.
 _NOT_PREPARED: Final = b"26000"
@@ -41,34 +42,38 @@ def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tup
     Parameters ($1, $2, …) and values are texts in PostgreSQL's format, so the statement casts them. *name* is the name
     of the prepared statement. Inside a transaction, which the driver may still have to open, the driver executes it.
     """
-    connection.ensure_connection()
-    if connection.in_atomic_block:
-        with connection.wrap_database_errors, psycopg.RawCursor(connection.connection) as cursor:
+    # Django's ``connection`` looks for the thread's own at each use, which would take a tenth of a heartbeat.
+    own = connections[DEFAULT_DB_ALIAS]
+    if own.connection is None:
+        own.ensure_connection()
+    if own.in_atomic_block:
+        with own.wrap_database_errors, psycopg.RawCursor(own.connection) as cursor:
             return cursor.execute(statement, parameters, prepare=True).fetchall()
-    result = _ask_server(name, statement, parameters)
-    if connection.connection.closed:
-        connection.close()
-        connection.ensure_connection()
-        result = _ask_server(name, statement, parameters)
+    values = [None if value is None else value.encode() for value in parameters]
+    result = _ask_server(own.connection.pgconn, name, statement, values)
     if result.status != ExecStatus.TUPLES_OK:
-        with connection.wrap_database_errors:
-            raise psycopg.errors.error_from_result(result)
+        if own.connection.closed:
+            own.close()
+            own.ensure_connection()
+            result = _ask_server(own.connection.pgconn, name, statement, values)
+        if result.status != ExecStatus.TUPLES_OK:
+            with own.wrap_database_errors:
+                raise psycopg.errors.error_from_result(result)
     cells = ([result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples))
     return [tuple(None if cell is None else cell.decode() for cell in row) for row in cells]
 
 
 def close_aged() -> None:
     """Close the connection if it is older than WMS_DATABASE_CONNECTION_MAX_AGE_S, as Django does at each request."""
-    if connection.close_at is not None and monotonic() >= connection.close_at and not connection.in_atomic_block:
-        connection.close()
+    own = connections[DEFAULT_DB_ALIAS]
+    if own.close_at is not None and monotonic() >= own.close_at and not own.in_atomic_block:
+        own.close()
 
 
-def _ask_server(name: str, statement: str, parameters: tuple[str | None, ...]) -> PGresult:
-    server = connection.connection.pgconn
-    values = [None if value is None else value.encode() for value in parameters]
-    result: PGresult = server.exec_prepared(name.encode(), values)
-    if result.error_field(DiagnosticField.SQLSTATE) != _NOT_PREPARED:
+def _ask_server(server: PGconn, name: str, statement: str, values: Sequence[bytes | None]) -> PGresult:
+    result = server.exec_prepared(name.encode(), values)
+    if result.status == ExecStatus.TUPLES_OK or result.error_field(DiagnosticField.SQLSTATE) != _NOT_PREPARED:
         return result
     # New on this connection, or deallocated by the driver, as all statements are after a rollback.
-    prepared: PGresult = server.prepare(name.encode(), statement.encode())
+    prepared = server.prepare(name.encode(), statement.encode())
     return server.exec_prepared(name.encode(), values) if prepared.status == ExecStatus.COMMAND_OK else prepared

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 from wms.kernel.errors import RejectedError
 
@@ -51,13 +52,7 @@ def load_json(text: bytes) -> object:
     except UnicodeDecodeError as error:
         raise InvalidJSONError(f"The body is not UTF-8: byte {error.start + 1} is wrong.") from error
     try:
-        value: object = json.loads(
-            decoded,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=_refused_constant,
-            object_pairs_hook=_object,
-        )
+        value: object = _DECODER.decode(decoded)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidJSONError(f"The body is not valid JSON: {error.msg} at {where}.") from error
@@ -101,6 +96,12 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
                 raise InvalidJSONError(f'The name "{name[:100]}" occurs twice in one object; keep one of them.')
             seen.add(name)
     return value
+
+
+#: Made once: ``json.loads`` with these functions would make one for each text.
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_integer, parse_float=_number, parse_constant=_refused_constant, object_pairs_hook=_object
+)
 
 
 def _is_too_deep(value: object) -> bool:
