@@ -1,13 +1,12 @@
 """Statements that are prepared once per connection (docs/architecture.md, Answering machines fast)."""
 
-from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from psycopg.pq import DiagnosticField, ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 
 #: SQLSTATE: the prepared statement does not exist on this connection.
 _NOT_PREPARED: Final = b"26000"
@@ -49,13 +48,12 @@ def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tup
     if own.in_atomic_block:
         with own.wrap_database_errors, psycopg.RawCursor(own.connection) as cursor:
             return cursor.execute(statement, parameters, prepare=True).fetchall()
-    values = [None if value is None else value.encode() for value in parameters]
-    result = _ask_server(own.connection.pgconn, name, statement, values)
+    result = _ask_server(name, statement, parameters)
     if result.status != ExecStatus.TUPLES_OK:
         if own.connection.closed:
             own.close()
             own.ensure_connection()
-            result = _ask_server(own.connection.pgconn, name, statement, values)
+            result = _ask_server(name, statement, parameters)
         if result.status != ExecStatus.TUPLES_OK:
             with own.wrap_database_errors:
                 raise psycopg.errors.error_from_result(result)
@@ -70,10 +68,12 @@ def close_aged() -> None:
         own.close()
 
 
-def _ask_server(server: PGconn, name: str, statement: str, values: Sequence[bytes | None]) -> PGresult:
-    result = server.exec_prepared(name.encode(), values)
+def _ask_server(name: str, statement: str, parameters: tuple[str | None, ...]) -> PGresult:
+    server = connections[DEFAULT_DB_ALIAS].connection.pgconn
+    values = [None if value is None else value.encode() for value in parameters]
+    result: PGresult = server.exec_prepared(name.encode(), values)
     if result.status == ExecStatus.TUPLES_OK or result.error_field(DiagnosticField.SQLSTATE) != _NOT_PREPARED:
         return result
     # New on this connection, or deallocated by the driver, as all statements are after a rollback.
-    prepared = server.prepare(name.encode(), statement.encode())
+    prepared: PGresult = server.prepare(name.encode(), statement.encode())
     return server.exec_prepared(name.encode(), values) if prepared.status == ExecStatus.COMMAND_OK else prepared
