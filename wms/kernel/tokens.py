@@ -107,7 +107,7 @@ def _claims_as_signed(encoded: str, key: bytes) -> dict[str, Any] | None:
     if header != _HEADER or not hmac.compare_digest(signature, _base64url(hmac.digest(key, signed, "sha256"))):
         return None
     decoded: dict[str, Any] = msgspec.json.decode(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
-    return decoded if decoded["exp"] > datetime.now(tz=UTC).timestamp() else None
+    return decoded if decoded.keys() > RESERVED and decoded["exp"] > datetime.now(tz=UTC).timestamp() else None
 
 
 def _expired(kind: TokenKind) -> InvalidTokenError:

@@ -78,6 +78,15 @@ def test_a_token_of_another_key_or_of_none_is_refused(algorithm: str) -> None:
         read(TokenKind.PILOT, PREFIXES[TokenKind.PILOT] + jwt.encode(claims, key, algorithm=algorithm))
 
 
+@pytest.mark.parametrize("left_out", ["exp", "kind"])
+def test_a_token_that_lacks_what_is_always_signed_is_refused(left_out: str, settings: Settings) -> None:
+    claims = {"pilot": 7, "kind": "pilot", "exp": int(LATER.timestamp())}
+    del claims[left_out]
+    encoded = jwt.encode(claims, tokens._key(TokenKind.PILOT, settings.SECRET_KEY), algorithm="HS256")
+    with pytest.raises(InvalidTokenError, match="not valid"):
+        read(TokenKind.PILOT, PREFIXES[TokenKind.PILOT] + encoded)
+
+
 @pytest.mark.parametrize("text", ["", "wmsp_", "wmsp_x", "wmsp_a.b.c", "Bearer", "wmsp_\u00e9.\x00.\ud800"])
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(InvalidTokenError):

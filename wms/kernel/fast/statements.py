@@ -49,14 +49,13 @@ def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tup
         with own.wrap_database_errors, psycopg.RawCursor(own.connection) as cursor:
             return cursor.execute(statement, parameters, prepare=True).fetchall()
     result = _ask_server(name, statement, parameters)
+    if own.connection.closed:
+        own.close()
+        own.ensure_connection()
+        result = _ask_server(name, statement, parameters)
     if result.status != ExecStatus.TUPLES_OK:
-        if own.connection.closed:
-            own.close()
-            own.ensure_connection()
-            result = _ask_server(name, statement, parameters)
-        if result.status != ExecStatus.TUPLES_OK:
-            with own.wrap_database_errors:
-                raise psycopg.errors.error_from_result(result)
+        with own.wrap_database_errors:
+            raise psycopg.errors.error_from_result(result)
     cells = ([result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples))
     return [tuple(None if cell is None else cell.decode() for cell in row) for row in cells]
 
