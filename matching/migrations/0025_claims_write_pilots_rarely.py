@@ -7,8 +7,8 @@ from matching.migrations._functions import InstallFunctions
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0021_jobs_on_hosts"),
+        ("jobs", "0024_indexes_that_no_query_uses"),
         ("matching", "0024_ordinary_reports"),
     ]
 
-    operations = [InstallFunctions(digest="0eb82c4210d24ed0413801e8ff13da90ffdfa82488be7865e5aef29a81a26433")]
+    operations = [InstallFunctions(digest="38bcdcb2841557c311799ef3f1a5c4f99b024db8bcda90cc7818992d8c354aaa")]

@@ -56,7 +56,8 @@ $$;
 -- The leases of a request of a pilot.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
     SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
-           job_group.name, stored.description, (SELECT * FROM wms_input_sandboxes(job.id))
+           job_group.name, stored.description || jsonb_build_object('job_name', job.job_name),
+           (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
       JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
@@ -533,7 +534,8 @@ BEGIN
            matched_at = right_now
      WHERE id = claimed.job_id AND status = 'Waiting'
     RETURNING minor_status, application_status,
-              (SELECT stored.description FROM jobs_storeddescription AS stored
+              (SELECT stored.description || jsonb_build_object('job_name', jobs_job.job_name)
+                 FROM jobs_storeddescription AS stored
                 WHERE stored.id = jobs_job.stored_description_id) AS description,
               (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes
          INTO moved;

@@ -10,7 +10,7 @@ from resources.models import Queue, Site
 from tests.factories.accounts import make_group, member
 from tests.factories.names import NOW
 from wms.accounts.models import Group, User
-from wms.jobs.domain.description import as_json
+from wms.jobs.domain.description import NOT_STORED, as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, OutputTail, StoredDescription, Submission
@@ -31,7 +31,7 @@ def redescribe(job: Job, *, without: Collection[str] = (), **changes: object) ->
 
 
 def _stored(description: Mapping[str, object]) -> StoredDescription:
-    text = json.dumps(description)
+    text = json.dumps({name: value for name, value in description.items() if name not in NOT_STORED})
     with transaction.atomic():
         return StoredDescription.objects.get(pk=store_descriptions([text])[text])
 

@@ -54,12 +54,12 @@ class Submission(models.Model):
 
 
 class StoredDescription(models.Model):
-    """One row is one description, shared by all jobs that have exactly this one (ADR 57).
+    """One row is one description, shared by all jobs that have exactly this one, except for their names (ADR 57).
 
     No row is changed or deleted: jobs stay, and a changed description of a job is another row.
     """
 
-    description = models.JSONField(help_text="All fields of the description, in the form of the REST interface.")
+    description = models.JSONField(help_text="All fields but the job's name, in the form of the REST interface.")
     digest = models.GeneratedField(
         # Of the stored form, in which equal descriptions are equal texts.
         expression=Func(Func(F("description"), function="jsonb_send"), function="sha256"),
@@ -297,8 +297,9 @@ class Job(models.Model):
     @property
     def description(self) -> dict[str, Any]:
         """All fields of its description, in the form of the REST interface."""
-        description: dict[str, Any] = self.stored_description.description
-        return description
+        stored: dict[str, Any] = self.stored_description.description
+        # Descriptions stored by versions before this one have a name, which is that of the job or of an equal one.
+        return {**stored, "job_name": self.job_name}
 
     @property
     def std_output_tail(self) -> str:

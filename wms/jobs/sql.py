@@ -17,7 +17,7 @@ from psycopg import sql
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobQuerySet, Submission
-from wms.kernel.db import array_of, transaction_required
+from wms.kernel.db import array_of, array_of_lines, transaction_required
 from wms.kernel.fast.statements import ask_prepared
 
 Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
@@ -47,8 +47,8 @@ _STORE_DESCRIPTIONS: Final = """
 """
 
 #: Inserts jobs with their history, but not those whose description another transaction is adding at the moment. The
-#: description of a kind is parsed once, however many jobs differ in name and arguments only. Ordered, because two
-#: transactions that store the same descriptions wait for each other.
+#: description of a kind is parsed once, however many jobs differ in arguments only. Ordered, because two transactions
+#: that store the same descriptions wait for each other.
 _ARRIVE: Final = """
     WITH kind AS MATERIALIZED (
         SELECT *
@@ -56,28 +56,26 @@ _ARRIVE: Final = """
                    number integer, job_group text, job_type text, priority smallint, submit_pools text[], status text,
                    minor_status text, input_sites text[], description jsonb
                )
-    ), named AS MATERIALIZED (
-        SELECT its.number, its.job_name, its.arguments, its.kind,
-               sha256(jsonb_send(
-                   kind.description || jsonb_build_object('job_name', its.job_name, 'arguments', its.arguments)
-               )) AS digest
-          FROM unnest(%s::integer[], %s::text[], %s::text[])
-               WITH ORDINALITY AS its (kind, job_name, arguments, number)
+    ), described AS MATERIALIZED (
+        SELECT its.number, its.arguments, its.kind,
+               sha256(jsonb_send(kind.description || jsonb_build_object('arguments', its.arguments))) AS digest
+          FROM unnest(%s::integer[], %s::text[]) WITH ORDINALITY AS its (kind, arguments, number)
           JOIN kind ON kind.number = its.kind
     ), known AS MATERIALIZED (
-        SELECT named.number, stored.id FROM named JOIN jobs_storeddescription AS stored ON stored.digest = named.digest
+        SELECT described.number, stored.id
+          FROM described JOIN jobs_storeddescription AS stored ON stored.digest = described.digest
     ), added AS (
         INSERT INTO jobs_storeddescription (description)
-        SELECT kind.description || jsonb_build_object('job_name', named.job_name, 'arguments', named.arguments)
-          FROM named JOIN kind ON kind.number = named.kind
-         WHERE named.number NOT IN (SELECT number FROM known)
-         ORDER BY named.digest
+        SELECT kind.description || jsonb_build_object('arguments', described.arguments)
+          FROM described JOIN kind ON kind.number = described.kind
+         WHERE described.number NOT IN (SELECT number FROM known)
+         ORDER BY described.digest
             ON CONFLICT (digest) DO NOTHING
         RETURNING id, digest
     ), stored AS (
         SELECT number, id FROM known
          UNION ALL
-        SELECT named.number, added.id FROM named JOIN added ON added.digest = named.digest
+        SELECT described.number, added.id FROM described JOIN added ON added.digest = described.digest
     ), come AS (
         INSERT INTO jobs_job (
             id, submission_id, owner_id, group_id, vo_id, submitted_at, status_changed_at, status, minor_status,
@@ -85,12 +83,12 @@ _ARRIVE: Final = """
             stored_description_id
         )
         SELECT job.id, %s::uuid, %s::bigint, %s::bigint, %s::bigint, %s::timestamptz, %s::timestamptz, kind.status,
-               kind.minor_status, '', 0, named.job_name, kind.job_group, kind.job_type, kind.priority,
-               kind.submit_pools, kind.input_sites, stored.id
-          FROM unnest(%s::bigint[], %s::bigint[]) AS job (id, named)
-          JOIN named ON named.number = job.named
-          JOIN stored ON stored.number = job.named
-          JOIN kind ON kind.number = named.kind
+               kind.minor_status, '', 0, job.name, kind.job_group, kind.job_type, kind.priority, kind.submit_pools,
+               kind.input_sites, stored.id
+          FROM unnest(%s::bigint[], %s::integer[], %s::text[]) AS job (id, described, name)
+          JOIN described ON described.number = job.described
+          JOIN stored ON stored.number = job.described
+          JOIN kind ON kind.number = described.kind
          ORDER BY job.id
         RETURNING id, submitted_at, status, minor_status
     ), begun AS (
@@ -176,7 +174,7 @@ class NewKind(NamedTuple):
     minor_status: str
     #: Sites with all of its input data; None: it has no input data.
     input_sites: Sequence[str] | None
-    #: In the form of the REST interface, as JSON text; name and arguments are those of the job.
+    #: As it is stored (``description.as_stored``); the arguments are those of the job.
     description: str
 
 
@@ -184,6 +182,7 @@ class NewJob(NamedTuple):
     """A submitted job; jobs of one kind refer to one object."""
 
     id: int
+    #: Of one line.
     job_name: str
     arguments: str
     kind: NewKind
@@ -210,23 +209,26 @@ def insert_new_jobs(jobs: Sequence[NewJob], arriving: Arriving) -> None:
     """
     kinds = {id(job.kind): job.kind for job in jobs}
     number_of_kind = {kind: number for number, kind in enumerate(kinds)}
-    number_of: dict[tuple[int, str, str], int] = {}
-    numbers = {
-        job_id: number_of.setdefault((number_of_kind[id(kind)], name, arguments), len(number_of) + 1)
-        for job_id, name, arguments, kind in jobs
-    }
+    number_of: dict[tuple[int, str], int] = {}
+    numbers = [
+        number_of.setdefault((number_of_kind[id(job.kind)], job.arguments), len(number_of) + 1) for job in jobs
+    ]
     rows = [_row_of_kind(kind, number) for number, kind in enumerate(kinds.values())]
-    its_kinds, names, arguments_ = (list(column) for column in zip(*number_of, strict=True))
+    its_kinds, arguments = zip(*number_of, strict=True)
+    described = (msgspec.json.encode(rows).decode(), array_of(its_kinds), list(arguments))
+    left = jobs
     # Again for those whose descriptions another transaction has added meanwhile: the statement does not see them.
-    while numbers:
+    while left:
         parameters = (
-            *(msgspec.json.encode(rows).decode(), its_kinds, names, arguments_),
+            *described,
             *(arriving.submission_id, arriving.owner_id, arriving.group_id, arriving.vo_id),
             *(arriving.submitted_at, arriving.submitted_at),
-            *(array_of(numbers), array_of(numbers.values()), arriving.source, JobStatus.RECEIVED.value),
+            *(array_of([job.id for job in left]), array_of(numbers), array_of_lines([job.job_name for job in left])),
+            *(arriving.source, JobStatus.RECEIVED.value),
         )
-        for (job_id,) in _ask(_ARRIVE, parameters, prepared=len(jobs) <= _FEW_JOBS):
-            del numbers[job_id]
+        come = {job_id for (job_id,) in _ask(_ARRIVE, parameters, prepared=len(jobs) <= _FEW_JOBS)}
+        numbers = [number for job, number in zip(left, numbers, strict=True) if job.id not in come]
+        left = [job for job in left if job.id not in come]
 
 
 def _row_of_kind(kind: NewKind, number: int) -> dict[str, object]:

@@ -4,7 +4,6 @@ Of rows beside jobs there are only those that lists read: submissions, pilots wi
 jobs.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from tests.benchmarks.workloads.loaded import OPERATOR, SETUP, ce_name
 from tests.benchmarks.workloads.loading import copy_into, without_indexes
 from wms.accounts.domain import GroupProperty
 from wms.accounts.models import VO, Group, Membership, User
-from wms.jobs.domain.description import as_json, parse
+from wms.jobs.domain.description import as_stored, parse
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import counting
 
@@ -129,7 +128,6 @@ SELECT first_job_id + number AS id, submission.id AS submission_id, owner_id, gr
   FROM load_submission AS submission JOIN jobs_storeddescription AS stored USING (description),
        generate_series(0, jobs - 1) AS number
 """
-# Without the names of the jobs, so that those of a campaign share one: no list reads it.
 _STORE_DESCRIPTIONS = (
     "INSERT INTO jobs_storeddescription (description) SELECT DISTINCT description FROM load_submission"
 )
@@ -355,7 +353,7 @@ def _stored_description(job_type: str, job_group: str) -> str:
             "environment": {"OMP_NUM_THREADS": "1"},
         }
     )
-    return json.dumps({**as_json(wanted), "setup": SETUP})
+    return as_stored(wanted, setup=SETUP)
 
 
 def _insert(submissions: Sequence[Sequence[object]], values: Mapping[str, Any], *, seed: int) -> None:

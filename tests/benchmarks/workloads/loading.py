@@ -1,7 +1,6 @@
 """The waiting jobs of a workload, inserted in bulk by COPY, with the rows that submission would write."""
 
 import gc
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from taskqueues.domain.weights import total_weight
 from taskqueues.services import priorities, queueing
 from tests.benchmarks.workloads.loaded import SETUP, LoadedWorkload, make_vo_and_sites
 from tests.benchmarks.workloads.shape import CAMPAIGN, USER_PRIORITIES, QueueShape, Workload
-from wms.jobs.domain.description import as_json, parse
+from wms.jobs.domain.description import as_stored, parse
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import counting
 
@@ -39,17 +38,17 @@ _FILL = (
     INSERT INTO jobs_submission (id, owner_id, group_id, submitted_at, body_digest)
     SELECT submission_id, owner_id, group_id, submitted_at, sha256(first_job_id::text::bytea) FROM load_batch
     """,
-    # Jobs of a campaign that differ neither in name and priority nor in anything else share their description.
+    # Jobs of a campaign that differ only in name share their description.
     """
     CREATE TEMPORARY TABLE load_job AS
     SELECT first_job_id AS batch, first_job_id + number - 1 AS id, 'job-' || number AS name, level.priority,
-           min(first_job_id + number - 1) OVER (PARTITION BY kind, level.priority, number) AS description_id
+           min(first_job_id + number - 1) OVER (PARTITION BY kind, level.priority) AS description_id
       FROM (SELECT *, dense_rank() OVER (ORDER BY description) AS kind FROM load_batch) AS batch,
            unnest(priorities) WITH ORDINALITY AS level (priority, number)
     """,
     """
     INSERT INTO jobs_storeddescription (id, description)
-    SELECT job.id, description || jsonb_build_object('priority', job.priority, 'job_name', job.name)
+    SELECT job.id, description || jsonb_build_object('priority', job.priority)
       FROM load_job AS job JOIN load_batch ON first_job_id = job.batch
      WHERE job.id = job.description_id
      ORDER BY job.id
@@ -228,7 +227,7 @@ def _batches(
 
 def _stored_description(queue: QueueShape, *, campaign: str) -> str:
     wanted = parse({**description_of(queue), "job_group": campaign})
-    return json.dumps({**as_json(wanted), "setup": SETUP})
+    return as_stored(wanted, setup=SETUP)
 
 
 def _insert(workload: Workload, batches: Iterable[_Batch]) -> None:

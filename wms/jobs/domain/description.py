@@ -101,6 +101,8 @@ NAMES: Final = frozenset(
         *("sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares"),
     }
 )
+#: Fields that the row of each job has, so that jobs which differ in them share a stored description (ADR 57).
+NOT_STORED: Final = ("job_name",)
 KNOWN_FIELDS: Final = (*FIELDS, "parameters")
 _KNOWN: Final = frozenset(KNOWN_FIELDS)
 _values_of = attrgetter(*FIELDS)
@@ -219,17 +221,23 @@ def described(description: JobDescription) -> DescriptionParts:
 
 def as_json(description: JobDescription) -> dict[str, object]:
     """Return every field of *description* as a JSON value; ``parse`` gives an equal description."""
-    return msgspec.json.decode(as_text(description, setup=description.setup), type=dict[str, object])
+    return msgspec.json.decode(msgspec.json.encode(_as_mapping(description)), type=dict[str, object])
 
 
-def as_text(description: JobDescription, *, setup: str | None) -> str:
-    """Return ``as_json`` as text, with *setup* in the place of the setup."""
+def as_stored(description: JobDescription, *, setup: str | None) -> str:
+    """Return what is stored of ``as_json``, as text: all but NOT_STORED, with *setup* in the place of the setup."""
+    values = _as_mapping(description) | {"setup": setup}
+    for name in NOT_STORED:
+        del values[name]
+    return msgspec.json.encode(values).decode()
+
+
+def _as_mapping(description: JobDescription) -> dict[str, object]:
     # JSON encodes a tuple as a list; only the pairs need conversion.
     values = dict(zip(FIELDS, _values_of(description), strict=True))
     values["environment"] = dict(description.environment)
     values["requirements"] = dict(description.requirements)
-    values["setup"] = setup
-    return msgspec.json.encode(values).decode()
+    return values
 
 
 def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:

@@ -44,7 +44,7 @@ _WIDEN = [
     # One statement: a second one would have to check the foreign keys of the rows that the first has written.
     """
     UPDATE jobs_job AS job
-       SET description = stored.description,
+       SET description = stored.description || jsonb_build_object('job_name', job.job_name),
            std_output_tail = coalesce((SELECT tail.text FROM jobs_outputtail AS tail WHERE tail.job_id = job.id), '')
       FROM jobs_storeddescription AS stored WHERE stored.id = job.stored_description_id
     """,

@@ -87,7 +87,7 @@ ALTER TABLE jobs_submissionjobcount RESET (fillfactor);
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0021_jobs_on_hosts")]
+    dependencies = [("jobs", "0022_names_beside_descriptions")]
 
     operations = [
         migrations.RunSQL(DROP_TRIGGER, TRIGGER_BEFORE),

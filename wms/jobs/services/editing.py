@@ -63,7 +63,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         edited = descriptions.parse({**locked.description, **changes})
         _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
         _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
-        text = descriptions.as_text(edited, setup=edited.setup)
+        text = descriptions.as_stored(edited, setup=edited.setup)
         Job.objects.filter(pk=job_id).update(
             stored_description=sql.store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )

@@ -20,7 +20,7 @@ from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
 from wms.jobs import sql
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
-from wms.jobs.domain.description import JobDescription, as_text
+from wms.jobs.domain.description import JobDescription, as_stored
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_in_parts
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
@@ -68,7 +68,7 @@ class QueuedJobs(NamedTuple):
 
     task_queue_id: int
     definition: QueueDefinition
-    #: Description of the first of them, as JSON text.
+    #: Description of the first of them, as it is stored, as JSON text.
     description: str
     first_id: int
     jobs: int
@@ -226,7 +226,7 @@ class _Kinds:
             status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
             minor_status=WAITS_FOR_REPLICAS if sites is None else "",
             input_sites=holding,
-            description=as_text(description, setup=setup),
+            description=as_stored(description, setup=setup),
         )
         if sites is None:
             return kind, None
