@@ -184,12 +184,18 @@ def doubts_about_queue(
     judge = Judge(columns)
     requirements = _required(task_queue.group.vo, description["requirements"])
     needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
-    of_job, places = causes_of_job(needs), []
-    for place in _places(judge, needs, HeldBackState(), nodes=nodes, memo=memo, now=now, closings=False):
-        if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
-            # The remaining queues, perhaps thousands, cannot change that.
-            return ""
-        places.append(place)
+    of_job = causes_of_job(needs)
+    places: list[_Place] = []
+    # First the queues of the sites that it names, of which mostly one fits, and only if none does all of the VO.
+    for sites in (task_queue.sites, None) if task_queue.sites else (None,):
+        places = []
+        for place in _places(
+            judge, needs, HeldBackState(), nodes=nodes, memo=memo, now=now, closings=False, sites=sites
+        ):
+            if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
+                # The remaining queues, perhaps thousands, cannot change that.
+                return ""
+            places.append(place)
     return _doubt(needs, places, _conditions(judge, needs, places))
 
 
@@ -247,8 +253,9 @@ def _places(
     memo: Memo,
     now: datetime,
     closings: bool = True,
+    sites: Collection[str] | None = None,
 ) -> Iterator[_Place]:
-    """Yield every queue that serves the VO; without *closings*, throttles and limits are left out."""
+    """Yield every queue that serves the VO, of these sites or all; without *closings*, no throttles and limits."""
     task_queue = needs.task_queue
     vo = task_queue.group.vo
     # Up to twenty thousand queues: they are memoised, and the data for all are read at once.
@@ -256,6 +263,8 @@ def _places(
     queues = lookups.get(queues_at_hand, vo)
     closed = _Closed(task_queue, queues, now=now) if closings else None
     for queue in queues:
+        if sites is not None and queue.ce.site.name not in sites:
+            continue
         of_queue = nodes.get(queue.pk, ())
         place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, lookups=lookups, now=now)
         yield replace(place, causes=(*place.causes, *waits.causes_at(queue.pk)))

@@ -113,7 +113,8 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
         InvalidSubmissionError: too many jobs for one request.
     """
     allowance = allowance or Allowance()
-    single = {field: value for field, value in data.items() if field != "parameters"}
+    single = dict(data)
+    single.pop("parameters", None)
     if not is_parametric(data):
         allowance.take_jobs(1)
         return [single]
