@@ -128,7 +128,7 @@ WMS_WEB_INCOMPLETE_BODIES = env.int("WMS_WEB_INCOMPLETE_BODIES", default=256)
 WMS_WEB_LONG_BODIES_OF_ONE_CALLER = env.int("WMS_WEB_LONG_BODIES_OF_ONE_CALLER", default=8)
 #: Rate limit of all bodies over 256 KiB of one user, pilot, job or site together, in bytes per second and per process:
 #: at the speed of the network they could take the time of all others.
-WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=4 * 1024 * 1024)
+WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=8 * 1024 * 1024)
 #: Concurrent requests with a body over 256 KiB, per process; they run in threads of their own.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)
 #: Memory, in MiB, above which a process of the web server is replaced; an idle one has about 180.

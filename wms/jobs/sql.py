@@ -210,9 +210,7 @@ def insert_new_jobs(jobs: Sequence[NewJob], arriving: Arriving) -> None:
     kinds = {id(job.kind): job.kind for job in jobs}
     number_of_kind = {kind: number for number, kind in enumerate(kinds)}
     number_of: dict[tuple[int, str], int] = {}
-    numbers = [
-        number_of.setdefault((number_of_kind[id(job.kind)], job.arguments), len(number_of) + 1) for job in jobs
-    ]
+    numbers = [number_of.setdefault((number_of_kind[id(job.kind)], job.arguments), len(number_of) + 1) for job in jobs]
     rows = [_row_of_kind(kind, number) for number, kind in enumerate(kinds.values())]
     its_kinds, arguments = zip(*number_of, strict=True)
     described = (msgspec.json.encode(rows).decode(), array_of(its_kinds), list(arguments))

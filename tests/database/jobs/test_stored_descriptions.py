@@ -31,7 +31,7 @@ def alice() -> User:
     return factories.make_user(username="alice", groups=[factories.make_group()])
 
 
-def submitted(owner: User, *jobs: dict[str, object]) -> list[Job]:
+def submitted(owner: User, *jobs: Mapping[str, object]) -> list[Job]:
     result = submit(parse_submission({"jobs": list(jobs)}), owner=owner, now=NOW)
     return [Job.objects.get(pk=job.id) for job in result.jobs]
 
