@@ -348,7 +348,7 @@ def ids_of(jobs: JobQuerySet) -> frozenset[int]:
     except EmptyResultSet:
         return frozenset()
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT string_agg(id::text, ',') FROM ({found}) AS found (id)", parameters)  # noqa: S608
+        cursor.execute(f"SELECT string_agg(id::text, ',') FROM ({found}) AS found (id)", parameters)  # noqa: S608 - made by the ORM
         (ids,) = cursor.fetchone()
     return frozenset(map(int, ids.split(","))) if ids else frozenset()
 
