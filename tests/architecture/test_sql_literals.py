@@ -23,9 +23,8 @@ PACKAGES = ("wms", "resources", "taskqueues", "pilots", "matching")
 STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
     "claim.sql": [
         *(ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.ACTIVE),
-        PilotStatus.RUNNING,
         *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
-        PilotStatus.RUNNING,
+        *(PilotStatus.RUNNING, PilotStatus.RUNNING, PilotStatus.RUNNING),
     ],
     "heartbeat.sql": [JobStatus.STALLED],
     "limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],

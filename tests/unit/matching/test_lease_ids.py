@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from matching.domain.lease_ids import RANDOM_BITS, lease_id
 
-TIMES_MS = st.integers(0, 2**48 - 1)
+#: Such a time, and the millisecond after it, have 48 bits.
+TIMES_MS = st.integers(0, 2**48 - 2)
 CHANCES = st.integers(0, 2**RANDOM_BITS - 1)
 
 
