@@ -11,7 +11,7 @@ from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import GroupShare
 from taskqueues.domain.usage import Amounts
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
-from wms.kernel.db import array_of, transaction_required
+from wms.kernel.db import array_of, ids_in, transaction_required
 from wms.kernel.fast.statements import ask_prepared
 
 #: FOR KEY SHARE, which Django's select_for_update lacks, is the only lock that keeps a task queue from being removed
@@ -148,9 +148,8 @@ def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
     """Take the jobs out of their task queues; return those that were still there."""
     with connection.cursor() as cursor:
         cursor.execute(_DELETE_QUEUED_JOBS, [array_of(job_ids)])
-        # One text: a row for each job takes ten times as long to read.
         (ids,) = cursor.fetchone()
-    return frozenset(map(int, ids.split(","))) if ids else frozenset()
+    return frozenset(ids_in(ids))
 
 
 _MARK_GROUPS = """

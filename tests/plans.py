@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
+from django.db.backends.utils import CursorWrapper
 from psycopg import errors
 
 _SETTINGS = {
@@ -52,8 +53,8 @@ def indexes_used(function: Callable[[], object], *, no_table_is_small: bool = Fa
     return frozenset(name for text in texts for name in re.findall(r'"Index Name": "(\w+)"', text))
 
 
-def _load(cursor: object) -> None:
+def _load(cursor: CursorWrapper) -> None:
     try:
-        cursor.execute("LOAD 'auto_explain'")  # type: ignore[attr-defined]
-    except Exception as error:
+        cursor.execute("LOAD 'auto_explain'")
+    except DatabaseError as error:
         raise PlansUnknownError("This test needs a server with auto_explain, and a user who may load it.") from error

@@ -1,4 +1,4 @@
-"""How old the stored time of a pilot's last request may become: each of its requests would rewrite its wide row."""
+"""The greatest age of the stored time of a pilot's last request: storing each would rewrite the pilot's wide row."""
 
 from typing import Final
 

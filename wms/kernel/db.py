@@ -131,6 +131,11 @@ def array_of(values: Iterable[int | str]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
+def ids_in(text: str | None) -> list[int]:
+    """Return the ids of a text by ``string_agg(id::text, ',')``: a row for each id takes ten times as long to read."""
+    return list(map(int, text.split(","))) if text else []
+
+
 def array_of_lines(lines: Sequence[str]) -> str:
     """Return texts without control characters as a PostgreSQL array literal, in which JSON's quotes are valid ones.
 
