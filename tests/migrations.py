@@ -9,7 +9,11 @@ from django.db.migrations.executor import MigrationExecutor
 
 @contextmanager
 def before_migration(app: str, name: str) -> Iterator[None]:
-    """Undo one migration, with the rows that there are, and apply it again at the end."""
+    """Undo one migration, with the rows that there are, and apply it again at the end.
+
+    Later ones that concern the same tables have to be undone before it, so that the tests that follow find the database
+    as it was.
+    """
     _migrate(app, name, forward=False)
     yield
     _migrate(app, name, forward=True)

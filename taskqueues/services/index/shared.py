@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Hashable
 from datetime import datetime
-from threading import Condition, Thread, current_thread
+from threading import Condition, Lock, Thread, current_thread
 from time import monotonic
 
 from django.conf import settings
@@ -33,7 +33,11 @@ class SharedIndex:
     """
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        #: Guards what follows. Requests wait for _changed, the thread for _wanted: if requests woke one another, those
+        #: that wait would take the processor from the reading that they wait for.
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
+        self._wanted = Condition(self._lock)
         self._snapshot: Snapshot | None = None
         #: Requests wait for a reading begun at this moment or later.
         self._wanted_at = 0.0
@@ -53,15 +57,16 @@ class SharedIndex:
 
     def forget(self) -> None:
         """End the thread and drop the snapshot; the next use begins anew."""
-        with self._changed:
+        with self._lock:
             thread, self._thread, self._snapshot = self._thread, None, None
             self._changed.notify_all()
+            self._wanted.notify_all()
         if thread is not None:
             thread.join()
 
     def note_taken(self, task_queue_id: int, user_priority: int, *, snapshot: Snapshot) -> None:
         """Count one job less at a level of a task queue; the last stays counted until a claim finds the level empty."""
-        with self._changed:
+        with self._lock:
             # Readings do not contain claims, so a newer snapshot lacks this one too.
             snapshot = self._snapshot or snapshot
             row = snapshot.row_of.get(task_queue_id)
@@ -74,7 +79,7 @@ class SharedIndex:
         A job that came after the claim is a change for *snapshot*, so the next one will contain it. A newer snapshot in
         use may contain it already, and is not touched.
         """
-        with self._changed:
+        with self._lock:
             row = snapshot.row_of.get(task_queue_id)
             if row is not None and snapshot is (self._snapshot or snapshot):
                 snapshot.note_empty(row, user_priority)
@@ -86,7 +91,7 @@ class SharedIndex:
 
         It applies until a job is added to the level: as for ``note_empty``, a newer snapshot is not touched.
         """
-        with self._changed:
+        with self._lock:
             if snapshot is (self._snapshot or snapshot):
                 snapshot.held_back.note((task_queue_id, user_priority), of=of, until=until)
 
@@ -94,7 +99,7 @@ class SharedIndex:
         if connection.in_atomic_block:
             # Rows of this transaction may never be committed, so the snapshot is not shared.
             return read_all()
-        with self._changed:
+        with self._lock:
             self._asked_at = monotonic()
             while self._snapshot is None or self._snapshot.begun_at < moment:
                 if self._failure is not None and self._attempted_at >= moment:
@@ -103,7 +108,7 @@ class SharedIndex:
                 if self._thread is None:
                     self._thread = Thread(target=self._run, name="task-queue-index", daemon=True)
                     self._thread.start()
-                self._changed.notify_all()
+                self._wanted.notify_all()
                 self._changed.wait()
             return self._snapshot
 
@@ -122,14 +127,14 @@ class SharedIndex:
 
     def _wait_for_turn(self) -> bool:
         """Wait until a reading is due and record its beginning; False if this thread is to end."""
-        with self._changed:
+        with self._lock:
             while self._thread is current_thread():
                 now = monotonic()
                 due_in_s = self._attempted_at + RENEWED_EVERY_S - now
                 if self._wanted_at > self._attempted_at or (due_in_s <= 0 and now - self._asked_at < AT_REST_AFTER_S):
                     self._attempted_at, self._failure = now, None
                     return True
-                self._changed.wait(due_in_s if due_in_s > 0 else None)
+                self._wanted.wait(due_in_s if due_in_s > 0 else None)
             return False
 
     def _renew(self) -> None:
@@ -140,7 +145,7 @@ class SharedIndex:
             self._publish(read_news(snapshot))
 
     def _publish(self, reading: Snapshot | IndexDelta) -> None:
-        with self._changed:
+        with self._lock:
             if self._thread is not current_thread():
                 return
             if isinstance(reading, Snapshot):
@@ -151,7 +156,7 @@ class SharedIndex:
             self._changed.notify_all()
 
     def _note_failure(self, error: Exception) -> None:
-        with self._changed:
+        with self._lock:
             self._failure = error
             self._changed.notify_all()
 

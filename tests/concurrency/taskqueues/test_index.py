@@ -1,5 +1,6 @@
 """The index follows the database, in any order of changes (docs/architecture.md, The task-queue index)."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -17,7 +18,8 @@ from taskqueues.services.index import shared
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from tests.factories import make_group, make_job, make_site, make_user
-from tests.threads import at_once
+from tests.pace import wait_for
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group, User
 from wms.jobs.domain.actions import Action
 from wms.jobs.models import Job
@@ -193,6 +195,29 @@ def test_a_hundred_who_wait_share_a_few_readings(group: Group) -> None:
 
     found = at_once([wait] * 100)
     assert len({id(snapshot) for snapshot in found}) <= 5
+
+
+def test_who_waits_for_a_reading_wakes_nobody_else(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who woke one another kept the processors from the reading for which they all waited."""
+    index.renewed()
+    waits: list[None] = []
+    wait = index._changed.wait
+
+    def counted() -> bool:
+        waits.append(None)
+        return wait()
+
+    monkeypatch.setattr(index._changed, "wait", counted)
+    with ThreadPoolExecutor(max_workers=1) as everybody:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE taskqueues_taskqueuechange IN ACCESS EXCLUSIVE MODE")
+            found = everybody.submit(at_once, [index.renewed] * 10)
+            wait_for(lambda: len(waits) >= 10)
+            until_somebody_waits_for_a_lock(or_done=found)
+            time.sleep(0.2)
+            # Who came while an earlier reading was under way waits once for this one, and once for the next.
+            assert len(waits) <= 20
+        assert len(found.result()) == 10
 
 
 def test_an_index_whose_connection_was_cut_reads_again(group: Group, owner: User) -> None:
