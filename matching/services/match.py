@@ -16,7 +16,7 @@ from django.utils import timezone
 from matching.domain.draw import Drawn, Lottery
 from matching.services import limits, offers
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
-from matching.services.empty_answers import is_known_empty
+from matching.services.empty_answers import EmptyAnswer, empty_answer
 from matching.services.full_limits import full_limits
 from matching.services.offers import (
     OfferRequest,
@@ -123,13 +123,18 @@ def match(
     # A job committed before this request is never missed: only a newer snapshot may show that there is none, or an
     # older one since which nothing has changed.
     is_older = snapshot.begun_at < started_at
-    if not (leases or search.full) and search.stays_empty(unless_changed=is_older and not search.is_throttled):
-        return []
-    if len(leases) < max_jobs and not search.is_throttled and (is_older or search.full):
+    looks_again = not search.is_throttled and (is_older or bool(search.full))
+    empty: EmptyAnswer | None = None
+    if not (leases or search.full):
+        empty = search.empty_answer(unless_changed=looks_again)
+        if empty.is_stored and empty.is_current:
+            return []
+        looks_again = not empty.is_current
+    if len(leases) < max_jobs and looks_again:
         snapshot = index.renewed() if is_older else snapshot
         search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
-        if not leases and search.stays_empty(unless_changed=False):
+        if not leases and (empty is None or empty.is_stored) and search.empty_answer(unless_changed=False).is_stored:
             return []
     leases = leases if len(leases) == max_jobs else search.close()
     if leases:
@@ -242,14 +247,14 @@ class _Search:
             self.offer = replace(self.offer, throttled=ThrottleBusyError.code)
         return filled
 
-    def stays_empty(self, *, unless_changed: bool) -> bool:
-        """Return whether the request, which got nothing, may be answered so without a write.
+    def empty_answer(self, *, unless_changed: bool) -> EmptyAnswer:
+        """Return what is known of the answer that there is no job.
 
         Args:
-            unless_changed: not if the task queues have changed since the snapshot.
+            unless_changed: whether it matters that the task queues have changed since the snapshot.
         """
-        since = self.snapshot.view.seen if unless_changed else None
-        return is_known_empty(self.claimant, left=self._left(), unchanged_since=since)
+        searched = self.snapshot.view.seen if unless_changed else None
+        return empty_answer(self.claimant, left=self._left(), searched=searched)
 
     def close(self) -> list[Claimed]:
         """End the request with its leases, and return them."""

@@ -16,8 +16,10 @@ logger = logging.getLogger(__name__)
 
 #: Seconds: an older snapshot is replaced by a full reading; changes are kept twice as long (services.index_changes).
 ANEW_AFTER_S = 300.0
-#: Seconds between two readings.
+#: Seconds between two readings for which nobody waits.
 RENEWED_EVERY_S = 0.8
+#: Seconds from the beginning of one reading to the next: requests that come meanwhile share it.
+SHARED_WITHIN_S = 0.02
 #: Seconds without use after which the index is not renewed until it is used again.
 AT_REST_AFTER_S = 30.0
 
@@ -130,8 +132,9 @@ class SharedIndex:
         with self._lock:
             while self._thread is current_thread():
                 now = monotonic()
-                due_in_s = self._attempted_at + RENEWED_EVERY_S - now
-                if self._wanted_at > self._attempted_at or (due_in_s <= 0 and now - self._asked_at < AT_REST_AFTER_S):
+                is_wanted = self._wanted_at > self._attempted_at
+                due_in_s = self._attempted_at + (SHARED_WITHIN_S if is_wanted else RENEWED_EVERY_S) - now
+                if due_in_s <= 0 and (is_wanted or now - self._asked_at < AT_REST_AFTER_S):
                     self._attempted_at, self._failure = now, None
                     return True
                 self._wanted.wait(due_in_s if due_in_s > 0 else None)

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from matching.models import Match
 from matching.services.claim import Claimant, claim, close
-from matching.services.empty_answers import is_known_empty
+from matching.services.empty_answers import empty_answer
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -49,7 +49,7 @@ def ask(pilot: Pilot, request_id: UUID | None = None) -> list[int]:
 
 
 def known_empty(claimant: Claimant) -> bool:
-    return is_known_empty(claimant, left=LEFT, unchanged_since=None)
+    return empty_answer(claimant, left=LEFT, searched=None).is_stored
 
 
 def test_a_request_whose_first_try_is_claiming_elsewhere_is_not_answered_by_reading(group: Group, pilot: Pilot) -> None:
