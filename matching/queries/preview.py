@@ -39,23 +39,21 @@ def preview(offer: ResourceOffer, *, place: ResourcePlace) -> Preview:
     # The index may still contain task queues whose last job has just been taken.
     task_queue_id = snapshot.columns.task_queue_id
     waiting = np.isin(task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
-    left = snapshot.masks.left_after_each(offer, among=waiting)
-    *_, fits = left.values()
+    fits = waiting & snapshot.masks.accepting(offer)
     site_id, ce_id, queue_id = place.ids
     free = QueuedJob.objects.filter(task_queue=OuterRef("pk")).free_at(queue_id, now=snapshot.now())
     rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist()).annotate(has_free=Exists(free))
     fitting = list(rows.select_related("owner", "group", "vo").order_by("-cpu_time_s", "-priority", "pk"))
     closings = closings_now(filter(None, [place.its_site]), now=snapshot.now(), task_queues=fitting)
     offer = closings.applied(offer, site_id=site_id, ce_id=ce_id)
-    left = snapshot.masks.left_after_each(offer, among=waiting)
-    *_, fits = left.values()
+    fits = waiting & snapshot.masks.accepting(offer)
     fitting_ids = frozenset(task_queue_id[fits].tolist())
     fitting = [queue for queue in fitting if queue.pk in fitting_ids]
     jobs = jobs_in([queue.pk for queue in fitting])
     any_segment_fraction = VO.objects.get(pk=offer.vo_id).any_segment_fraction
     chance_of = _chances(fitting, any_segment_fraction=any_segment_fraction)
     return Preview(
-        left={name: int(np.count_nonzero(mask)) for name, mask in left.items()},
+        left=snapshot.masks.numbers_left(offer, among=waiting),
         task_queues=[
             PreviewQueue(
                 task_queue=queue,

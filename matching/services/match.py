@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
@@ -277,10 +276,8 @@ class _Search:
 
     def _left(self) -> dict[str, int]:
         """Return the number of task queues with jobs that are left after each condition."""
-        waiting = np.any(self.snapshot.jobs, axis=1)
         offer = replace(self.offer, refused=tuple(sorted(self.refused)))
-        left = self.snapshot.masks.left_after_each(offer, among=waiting)
-        return {name: int(np.count_nonzero(mask)) for name, mask in left.items()}
+        return self.snapshot.masks.numbers_left(offer, among=self.snapshot.has_jobs)
 
     def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
         """Draw until a claim succeeds; None if every level that fits is empty or closed."""
@@ -410,7 +407,7 @@ class _Search:
         offered = [rows for segment_s, rows in masks.segments.items() if segment_s <= offer.cpu_time_s]
         together = [slice(0, None)] if any_segment else offered
         lottery = Lottery(
-            (masks.fitting(offer, among=rows) for rows in together),
+            masks.fitting(offer, among=together),
             priority=self.snapshot.drawn_priority,
             jobs=self.snapshot.jobs,
         )

@@ -341,7 +341,7 @@ def _conditions(judge: Judge, needs: WaitingRequirements, places: Sequence[_Plac
 
 def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> QueueRank:
     columns, priorities = snapshot.columns, snapshot.priority
-    competing = (columns.vo_id == columns.vo_id[row]) & snapshot.jobs.any(axis=1)
+    competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs
     of_segment = float(priorities[competing & (columns.cpu_time_s == columns.cpu_time_s[row])].sum())
     priority = float(priorities[row])
     longer = competing & (columns.cpu_time_s > columns.cpu_time_s[row]) & (priorities > 0)

@@ -8,7 +8,7 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from taskqueues.domain.columns import Columns, QueueRow, RowOf
+from taskqueues.domain.columns import Columns, Mask, QueueRow, RowOf
 from taskqueues.domain.weights import USER_PRIORITIES
 from taskqueues.services.index.held_back import HeldBackLevels, Levels
 from taskqueues.services.index.masks import Masks
@@ -77,6 +77,8 @@ class Snapshot:
     priority: NDArray[np.float64]
     #: The same, but 0 if no job waits.
     drawn_priority: NDArray[np.float64] = field(init=False)
+    #: Whether a job waits, by row.
+    has_jobs: Mask = field(init=False)
     #: Waiting jobs, by row and user priority: estimates, but never 0 for a level with a job.
     jobs: NDArray[np.int64]
     masks: Masks
@@ -88,13 +90,14 @@ class Snapshot:
     memo: Memo = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "drawn_priority", np.where(self.jobs.any(axis=1), self.priority, 0.0))
+        object.__setattr__(self, "has_jobs", self.jobs.any(axis=1))
+        object.__setattr__(self, "drawn_priority", np.where(self.has_jobs, self.priority, 0.0))
 
     def note_empty(self, row: int, user_priority: int) -> None:
         """Record that no job of this user priority waits in the task queue of this row."""
         self.jobs[row, user_priority] = 0
         if not self.jobs[row].any():
-            self.drawn_priority[row] = 0.0
+            self.drawn_priority[row], self.has_jobs[row] = 0.0, False
 
     def held_back_for(self, names: Collection[Hashable]) -> Levels:
         """Return the levels whose jobs are held back for one of *names* now."""

@@ -44,7 +44,7 @@ def drawing(group: Group) -> Callable[[], tuple[int, int]]:
         submit_pools=None,
     )
     snapshot, chance = index.renewed(), Random(1)
-    segments = (snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values())
+    segments = snapshot.masks.fitting(offer, among=snapshot.masks.segments.values())
     lottery = Lottery(segments, priority=snapshot.drawn_priority, jobs=snapshot.jobs)
 
     def draw() -> tuple[int, int]:

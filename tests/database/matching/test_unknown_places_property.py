@@ -94,7 +94,7 @@ class Fits:
             vo_id=self._vo.pk, group_id=None, owner_id=None, queue_id=None if queue is None else queue.pk
         )
         offer, _ = of_pilot(request, binding, now=self._now, lookups=self._known)
-        fits = self._snapshot.masks.fitting(offer, among=slice(0, None))
+        fits = self._snapshot.masks.accepting(offer)
         return frozenset(self._snapshot.columns.task_queue_id[fits].tolist())
 
 

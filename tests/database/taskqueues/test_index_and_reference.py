@@ -99,13 +99,19 @@ def check(sample: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject)
         container=data.draw(st.booleans()),
     )
     expected = list(TaskQueue.objects.filter(all_conditions(offer)).order_by("pk").values_list("pk", flat=True))
-    columns = snapshot.columns
-    assert sorted(columns.task_queue_id[snapshot.masks.fitting(offer, among=slice(0, None))].tolist()) == expected
-    by_segment = [snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values()]
+    columns, masks = snapshot.columns, snapshot.masks
+    [fitting] = masks.fitting(offer, among=[slice(0, None)])
+    assert sorted(columns.task_queue_id[fitting].tolist()) == expected
+    by_segment = list(masks.fitting(offer, among=masks.segments.values()))
     assert sorted(columns.task_queue_id[np.concatenate(by_segment)].tolist()) == expected
-    left = snapshot.masks.left_after_each(offer, among=np.ones(len(columns), dtype=np.bool_))
-    assert list(left) == list(CONDITIONS)
-    assert sorted(columns.task_queue_id[left["limit"]].tolist()) == expected
+    some = np.arange(len(columns)) % 3 > 0
+    left, numbers = some, {}
+    for name, condition in CONDITIONS.items():
+        accepted = condition.accepts(columns, offer)
+        left = left if accepted is None else left & accepted
+        numbers[name] = int(np.count_nonzero(left))
+    assert list(masks.numbers_left(offer, among=some).items()) == list(numbers.items())
+    assert sorted(columns.task_queue_id[masks.accepting(offer)].tolist()) == expected
 
 
 def test_index_and_reference_accept_the_same_queues(sample: dict[str, list[int]]) -> None:
