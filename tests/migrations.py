@@ -19,6 +19,13 @@ def before_migration(app: str, name: str) -> Iterator[None]:
     _migrate(app, name, forward=True)
 
 
+@contextmanager
+def before_narrow_jobs() -> Iterator[None]:
+    """Undo what made the rows of jobs narrow: descriptions and outputs are in them."""
+    with before_migration("jobs", "0025_compressed_outputs"), before_migration("jobs", "0018_narrow_jobs"):
+        yield
+
+
 def _migrate(app: str, name: str, *, forward: bool) -> None:
     loader = MigrationExecutor(connection).loader
     before = loader.project_state((app, name), at_end=False)

@@ -31,6 +31,7 @@ from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import array_of, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fields import compressed
 from wms.kernel.memo import Memo
 from wms.kernel.protocol import (
     KILL,
@@ -48,7 +49,7 @@ _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_COD
 
 _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("
-    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::text, $8::float8, $9::float8)"
+    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::float8, $9::float8)"
 )
 _REPORT_STATUS: Final = (
     "SELECT lease_end::text, orders::text FROM wms_report_status("
@@ -191,7 +192,7 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
         _RENEW,
         str(match_id),
         *(None if value is None else repr(value) for value in (of, *usage)),
-        std_output,
+        None if std_output is None else f"\\x{compressed(std_output).hex()}",
         repr(settings.WMS_LEASE_S),
         repr(seen_within_s()),
     )

@@ -13,8 +13,8 @@ CREATE FUNCTION wms_heartbeat(
     the_wall_s double precision,
     the_memory_mb double precision,
     the_disk_mb double precision,
-    -- Null: unchanged.
-    the_std_output_tail text,
+    -- Compressed; null: unchanged.
+    the_std_output_tail bytea,
     lease_s double precision,
     -- Age in seconds from which on the pilot's own last sign of life is written again.
     seen_within_s double precision

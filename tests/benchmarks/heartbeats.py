@@ -35,8 +35,16 @@ WRITING = 0.2
 SAMPLED = 50
 #: Of the jobs that somebody peeks at while it is measured.
 PEEKED_AT = 0.01
-LINE = "Event 123456: 17 tracks, 4 vertices, chi2 1.234, 0.53 s in all, nothing remarkable\n"
 LINES = 20
+
+
+def lines_of_output(*, chance: Random) -> str:
+    """Return what a payload may have written, no line as another one."""
+    return "".join(
+        f"Event {chance.randrange(10**6):6}: {chance.randrange(100):2} tracks, {chance.randrange(10)} vertices,"
+        f" chi2 {5 * chance.random():.3f}, {chance.random():.2f} s in all, nothing remarkable\n"
+        for _ in range(LINES)
+    )
 
 
 def run(ready: Surroundings, options: Options) -> Report:
@@ -137,7 +145,7 @@ class _Pilots:
             "acknowledged": acknowledged,
         }
         if acknowledged or self._chance.random() < WRITING:
-            body["std_output"] = f"{self._beats[number]}\n{LINE * LINES}"
+            body["std_output"] = lines_of_output(chance=self._chance)
         token = self._tokens[number][-1]
         return post(self._paths[number], port=self._port, token=token, body=json.dumps(body).encode())
 

@@ -17,7 +17,7 @@ from psycopg.pq import Trace
 from matching.services import leases
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from tests.benchmarks.heartbeats import LINE, LINES, WRITING
+from tests.benchmarks.heartbeats import WRITING, lines_of_output
 from tests.benchmarks.machine import Pace
 from tests.benchmarks.measuring import NotMeasurableError, Report, timed
 from tests.benchmarks.options import Options
@@ -231,7 +231,7 @@ class _Lives:
         return taken_s
 
     def _beat(self, lease: UUID) -> None:
-        output = f"{self._beats}\n{LINE * LINES}" if self._chance.random() < WRITING else None
+        output = lines_of_output(chance=self._chance) if self._chance.random() < WRITING else None
         leases.heartbeat(lease, usage=self._usage(), std_output=output, acknowledged=[])
 
     def _usage(self) -> Usage:

@@ -14,6 +14,7 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
+from wms.kernel.fields import CompressedTextField
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
@@ -329,7 +330,7 @@ class OutputTail(models.Model):
 
     # No constraint: written with a row of the job that is locked, and is never deleted.
     job = models.OneToOneField(Job, models.CASCADE, primary_key=True, related_name="output_tail", db_constraint=False)
-    text = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
+    text = CompressedTextField(help_text="Last lines, as of the last heartbeat.")
 
     def __str__(self) -> str:
         return f"output of job {self.job_id}"

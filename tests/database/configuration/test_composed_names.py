@@ -11,7 +11,7 @@ from resources.models import Queue, RequirementDefinition, Site
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.factories import NOW, make_token
-from tests.migrations import before_migration
+from tests.migrations import before_narrow_jobs
 from wms.accounts.models import VO, User
 from wms.configuration.configure import configure
 from wms.jobs.models import Job
@@ -131,7 +131,7 @@ def test_a_job_from_before_the_upgrade_is_put_into_a_queue_again_by_composed_nam
     names = {"setup": NFD, "tags": [NFD], "job_type": NFD, "requirements": {NFD: NFD}}
     Job.objects.update(job_type=NFD)
     factories.redescribe(job, **names)
-    with before_migration("jobs", "0018_narrow_jobs"), connection.cursor() as cursor:
+    with before_narrow_jobs(), connection.cursor() as cursor:
         cursor.execute(importlib.import_module("wms.jobs.migrations.0011_composed_names").COMPOSE)
     for action in ("hold", "release"):
         answer = client().post(f"/api/v1/jobs/{job.pk}/{action}/")

@@ -12,7 +12,7 @@ from matching.services import leases
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from tests.factories import make_group, make_job, make_pilot, make_user
-from tests.migrations import before_migration
+from tests.migrations import before_narrow_jobs
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, StoredDescription
 from wms.jobs.sql import wrong_job_counts
@@ -59,7 +59,7 @@ def test_jobs_in_every_status_keep_what_they_have_and_go_on() -> None:
     before = columns()
     texts = {job.pk: (job.description, job.std_output_tail) for job in Job.objects.order_by("pk")}
 
-    with before_migration("jobs", "0018_narrow_jobs"):
+    with before_narrow_jobs():
         assert {pk: (json.loads(str(description)), tail) for pk, description, tail in rows(_BEFORE)} == texts
         ((wide_bytes,),) = rows(_ROW_BYTES)
 

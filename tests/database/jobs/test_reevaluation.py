@@ -15,7 +15,7 @@ from taskqueues.services import queueing
 from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
 from tests.factories import NOW
-from tests.migrations import before_migration
+from tests.migrations import before_narrow_jobs
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
@@ -204,7 +204,7 @@ def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_f
     without = sample.submit(input_data=[]).jobs[0].id
     key = ("jobs", "0006_jobs_that_waited_before")
     loader = MigrationExecutor(connection).loader
-    with before_migration("jobs", "0018_narrow_jobs"), connection.schema_editor() as editor:
+    with before_narrow_jobs(), connection.schema_editor() as editor:
         loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
     assert sites_of(found.pk) == []
     assert Job.objects.get(pk=without).input_sites is None

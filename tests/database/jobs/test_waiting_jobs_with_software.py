@@ -10,7 +10,7 @@ from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from taskqueues.services.index.shared import index
 from tests.factories import make_group, make_job, make_user
-from tests.migrations import before_migration
+from tests.migrations import before_narrow_jobs
 from wms.jobs.models import Job
 
 migration = import_module("wms.jobs.migrations.0009_software_of_jobs_that_wait")
@@ -34,7 +34,7 @@ def test_waiting_jobs_move_to_task_queues_that_name_their_software() -> None:
     QueuedJob.objects.update(task_queue=unnamed)
     TaskQueue.objects.exclude(pk__in=[unnamed.pk, named.pk]).delete()
     ChangedGroup.objects.all().delete()
-    with before_migration("jobs", "0018_narrow_jobs"), connection.schema_editor() as editor:
+    with before_narrow_jobs(), connection.schema_editor() as editor:
         for _ in ("moved", "nothing left to move"):
             migration.move_jobs(apps, editor)
     assert software_by_job() == {
