@@ -1,6 +1,7 @@
 """The front: decides for each request whether its body is read, how long that may take, and when it is answered."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -11,6 +12,7 @@ from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse
 from wms.web.bodies import BodyFailure, IncomingBody, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of
+from wms.web.crew import Crew
 from wms.web.environ import environ_of
 from wms.web.limits import BodyLimits
 from wms.web.unread import UnreadAnswers
@@ -27,6 +29,8 @@ _logger = logging.getLogger(__name__)
 #: Bytes; requests with a larger body run in few threads of their own, as each may need hundreds of times the memory and
 #: time of another.
 _LARGE_BYTES: Final = 256 * 1024
+#: Seconds before an idle thread ends; long, as each thread keeps a connection to the database.
+_IDLE_THREAD_S: Final = 600.0
 _RETRY_AFTER_S: Final = 1
 #: Seconds; an operator has to free disk space first.
 _NO_ROOM_RETRY_AFTER_S: Final = 60
@@ -38,12 +42,19 @@ class Front:
     A body of a few kB is read from any client. A longer one is read only if the view accepts that length and the
     headers authenticate a caller; otherwise the application answers without the body, with the same error.
 
-    It runs in the threads that answer, and never makes one wait for a client. A body over 256 kB arrives at a limited
-    rate and is answered in other threads, so that it slows down no other requests.
+    It runs in granian's threads, which wait neither for a client nor for the database: others answer. A body over
+    256 kB arrives at a limited rate and is answered in threads of its own, so that it slows down no other requests.
+
+    Args:
+        application: answers the requests.
+        limits: of bodies.
+        threads: requests that are answered at once, beside those with a body over 256 kB.
+        prefix: of all paths.
     """
 
-    def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, prefix: str = "") -> None:
+    def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, threads: int, prefix: str = "") -> None:
         self._application = application
+        self._crew = Crew(threads, idle_s=_IDLE_THREAD_S)
         self._limits = limits
         self._prefix = prefix
         self._incomplete = IncompleteBodies(limits)
@@ -62,11 +73,7 @@ class Front:
         """Handle a request; exceptions are logged, as granian ignores them."""
         scope: Scope = watcher.scope
         protocol: HTTPProtocol = watcher.proto
-        try:
-            self._take(scope, protocol)
-        except Exception:
-            _logger.exception("%s %s", scope.method, scope.path)
-            refuse(protocol, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", "The server failed; its log says why.")
+        _safely(scope, protocol, partial(self._take, scope, protocol))
 
     def _take(self, scope: "Scope", protocol: "HTTPProtocol") -> None:
         environ = environ_of(scope, prefix=self._prefix)
@@ -77,17 +84,21 @@ class Front:
         if "HTTP_TRANSFER_ENCODING" in environ:
             # A body without its length is not accepted; wms.kernel.middleware answers with the error.
             environ.pop("CONTENT_LENGTH", None)
-            answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol)
+            self._answer({**environ, "wsgi.input": UnreadBody()}, protocol)
             return
         length_bytes = int(environ.get("CONTENT_LENGTH") or 0)
         if not length_bytes:
-            answer(self._application, environ, protocol)
+            self._answer(environ, protocol)
         elif length_bytes <= self._limits.unknown_bytes:
-            body = ShortBody(protocol, partial(self._end, environ, protocol))
+            body = ShortBody(protocol, partial(self._end_short, environ, protocol))
             self._incomplete.add(body)
             body.begin()
         else:
-            self._take_long(scope.path, environ, protocol, length_bytes)
+            take = partial(self._take_long, scope.path, environ, protocol, length_bytes)
+            self._crew.do(partial(_safely, scope, protocol, take))
+
+    def _answer(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
+        self._crew.do(partial(answer, self._application, environ, protocol))
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
         """Read a long body if its caller is known and the view accepts its length."""
@@ -109,6 +120,15 @@ class Front:
     def _rate(self, caller: str) -> float:
         """Return the bytes per second of each large body of a caller, who shares the rate among all of them."""
         return self._limits.caller_bytes_per_s / max(1, self._incomplete.under_way(caller))
+
+    def _end_short(
+        self,
+        environ: "WSGIEnvironment",
+        protocol: "HTTPProtocol",
+        incoming: IncomingBody,
+        body: IO[bytes] | BodyFailure,
+    ) -> None:
+        self._crew.do(partial(self._end, environ, protocol, incoming, body))
 
     def _end(
         self,
@@ -146,10 +166,19 @@ class Front:
                 self._incomplete.forgets(caller)
 
         if isinstance(body, BodyFailure) or not is_large:
-            end()
+            self._crew.do(end)
         else:
             self._incomplete.remove(incoming)
             self._large.submit(end)
+
+
+def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:
+    """Do a step of a request; if it fails, refuse the request and log the exception."""
+    try:
+        step()
+    except Exception:
+        _logger.exception("%s %s", scope.method, scope.path)
+        refuse(protocol, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", "The server failed; its log says why.")
 
 
 def _refuse_for(flaw: BodyFailure, protocol: "HTTPProtocol") -> None:

@@ -2,8 +2,8 @@
 
 With its WSGI interface an answering thread waits for each body, so that a few silent clients stop the server. With its
 RSGI interface an event loop runs between granian's threads and ours, which costs 50 µs a request, a tenth of a
-heartbeat. Here its RSGI worker calls the front in the threads that answer, and again when a piece of a body arrives:
-the "loop" that it gets calls at once what a real one would schedule (ADR 46).
+heartbeat. Here its RSGI worker calls the front in its own threads, and again when a piece of a body arrives: the "loop"
+that it gets calls at once what a real one would schedule (ADR 46). The front hands the request over to threads of ours.
 """
 
 import os
@@ -31,8 +31,8 @@ _BACKLOG: Final = 2048
 _BUFFER_BYTES: Final = 64 * 1024
 #: Seconds for a stopping process to answer its last requests.
 _LAST_REQUESTS_S: Final = 30
-#: Seconds before an idle thread ends; long, as each thread keeps a connection to the database.
-_IDLE_THREAD_S: Final = 600
+#: granian's threads that call the front, which only hands requests over and keeps pieces of bodies.
+_THREADS_OF_FRONT: Final = 2
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
 #: Signals that stop a process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -90,7 +90,12 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     metrics: object,
 ) -> None:
     """Run one process of the server, until it is stopped."""
-    front = Front(application, limits=BodyLimits.configured(), prefix=scope_opts.get("url_path_prefix") or "")
+    front = Front(
+        application,
+        limits=BodyLimits.configured(),
+        threads=blocking_threads,
+        prefix=scope_opts.get("url_path_prefix") or "",
+    )
     front.start()
     ended, stop = threading.Event(), WorkerSignal()
     stop.add_cb(ended.set)
@@ -109,7 +114,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
         ipc,
         runtime_threads,
         runtime_blocking_threads,
-        blocking_threads,
+        _THREADS_OF_FRONT,
         blocking_threads_idle_timeout,
         backpressure,
         http_mode,
@@ -182,7 +187,6 @@ def serve(
         interface=Interfaces.WSGI,
         workers=workers,
         blocking_threads=threads,
-        blocking_threads_idle_timeout=_IDLE_THREAD_S,
         # No client uses HTTP/2 without TLS, and one connection could carry many requests that never end.
         http=HTTPModes.http1,
         websockets=False,
