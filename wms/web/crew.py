@@ -19,7 +19,7 @@ class _Member:
     __slots__ = ("wake", "work")
 
     def __init__(self, work: Work) -> None:
-        self.work = work
+        self.work: Work | None = work
         self.wake: Final = Lock()
         self.wake.acquire()
 
@@ -62,10 +62,7 @@ class Crew:
     def _serve(self, member: _Member) -> None:
         try:
             while True:
-                try:
-                    member.work()
-                except Exception:
-                    _logger.exception("A request failed.")
+                _do(member)
                 if not self._gets_work(member):
                     return
         finally:
@@ -87,3 +84,13 @@ class Crew:
                 return False
         # It was given work at this very moment.
         return member.wake.acquire()
+
+
+def _do(member: _Member) -> None:
+    """Do the work of a thread, and keep nothing of it: what refers to a request keeps its connection open."""
+    work, member.work = member.work, None
+    try:
+        if work is not None:
+            work()
+    except Exception:
+        _logger.exception("A request failed.")

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import weakref
 from functools import partial
 from queue import Queue
 
@@ -18,9 +19,8 @@ def thread_of(crew: Crew) -> threading.Thread:
     return threads.get(timeout=within(10))
 
 
-def is_idle(crew: Crew, thread: threading.Thread) -> bool:
-    """Return whether the thread is the one that was busy last; it may do a piece of work to find out."""
-    return thread_of(crew) is thread
+def has_idle(crew: Crew, number: int) -> bool:
+    return len(crew._idle) == number
 
 
 def occupy(crew: Crew) -> tuple[threading.Thread, threading.Event]:
@@ -38,11 +38,13 @@ def occupy(crew: Crew) -> tuple[threading.Thread, threading.Event]:
 def test_the_thread_that_was_busy_last_is_the_first_to_get_work() -> None:
     crew = Crew(3, idle_s=600)
     occupied = [occupy(crew) for _ in range(3)]
-    for number in (1, 2, 0):
+    for idle, number in enumerate((1, 2, 0), start=1):
         thread, release = occupied[number]
         release.set()
-        wait_for(partial(is_idle, crew, thread), every_s=0.01)
-        assert {thread_of(crew) for _ in range(20)} == {thread}
+        wait_for(partial(has_idle, crew, idle), every_s=0.01)
+        for _ in range(20):
+            assert thread_of(crew) is thread
+            wait_for(partial(has_idle, crew, idle), every_s=0.001)
 
 
 def test_no_more_threads_than_allowed_and_the_rest_waits_in_its_order() -> None:
@@ -83,3 +85,17 @@ def test_no_work_is_lost_while_threads_end() -> None:
         if number % 3 == 0:
             pause.wait(0.0005)
     assert sorted(done.get(timeout=within(10)) for _ in range(3000)) == list(range(3000))
+
+
+def test_nothing_is_kept_of_work_that_is_done() -> None:
+    """A reference to a request keeps its connection open, even if its body is not read."""
+
+    class Request:
+        def answer(self) -> None:
+            pass
+
+    crew, request = Crew(1, idle_s=600), Request()
+    kept = weakref.ref(request)
+    crew.do(request.answer)
+    del request
+    wait_for(lambda: kept() is None, every_s=0.01)

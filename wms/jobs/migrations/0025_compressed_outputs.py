@@ -1,4 +1,4 @@
-"""Compress the stored last lines of outputs, of which most bytes of a finished job consist (ADR 57)."""
+"""Compress the stored last lines of outputs, a third of the bytes of a finished job (ADR 57)."""
 
 import zlib
 from collections.abc import Callable
