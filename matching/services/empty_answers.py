@@ -7,10 +7,13 @@ import msgspec
 
 from matching.services.claim import Claimant
 from pilots.domain.pilot import PilotStatus
+from taskqueues.services.index.snapshot import Snapshot
 from wms.kernel.fast.statements import ask_prepared
 
 #: Seconds: what is stored with a pilot about its empty answers is at most this old.
 WRITTEN_EVERY_S: Final = 60.0
+#: Seconds by which the time of the index may differ from that of the database.
+_SAME_TIME_S: Final = 1.0
 
 # The first column is null if wms_close_request must decide. The lease of a repeated request is visible here unless its
 # claim has not ended; that claim locks the row of the pilot first, so xmax is its id. Left by another transaction, xmax
@@ -30,7 +33,7 @@ SELECT CASE WHEN (pilot.xmax = '0'::xid OR pilot.xmax = pilot.xmin)
        NOT EXISTS (
            SELECT FROM taskqueues_taskqueuechange
             WHERE xid >= pg_snapshot_xmin(%s::pg_snapshot) AND NOT pg_visible_in_snapshot(xid, %s::pg_snapshot)
-       )
+       ) AND (abs(extract(epoch FROM wms_now() - %s::timestamptz)) < %s) IS NOT FALSE
   FROM pilots_pilot AS pilot
  WHERE pilot.id = %s
 """
@@ -42,25 +45,25 @@ class EmptyAnswer(NamedTuple):
     #: It may be given with nothing to write: the request has no lease, the pilot may go on, and its last empty answer
     #: for the same reason was stored within WRITTEN_EVERY_S.
     is_stored: bool
-    #: No task queue has changed since the search.
+    #: No task queue has changed since the search, and the database's clock, by which jobs are held back, was not set.
     is_current: bool
 
 
-def empty_answer(claimant: Claimant, *, left: Mapping[str, int], searched: str | None) -> EmptyAnswer:
+def empty_answer(claimant: Claimant, *, left: Mapping[str, int], searched: Snapshot | None) -> EmptyAnswer:
     """Return whether a request that got no job may be answered so.
 
     Args:
         claimant: the pilot and its request.
         left: task queues left after each condition.
-        searched: snapshot (pg_snapshot) of the index that was searched; None: changes since then do not matter.
+        searched: the task queues that were searched; None: changes since then do not matter.
     """
     rows = ask_prepared(
         _STATE,
         PilotStatus.RUNNING,
         WRITTEN_EVERY_S,
         claimant.request_id,
-        searched,
-        searched,
+        *((None, None, None) if searched is None else (searched.view.seen, searched.view.seen, searched.now())),
+        _SAME_TIME_S,
         claimant.pilot_id,
     )
     for stored, is_current in rows:

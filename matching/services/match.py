@@ -252,8 +252,7 @@ class _Search:
         Args:
             unless_changed: whether it matters that the task queues have changed since the snapshot.
         """
-        searched = self.snapshot.view.seen if unless_changed else None
-        return empty_answer(self.claimant, left=self._left(), searched=searched)
+        return empty_answer(self.claimant, left=self._left(), searched=self.snapshot if unless_changed else None)
 
     def close(self) -> list[Claimed]:
         """End the request with its leases, and return them."""
