@@ -40,7 +40,7 @@ SELECT CASE WHEN (pilot.xmax = '0'::xid OR pilot.xmax = pilot.xmin)
 
 
 class EmptyAnswer(NamedTuple):
-    """What is known of the answer to a request that got no job."""
+    """Facts about the answer to a request that got no job."""
 
     #: It may be given with nothing to write: the request has no lease, the pilot may go on, and its last empty answer
     #: for the same reason was stored within WRITTEN_EVERY_S.
@@ -50,7 +50,7 @@ class EmptyAnswer(NamedTuple):
 
 
 def empty_answer(claimant: Claimant, *, left: Mapping[str, int], searched: Snapshot | None) -> EmptyAnswer:
-    """Return whether a request that got no job may be answered so.
+    """Return the facts about the answer to a request that got no job.
 
     Args:
         claimant: the pilot and its request.

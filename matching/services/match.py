@@ -247,7 +247,7 @@ class _Search:
         return filled
 
     def empty_answer(self, *, unless_changed: bool) -> EmptyAnswer:
-        """Return what is known of the answer that there is no job.
+        """Return the facts about the answer that there is no job.
 
         Args:
             unless_changed: whether it matters that the task queues have changed since the snapshot.

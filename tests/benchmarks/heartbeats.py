@@ -39,7 +39,7 @@ LINES = 20
 
 
 def lines_of_output(*, chance: Random) -> str:
-    """Return what a payload may have written, no line as another one."""
+    """Return lines like those of a payload, no two of them equal."""
     return "".join(
         f"Event {chance.randrange(10**6):6}: {chance.randrange(100):2} tracks, {chance.randrange(10)} vertices,"
         f" chi2 {5 * chance.random():.3f}, {chance.random():.2f} s in all, nothing remarkable\n"

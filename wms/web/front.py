@@ -128,17 +128,11 @@ class Front:
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
-        self._crew.do(partial(self._end, environ, protocol, incoming, body))
-
-    def _end(
-        self,
-        environ: "WSGIEnvironment",
-        protocol: "HTTPProtocol",
-        incoming: IncomingBody,
-        body: IO[bytes] | BodyFailure,
-    ) -> None:
-        """Answer a request whose body is complete or has failed."""
         self._incomplete.remove(incoming)
+        self._crew.do(partial(self._end, environ, protocol, body))
+
+    def _end(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", body: IO[bytes] | BodyFailure) -> None:
+        """Answer a request whose body is complete or has failed."""
         if isinstance(body, BodyFailure):
             _refuse_for(body, protocol)
             return
@@ -159,16 +153,16 @@ class Front:
         def end() -> None:
             try:
                 with nullcontext() if isinstance(body, BodyFailure) else body:
-                    self._end(environ, protocol, incoming, body)
+                    self._end(environ, protocol, body)
             except Exception:
                 _logger.exception("A request with a long body failed.")
             finally:
                 self._incomplete.forgets(caller)
 
+        self._incomplete.remove(incoming)
         if isinstance(body, BodyFailure) or not is_large:
             self._crew.do(end)
         else:
-            self._incomplete.remove(incoming)
             self._large.submit(end)
 
 
