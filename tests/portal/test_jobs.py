@@ -16,7 +16,7 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory, Sandbox
 from wms.jobs.services.submission import submit
 from wms.portal.pages import ROWS_PER_PAGE
-from wms.portal.presentation import BADGES
+from wms.portal.presentation.statuses import BADGES
 
 pytestmark = pytest.mark.django_db
 

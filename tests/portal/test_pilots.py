@@ -33,7 +33,7 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.portal.pages import ROWS_PER_PAGE
-from wms.portal.pilot_presentation import PILOT_BADGES
+from wms.portal.presentation.pilots import PILOT_BADGES
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from wms.jobs.services import bulk, control
 from wms.kernel.errors import NotFoundError, WmsError
 from wms.kernel.handlers import bad_request
 from wms.portal.pages import ROWS_PER_PAGE, signed_in
-from wms.portal.presentation import DONE_WORDS
+from wms.portal.presentation.job_list import DONE_WORDS
 
 #: {error code: phrase}; other codes are shown unchanged.
 WHY = {

@@ -14,10 +14,12 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries.found_jobs import Extent
 from wms.kernel.db import database_now
-from wms.portal import presentation
 from wms.portal.forms.filters import JobPageFilterSet
 from wms.portal.pages import filters_in, page_of, show, signed_in
-from wms.portal.pilot_presentation import pilot_fact
+from wms.portal.presentation.job_list import all_buttons, counts_of, row_of
+from wms.portal.presentation.job_page import job_view
+from wms.portal.presentation.pilots import pilot_fact
+from wms.portal.presentation.why import why_view
 
 
 @login_required
@@ -28,7 +30,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
     filters = JobPageFilterSet(request.GET, request=request)
     page = page_of(lambda **extent: queries.listed(filters, Extent(**extent), by=user), request.GET)
     every_status = JobPageFilterSet({**chosen, "status": ""}, request=request)
-    counts = presentation.counts_of(
+    counts = counts_of(
         list(queries.summary(every_status, by=user, group_by=("status",))),
         chosen=chosen.get("status", ""),
         queries={status: urlencode({**chosen, "status": status}) for status in JobStatus},
@@ -39,9 +41,9 @@ def job_list(request: HttpRequest) -> HttpResponse:
         "all_query": urlencode({name: value for name, value in chosen.items() if name != "status"}),
         "is_narrowed": bool(chosen),
         "is_first_page_of_all": not request.GET,
-        "rows": [presentation.row_of(job) for job in page.rows],
+        "rows": [row_of(job) for job in page.rows],
         "page": page,
-        "buttons": presentation.all_buttons(),
+        "buttons": all_buttons(),
         "query": request.GET.urlencode(),
     }
     return show(request, "portal/jobs.html", context)
@@ -56,8 +58,8 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(jobs, pk=pk)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
     pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
-    view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id, pilot=pilot)
+    view = job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id, pilot=pilot)
     waits = job.status in {JobStatus.WAITING, JobStatus.CHECKING}
     explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits else None
-    why = None if explained is None else presentation.why_view(explained)
+    why = None if explained is None else why_view(explained)
     return show(request, "portal/job.html", {"job": view, "why": why})

@@ -9,8 +9,8 @@ from matching.queries.pilot_leases import leases_of
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
 from pilots.queries import in_list, stored_log
-from wms.portal import pilot_presentation
 from wms.portal.pages import filters_in, page_of, rows_of, show, signed_in
+from wms.portal.presentation.pilots import pilot_view, row_of
 
 #: Characters of a long log on the page, which links to the whole log.
 NEWEST_LENGTH = 32 * 1024
@@ -27,7 +27,7 @@ def pilot_list(request: HttpRequest) -> HttpResponse:
         "form": filters.form,
         "is_narrowed": bool(filters_in(request.GET)),
         "is_first_page_of_all": not request.GET,
-        "rows": [pilot_presentation.row_of(pilot) for pilot in page.rows],
+        "rows": [row_of(pilot) for pilot in page.rows],
         "page": page,
     }
     return show(request, "portal/pilots.html", context)
@@ -39,7 +39,7 @@ def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one pilot; 404 if the user may not see it."""
     user = signed_in(request)
     pilot = get_object_or_404(in_list(Pilot.objects.visible_to(user)).select_related("black_hole"), pk=pk)
-    view = pilot_presentation.pilot_view(
+    view = pilot_view(
         pilot,
         leases=leases_of(pilot, actor=user, most=JOBS_SHOWN),
         log=stored_log(pilot, newest=NEWEST_LENGTH),

@@ -15,7 +15,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import KeptLog, PilotOfJob
 from taskqueues.domain.conditions import CONDITIONS
-from wms.portal.presentation import Fact, Moment, badge_of
+from wms.portal.presentation.statuses import Fact, Moment, badge_of
 
 #: {status: style of its badge}; the badge also shows the status as text.
 PILOT_BADGES: Final = MappingProxyType(

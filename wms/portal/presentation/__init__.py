@@ -1,0 +1,1 @@
+"""Presentation: texts, badges and buttons of pages are chosen here, not in templates."""
