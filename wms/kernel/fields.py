@@ -2,7 +2,7 @@
 
 import zlib
 
-from django.db.models import TextField
+from django.db.models import FloatField, TextField
 
 
 def compressed(text: str) -> bytes:
@@ -27,3 +27,11 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
     def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Return the compressed bytes."""
         return None if value is None else compressed(value)
+
+
+class RealField(FloatField):  # type: ignore[type-arg]  # as above
+    """A number of four bytes and seven digits, for measurements of which many are stored."""
+
+    def db_type(self, connection: object) -> str:  # noqa: ARG002 - Django's
+        """Return the type of the column."""
+        return "real"
