@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from math import isfinite
 
-from wms.portal.presentation.durations import duration
+from wms.portal.templatetags.portal import duration
 
 
 class Axis(StrEnum):
@@ -68,7 +69,7 @@ class Chart:
                         "unit": series.unit,
                         "color": series.color,
                         "look": series.look,
-                        "values": [None if value is None else round(value, 3) for value in series.values],
+                        "values": [_number(value) for value in series.values],
                     }
                     for series in self.series
                 ],
@@ -96,6 +97,10 @@ class Chart:
         if self.axis is Axis.ELAPSED:
             return duration(at)
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
+
+
+def _number(value: float | None) -> float | None:
+    return round(value, 3) if value is not None and isfinite(value) else None
 
 
 def _figure(value: float | None) -> str:
