@@ -15,7 +15,7 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.kernel.fields import CompressedTextField, RealField
+from wms.kernel.fields import CompressedTextField, RealField, SamplesField
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
@@ -358,7 +358,7 @@ class OutputTail(models.Model):
 
 
 class UsageSamples(models.Model):
-    """One row is the usage of the payload of an attempt over time, thinned out (``matching/sql/samples.sql``)."""
+    """One row is the usage of the payload of an attempt over time, thinned out (``matching/sql/attempts.sql``)."""
 
     pk = models.CompositePrimaryKey("job_id", "attempt")
     # As for OutputTail.
@@ -367,10 +367,9 @@ class UsageSamples(models.Model):
     step_s = models.IntegerField(
         help_text="Seconds since the start are divided into steps; each has one sample at most."
     )
-    samples = ArrayField(
+    samples = SamplesField(
         RealField(null=True),
-        help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in MB; "
-        "null: not measured.",
+        help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in MB.",
     )
 
     def __str__(self) -> str:
