@@ -7,7 +7,7 @@ from matching.migrations._functions import InstallFunctions
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0027_usage_samples"),
+        ("jobs", "0028_usage_samples"),
         ("matching", "0026_heartbeats_compress_output"),
     ]
 

@@ -7,7 +7,7 @@ from wms.kernel.fields import RealField, SamplesField
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0026_tails_of_attempts")]
+    dependencies = [("jobs", "0027_tails_of_attempts")]
 
     operations = [
         migrations.CreateModel(
