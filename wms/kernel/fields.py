@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import FloatField, TextField
+from django.db.models import BigIntegerField, FloatField, Func, TextField
 
 
 def compressed(text: str) -> bytes:
@@ -52,3 +52,14 @@ class SamplesField(ArrayField):  # type: ignore[type-arg]  # as above
             return None
         taken = takewhile(lambda number: number is None or not math.isnan(number), value)
         return [None if number is None or number < 0 else number for number in taken]
+
+
+class CurrentTransaction(Func):
+    """The number of the transaction that writes the row, which never wraps around, as a bigint.
+
+    PostgreSQL's own type (xid8) has no operators for summaries of ranges of pages (BRIN).
+    """
+
+    template = "(pg_current_xact_id()::text::bigint)"
+    arity = 0
+    output_field = BigIntegerField()
