@@ -1,14 +1,13 @@
 """The usage of payloads over time (ADR 63)."""
 
-import django.contrib.postgres.fields
 import django.db.models.deletion
 from django.db import migrations, models
 
-from wms.kernel.fields import RealField
+from wms.kernel.fields import RealField, SamplesField
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0026_tails_of_attempts")]
+    dependencies = [("jobs", "0027_tails_of_attempts")]
 
     operations = [
         migrations.CreateModel(
@@ -34,10 +33,10 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "samples",
-                    django.contrib.postgres.fields.ArrayField(
+                    SamplesField(
                         base_field=RealField(null=True),
                         help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in "
-                        "MB; null: not measured.",
+                        "MB.",
                         size=None,
                     ),
                 ),

@@ -52,7 +52,7 @@ _BY_JOB = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0025_compressed_outputs")]
+    dependencies = [("jobs", "0026_stream_of_changes")]
 
     operations = [
         # Django does not migrate a table to a composite primary key.
