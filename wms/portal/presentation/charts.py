@@ -104,6 +104,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _figure(value: float | None) -> str:
+    value = _number(value)
     if value is None:
         return "–"
     return f"{value:,.2f}".rstrip("0").rstrip(".")

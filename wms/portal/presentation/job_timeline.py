@@ -85,7 +85,7 @@ def timeline_of(
         if of_lease is not None:
             of_lease.leases.append(lease)
     # Earlier ones may be missing from a history that is cut.
-    first = max(1, job.reschedules + 2 - len(attempts)) if len(attempts) > 1 else job.attempt + 1
+    first = max(1, job.attempt + 2 - len(attempts))
     views = [_view(attempt, number=first + index, now=now) for index, attempt in enumerate(attempts)]
     return views[::-1]
 
