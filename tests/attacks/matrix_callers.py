@@ -78,8 +78,6 @@ def make_scene() -> Scene:
             "job-delete pk": done.pk,
             "job-hold pk": waiting.pk,
             "job-release pk": held.pk,
-            "portal:job-file name": "a",
-            "portal:job-input digest": sample.sandbox,
             "portal:pilot pk": sample.pilot.pk,
             "portal:pilot-log pk": sample.pilot.pk,
             "portal:pilot-whole-log pk": sample.pilot.pk,

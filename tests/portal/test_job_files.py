@@ -217,7 +217,7 @@ def test_names_and_contents_are_text(name: str, content: bytes, portal: Client, 
         member("device", type=tarfile.CHRTYPE),
         member("\x1b[2J"),
     ],
-    ids=repr,
+    ids=lambda info: f"{info.name} {info.linkname}",
 )
 def test_an_archive_that_leads_out_is_not_read(info: tarfile.TarInfo, portal: Client, job_with: JobWith) -> None:
     job = job_with(packed((member("harmless"), b"x"), (info, b"")))
@@ -268,7 +268,7 @@ def test_a_bomb_is_not_unpacked(portal: Client, job_with: JobWith, settings: Set
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"nothing packed", gzip.compress(b"no tar" * 200), packed((member("a"), b"x"))[:60]]
+    "content", [b"", b"nothing packed", gzip.compress(b"no tar" * 200, mtime=0), packed((member("a"), b"x"))[:60]]
 )
 def test_a_damaged_archive_says_so(content: bytes, portal: Client, job_with: JobWith) -> None:
     job = job_with(content)
@@ -283,6 +283,18 @@ def test_an_output_that_is_no_longer_stored_says_so(portal: Client, job_with: Jo
         if file.is_file():
             file.unlink()
     assert files_of(portal, job).context["files"].problem == "The output is no longer stored."
+    assert portal.get(f"/jobs/{job.pk}/files/a").status_code == HTTPStatus.NOT_FOUND
+
+
+def test_an_output_that_is_removed_after_it_was_listed_says_so(
+    portal: Client, job_with: JobWith, tmp_path: Path
+) -> None:
+    job = job_with(packed((member("a"), b"x, but gone soon")))
+    (row,) = files_of(portal, job).context["files"].rows
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            file.unlink()
+    assert portal.get(row.view_url).context["files"].not_shown == "The output is no longer stored."
     assert portal.get(f"/jobs/{job.pk}/files/a").status_code == HTTPStatus.NOT_FOUND
 
 

@@ -6,7 +6,7 @@ import io
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -190,7 +190,7 @@ def members_of(content: BinaryIO, *, max_unpacked_bytes: int) -> list[Member]:
     return accepted
 
 
-def data_of_member(content: BinaryIO, *, position: int) -> Iterator[bytes]:
+def data_of_member(content: BinaryIO, *, position: int) -> Generator[bytes]:
     """Yield the data of the member at *position*, from 0, of an archive that ``members_of`` has accepted."""
     for number, (info, forward) in enumerate(_headers(content)):
         if number == position:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
+from django.core.files import File
 
 from wms.jobs.domain.archives import Member, MemberKind
 from wms.jobs.models import Sandbox
@@ -72,16 +73,36 @@ def file_named(sandbox: Sandbox, *, name: str) -> StoredFile:
     return file
 
 
-def chunks_of(sandbox: Sandbox, *, file: StoredFile) -> Iterator[bytes]:
-    """Yield the data of a file; the archive is opened with the first chunk."""
-    with closing(sandbox_files.open_stored(sandbox.digest)) as content:
-        yield from data_of_member(content.file, position=file.position)
+class FileStream:
+    """The data of a file in chunks, read from an open archive, which close() closes."""
+
+    def __init__(self, sandbox: Sandbox, *, file: StoredFile) -> None:
+        """Open the archive.
+
+        Raises:
+            NoContentError: it is no longer stored.
+        """
+        self._content = _opened(sandbox.digest)
+        self._chunks = data_of_member(self._content.file, position=file.position)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the chunks."""
+        return self._chunks
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._chunks.close()
+        self._content.close()
 
 
 def start_of(sandbox: Sandbox, *, file: StoredFile, most_bytes: int) -> bytes:
-    """Return the first *most_bytes* of a file; no more than a chunk of the rest is unpacked."""
+    """Return the first *most_bytes* of a file; no more than a chunk of the rest is unpacked.
+
+    Raises:
+        NoContentError: the archive is no longer stored.
+    """
     start = bytearray()
-    with closing(chunks_of(sandbox, file=file)) as chunks:  # type: ignore[type-var]  # a generator, which has close()
+    with closing(FileStream(sandbox, file=file)) as chunks:
         for chunk in chunks:
             start += chunk
             if len(start) >= most_bytes:
@@ -89,13 +110,16 @@ def start_of(sandbox: Sandbox, *, file: StoredFile, most_bytes: int) -> bytes:
     return bytes(start[:most_bytes])
 
 
-@lru_cache(maxsize=_LISTS_KEPT)
-def _contents(digest: str) -> Contents:
+def _opened(digest: str) -> "File[Any]":
     try:
-        content = sandbox_files.open_stored(digest)
+        return sandbox_files.open_stored(digest)
     except FileNotFoundError as error:
         raise NoContentError("The output is no longer stored.") from error
-    with closing(content):
+
+
+@lru_cache(maxsize=_LISTS_KEPT)
+def _contents(digest: str) -> Contents:
+    with closing(_opened(digest)) as content:
         members = members_of(content.file, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     # Of members with the same name, unpacking leaves the last.
     files = {

@@ -150,9 +150,9 @@ def _chosen_file(job: Job, *, name: str) -> tuple[ShownFile | None, str]:
         return None, ""
     try:
         file = sandbox_contents.file_named(job.output_sandbox, name=name)
+        start = sandbox_contents.start_of(job.output_sandbox, file=file, most_bytes=MOST_SHOWN_BYTES)
     except NotFoundError as error:
         return None, error.detail
-    start = sandbox_contents.start_of(job.output_sandbox, file=file, most_bytes=MOST_SHOWN_BYTES)
     return shown_file(job, file=file, start=start), ""
 
 
@@ -210,9 +210,10 @@ def job_file(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
     try:
         output = sandboxes.output_to_fetch(job)
         file = sandbox_contents.file_named(output, name=name)
+        stream = sandbox_contents.FileStream(output, file=file)
     except WmsError as error:
         raise Http404(error.detail) from error
-    response = StreamingHttpResponse(sandbox_contents.chunks_of(output, file=file))
+    response = StreamingHttpResponse(stream)
     response.headers["Content-Length"] = str(file.size_bytes)
     return _as_attachment(response, name=file.name.rpartition("/")[2])
 

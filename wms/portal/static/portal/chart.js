@@ -61,7 +61,6 @@ function seriesOf(data, { label, unit, color, look, values }, index) {
     // Opaque where series lie upon each other, so that each keeps its own color.
     fill: filled ? (data.stacked ? line : line.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)")) : undefined,
     paths: look === "bars" ? uPlot.paths.bars({ size: [0.8, 40] }) : undefined,
-    points: { show: values.length < 3 },
     spanGaps: false,
     value: (_plot, _drawn, _series, at) => (at === null ? "–" : number(values[at])),
   };
@@ -111,6 +110,8 @@ function draw(figure) {
     ],
   };
   const plot = new uPlot(options, [data.at, ...order.map((index) => values[index])], place);
+  plot.ctx.canvas.setAttribute("role", "img");
+  plot.ctx.canvas.setAttribute("aria-label", `${figure.querySelector("figcaption")?.textContent ?? "Chart"}: the numbers are in the table below.`);
   drawn.set(figure, { text, plot });
   place.append(saveButton(figure, plot));
   sizes.observe(place);
@@ -153,6 +154,7 @@ function redrawAll() {
 }
 
 drawAll();
+document.addEventListener("toggle", drawAll, true); // one in a fold that is opened
 new MutationObserver((changes) => {
   if (changes.some(({ target }) => !target.closest(".plot"))) requestAnimationFrame(drawAll);
 }).observe(document.querySelector("main") ?? document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-chart"] });
