@@ -13,7 +13,8 @@ from django.utils import timezone
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import Explanation, explain
+from matching.queries.explain.explanation import explain
+from matching.queries.explain.summary import not_waiting
 from matching.queries.job_leases import leases_of_job
 from pilots.models import Pilot
 from pilots.queries import pilot_of_job, stored_log
@@ -36,14 +37,14 @@ from wms.portal.presentation.job_timeline import timeline_of
 from wms.portal.presentation.job_usage import usage_view
 from wms.portal.presentation.pilots import pilot_fact
 from wms.portal.presentation.statuses import Fact
-from wms.portal.presentation.why import why_view
+from wms.portal.presentation.why import WhyView, why_view
 
 #: Changes of one job that are read, the newest; a job that stalls again and again has many.
 MOST_CHANGES: Final = 500
 MOST_INPUTS: Final = 200
 #: Characters of a pilot's log, whose page links to the whole.
 LOG_LENGTH: Final = 32 * 1024
-_WAITS: Final = frozenset({JobStatus.RECEIVED, JobStatus.CHECKING, JobStatus.WAITING})
+_WAITS: Final = frozenset({JobStatus.CHECKING, JobStatus.WAITING})
 #: Seconds for which a page holds whose job has not changed: its reasons to wait do, and so does the time that it runs.
 _REASONS_HOLD_S, _SUMMARY_HOLDS_S, _TIMES_HOLD_S = 5, 30, 60
 
@@ -56,8 +57,8 @@ class _Reading:
     user: User
     job: Job
     history: Sequence[JobHistory]
-    #: None: it is neither waiting, nor is the tab about that.
-    explained: Explanation | None
+    #: None: it is neither Waiting nor Checking.
+    why: WhyView | None
     pilot: Fact
 
 
@@ -98,8 +99,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(queries.in_list(Job.objects.visible_to(user)), pk=pk)
     tab = tab_named(request.GET.get("tab", ""), status=job.status)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
-    waits = job.status in _WAITS
-    explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits or tab is Tab.WHY else None
+    why = why_of(job, task_queue_id=task_queue_id)
     # Uses index: jobs_jobhistory_pkey
     history = list(queries.history(job).reverse()[:MOST_CHANGES])[::-1]
     pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
@@ -107,13 +107,20 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
         job,
         task_queue_id=task_queue_id,
         pilot=pilot,
-        sentence=sentence_of(job, why=explained.summary if explained and waits else "", now=now),
+        sentence=sentence_of(job, why=why.summary if why else "", now=now),
         timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
         tab=tab,
     )
-    reading = _Reading(request=request, user=user, job=job, history=history, explained=explained, pilot=pilot)
+    reading = _Reading(request=request, user=user, job=job, history=history, why=why, pilot=pilot)
     context = {"job": view, "tab": tab, "tab_template": f"portal/job_tabs/{_TEMPLATES[tab]}.html"}
     return show(request, "portal/job.html", {**context, **_READERS[tab](reading)})
+
+
+def why_of(job: Job, *, task_queue_id: int | None) -> WhyView | None:
+    """Return the explanation why the job waits; None: it is neither Waiting nor Checking."""
+    if job.status not in _WAITS:
+        return None
+    return why_view(explain(job, task_queue_id=task_queue_id, now=database_now()))
 
 
 # ---- the tabs --------------------------------------------------------------------------------------------------------
@@ -157,10 +164,7 @@ def _chosen_file(job: Job, *, name: str) -> tuple[ShownFile | None, str]:
 
 
 def _why(reading: _Reading) -> Mapping[str, object]:
-    explained = reading.explained
-    if explained is None or reading.job.status not in _WAITS:
-        return {"why": None, "not_waiting": explained.summary if explained else ""}
-    return {"why": why_view(explained)}
+    return {"why": reading.why, "not_waiting": "" if reading.why else not_waiting(reading.job)}
 
 
 def _resources(reading: _Reading) -> Mapping[str, object]:
