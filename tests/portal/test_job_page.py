@@ -277,12 +277,12 @@ def test_the_reasons_of_a_waiting_job_are_read_again_after_seconds(
     assert [old == new for old, new in zip(before, etags(), strict=True)] == [False, True]
 
 
-def test_a_page_that_is_no_longer_visible_is_not_found(alice: User, group: Group, client_of: ClientOf) -> None:
-    operator = make_user(operator=True)
-    job = make_job(owner=alice, group=group)
-    browser = client_of(operator)
+def test_a_page_that_is_no_longer_visible_is_not_found(vo: Any, client_of: ClientOf) -> None:
+    sharing = make_group(vo=vo, shares_jobs=True)
+    job, mate = make_job(group=sharing), make_user(groups=[sharing])
+    browser = client_of(mate)
     etag = etag_of(browser, f"/jobs/{job.pk}/")
-    User.objects.filter(pk=operator.pk).update(is_operator=False)
+    mate.memberships.all().delete()
     assert browser.get(f"/jobs/{job.pk}/", headers={"If-None-Match": etag}).status_code == HTTPStatus.NOT_FOUND
 
 

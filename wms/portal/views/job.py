@@ -107,7 +107,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
         job,
         task_queue_id=task_queue_id,
         pilot=pilot,
-        sentence=sentence_of(job, why=why.summary if why else "", now=now),
+        sentence=sentence_of(job, why=why.summary if why and tab is not Tab.WHY else "", now=now),
         timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
         tab=tab,
     )
