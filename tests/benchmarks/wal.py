@@ -29,7 +29,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import counting
 from wms.jobs.services.submission import submit
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import Tails, Usage
 
 #: Jobs of one request: of a campaign, and of somebody who submits one job after another.
 REQUESTS = (100, 1)
@@ -232,7 +232,7 @@ class _Lives:
 
     def _beat(self, lease: UUID) -> None:
         output = lines_of_output(chance=self._chance) if self._chance.random() < WRITING else None
-        leases.heartbeat(lease, usage=self._usage(), std_output=output, acknowledged=[])
+        leases.heartbeat(lease, usage=self._usage(), tails=Tails(output), acknowledged=[])
 
     def _usage(self) -> Usage:
         wall_s = 30.0 * self._beats + self._chance.random()
