@@ -19,7 +19,10 @@ MAIL_IN_WORDS: Final[Mapping[MailWhen, str]] = MappingProxyType(
     }
 )
 NO_SERVER: Final = "This server sends no mail: its operators have not configured a mail server."
-NO_ADDRESS: Final = "Your account has no valid e-mail address, so no mail can be sent. Ask an operator or a manager of your VO to add it."
+NO_ADDRESS: Final = (
+    "Your account has no valid e-mail address, so no mail can be sent. Ask an operator or a manager of your VO to add "
+    "one."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
         user,
         groups=groups,
         default_group=queries.default_group_of(user, groups=groups),
-        tokens=queries.live_tokens(user, now=timezone.now()),
+        tokens=tuple(queries.live_tokens(user, now=timezone.now())),
         has_second_factor=has_second_factor(user),
         mail=mail_section(address=services.mail_address(user), is_on=notices.is_on()),
     )
