@@ -281,7 +281,7 @@ WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(BASE_DIR / "var")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage",
+        "BACKEND": "wms.kernel.static_files.CompressedFiles",
         # Public; a proxy under another account may serve them.
         "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
     },
@@ -344,6 +344,7 @@ MIDDLEWARE = [
     "wms.accounts.middleware.SecurityLog",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",
+    "wms.kernel.compression.Compression",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "wms.kernel.middleware.PageSessions",
     "django.middleware.common.CommonMiddleware",

@@ -26,6 +26,7 @@ from wms.accounts.domain import SecurityEventKind, TokenScope
 from wms.accounts.security_log import record
 from wms.accounts.services.second_factors import has_second_factor
 from wms.jobs.services import notices
+from wms.kernel.compression import shows_secret
 from wms.kernel.errors import WmsError
 from wms.portal.forms.account import ChangePasswordForm, MailForm, NewTokenForm
 from wms.portal.pages import header_of, show, signed_in
@@ -73,6 +74,7 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
     return redirect("portal:password-by-link")
 
 
+@shows_secret
 @sensitive_post_parameters()
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -133,6 +135,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
     return show(request, "portal/account.html", {"page": page, "form": form}, status=status)
 
 
+@shows_secret
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
