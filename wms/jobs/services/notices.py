@@ -60,9 +60,14 @@ def expect(submission: Submission, *, owner: User) -> None:
     """Mark the new submission if its owner wants mail about it, and not too many others are marked."""
     if not is_on() or owner.mail_when == MailWhen.NEVER or not mail_address(owner):
         return
-    # Uses index: notice_of_owner
-    if SubmissionNotice.objects.filter(owner=owner)[:MAX_OPEN_NOTICES].count() < MAX_OPEN_NOTICES:
+    if open_notices(owner) < MAX_OPEN_NOTICES:
         SubmissionNotice.objects.create(submission=submission, owner=owner, due_at=submission.submitted_at + LOOK_EVERY)
+
+
+def open_notices(owner: User) -> int:
+    """Return the number of submissions of *owner* that wait for their message, MAX_OPEN_NOTICES at most."""
+    # Uses index: notice_of_owner
+    return SubmissionNotice.objects.filter(owner=owner)[:MAX_OPEN_NOTICES].count()
 
 
 def send_due(*, now: datetime) -> int:
