@@ -1,4 +1,4 @@
-"""The pages that the script makes screenshots of, and that a test opens in each width and theme. A new page is a row."""
+"""The pages of which the script makes screenshots, and that a test opens in each view. A new page is a row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -66,9 +66,8 @@ def test_every_page_keeps_the_rules_fits_and_can_be_read_by_all(
         context = context_of(browser, view, url=live_server.url, cookie=sample.cookies.get(reader))
         for page in (page for page in PAGES if page.reader is reader):
             tab = context.new_page()
-            wrong += [
-                f"{page.name}: {trouble}" for trouble in troubles_of(tab, page, url=live_server.url, sample=sample)
-            ]
+            troubles = troubles_of(tab, page, url=live_server.url, sample=sample)
+            wrong += [f"{page.name}: {trouble}" for trouble in troubles]
             tab.close()
         context.close()
     assert not wrong, "\n".join(wrong)
