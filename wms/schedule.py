@@ -42,6 +42,8 @@ BEAT: dict[str, BeatEntry] = {
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # Each count of jobs reads the changes that are not added yet: some thousands in 5 s of a busy system.
     "add-job-counts": every(5, "jobs.add_counts"),
+    # Mail about a submission may be a minute late; a run reads the counters of those whose owners want some.
+    "send-notices": every(60, "jobs.send_notices"),
     # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.

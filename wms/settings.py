@@ -259,6 +259,24 @@ WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", defau
 #: Time for which an unused SubmitPool is kept, as it may be needed again "soon after" (RFC 7 §3).
 WMS_SUBMIT_POOL_GRACE_S = env.int("WMS_SUBMIT_POOL_GRACE_S", default=3600)
 
+# ---- Mail ------------------------------------------------------------------------------------------------------------
+
+#: Mail server for messages about submissions that have ended: smtp://user:password@host:25, smtp+tls:// (STARTTLS, port
+#: 587) or smtp+ssl:// (port 465). Empty: no mail is sent.
+WMS_EMAIL_URL = env.str("WMS_EMAIL_URL", default="")
+#: Sender of these messages, such as wms@example.org; required with WMS_EMAIL_URL.
+WMS_EMAIL_FROM = env.str("WMS_EMAIL_FROM", default="")
+_MAIL = env.email_url_config(WMS_EMAIL_URL or "dummymail://")
+EMAIL_BACKEND = _MAIL["EMAIL_BACKEND"]
+EMAIL_HOST = _MAIL["EMAIL_HOST"] or "localhost"
+EMAIL_PORT = _MAIL["EMAIL_PORT"] or 25
+EMAIL_HOST_USER = _MAIL["EMAIL_HOST_USER"] or ""
+EMAIL_HOST_PASSWORD = _MAIL["EMAIL_HOST_PASSWORD"] or ""
+EMAIL_USE_TLS = _MAIL.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _MAIL.get("EMAIL_USE_SSL", False)
+# One that does not answer must not hold up the other background work.
+EMAIL_TIMEOUT = 10
+
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
 #: Directory of embedded servers, sandboxes and logs.
@@ -266,7 +284,7 @@ WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(BASE_DIR / "var")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage",
+        "BACKEND": "wms.kernel.static_files.CompressedFiles",
         # Public; a proxy under another account may serve them.
         "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
     },
@@ -329,6 +347,7 @@ MIDDLEWARE = [
     "wms.accounts.middleware.SecurityLog",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",
+    "wms.kernel.compression.Compression",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "wms.kernel.middleware.PageSessions",
     "django.middleware.common.CommonMiddleware",

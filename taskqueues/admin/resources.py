@@ -34,6 +34,7 @@ from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 from wms.kernel.amounts import AMOUNT
+from wms.kernel.compression import without_compression
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
@@ -260,7 +261,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
             "purpose": purpose,
             "token": token,
         }
-        return TemplateResponse(request, "admin/site_token.html", context)
+        return without_compression(TemplateResponse(request, "admin/site_token.html", context))
 
 
 @admin.register(ComputingElement)

@@ -26,6 +26,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "tzdata": "Apache-2.0",
 }
 
+#: Of whom only the file of the licence tells it, not the metadata.
+BY_THEIR_FILES: Final[Mapping[str, str]] = {"axe-playwright-python": "MIT License"}
+
 
 def locked() -> list[dict[str, Any]]:
     packages: list[dict[str, Any]] = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
@@ -35,6 +38,8 @@ def locked() -> list[dict[str, Any]]:
 def licences_of(about: PackageMetadata) -> list[str]:
     if "License-Expression" in about:
         return [each.strip("() ") for part in about["License-Expression"].split(" OR ") for each in part.split(" AND ")]
+    if about["Name"] in BY_THEIR_FILES:
+        return [BY_THEIR_FILES[about["Name"]]]
     names = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier") or [] if each.startswith("License ::")]
     return names or [part.strip() for part in about["License"].split(" OR ")]
 

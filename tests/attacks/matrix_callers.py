@@ -83,6 +83,7 @@ def make_scene() -> Scene:
             "portal:pilot-whole-log pk": sample.pilot.pk,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
+            "portal:group-default pk": sample.group.pk,
             "portal:invitation-accept pk": invitation.pk,
             "portal:invitation-decline pk": invitation.pk,
             "mfa_remove_webauthn pk": key.pk,

@@ -140,6 +140,7 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "replicas-remove": {"vo": scene.sample.vo.name, "replicas": [replica]},
         "portal:submit": {**in_her_group, "executable": "run.sh", "cpu_time_s": "100", "priority": "1"},
         "portal:submit-jdl": {**in_her_group, "jdl": '[ Executable = "run.sh"; ]', "syntax": "jdl"},
+        "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
         "portal:jobs-actions": {"action": "kill", "ids": [job]},

@@ -103,6 +103,16 @@ class TokenScope(StrEnum):
         return scopes.index(self) >= scopes.index(other)
 
 
+class MailWhen(StrEnum):
+    """When a user gets mail about a submission of theirs."""
+
+    NEVER = "never"
+    #: All of its jobs have ended.
+    ENDED = "ended"
+    #: They have, and at least one has failed.
+    FAILED = "failed"
+
+
 #: Open invitations of one group; a larger VO is loaded from the configuration file.
 MAX_OPEN_INVITATIONS = 1000
 #: Least time between two writes of a token's last use: a match must not wait for it.

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from wms.accounts import stall_rule
-from wms.accounts.domain import GroupProperty, TokenScope
+from wms.accounts.domain import GroupProperty, MailWhen, TokenScope
 from wms.kernel.validators import valid_name
 
 
@@ -161,9 +161,21 @@ class User(AbstractUser):
     suspensions = models.PositiveIntegerField(
         default=0, editable=False, help_text="Number of suspensions, counted by a trigger."
     )
+    mail_when = models.CharField(
+        max_length=8,
+        choices=[(when, when) for when in MailWhen],
+        default=MailWhen.NEVER,
+        editable=False,
+        help_text="When mail about a submission of the user is sent; chosen by the user.",
+    )
 
     #: Set for the requests of a token whose scope is ``submit``.
     acts_on_own_jobs_only = False
+
+    class Meta(AbstractUser.Meta):
+        constraints = [
+            models.CheckConstraint(name="user_mail_when_is_known", condition=Q(mail_when__in=list(MailWhen))),
+        ]
 
     def __str__(self) -> str:
         return self.username

@@ -55,6 +55,24 @@ class Submission(models.Model):
         return str(self.pk)
 
 
+class SubmissionNotice(models.Model):
+    """One row is one submission whose owner wants mail when it has ended; the row is deleted before the mail is sent.
+
+    So a submission gets one message at most: what is rescheduled after it is not reported again.
+    """
+
+    submission = models.OneToOneField(Submission, models.CASCADE, primary_key=True, related_name="notice")
+    owner = models.ForeignKey(User, models.CASCADE, related_name="+", db_index=False, help_text="Of the submission.")
+    due_at = models.DateTimeField(help_text="Time of the next look whether all jobs have ended.")
+    attempts = models.PositiveSmallIntegerField(default=0, help_text="Number of times that its mail was refused.")
+
+    class Meta:
+        indexes = [models.Index(name="notice_of_owner", fields=["owner"])]  # each submission of who wants mail asks
+
+    def __str__(self) -> str:
+        return f"notice of submission {self.submission_id}"
+
+
 class StoredDescription(models.Model):
     """One row is one description, shared by all jobs that have exactly this one, except for their names (ADR 57).
 

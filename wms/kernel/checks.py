@@ -15,6 +15,8 @@ from django.apps.config import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 
 from wms.kernel.addresses import not_networks
 
@@ -66,6 +68,7 @@ def refuse_unsafe_start() -> None:
         *check_leases(),
         *check_trusted_proxies(),
         *check_second_factors(),
+        *check_mail(),
     ]
     if errors:
         reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in errors)
@@ -92,6 +95,24 @@ def check_second_factors(
         return []
     sentence = f"Give one of {', '.join(WHO_NEEDS_SECOND_FACTOR)}."
     return [Error(f"WMS_REQUIRE_SECOND_FACTOR is {required_of}.", hint=sentence, id="wms.E013")]
+
+
+@register()
+def check_mail(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return an error if mail would be sent without a valid sender."""
+    if not settings.WMS_EMAIL_URL:
+        return []
+    try:
+        validate_email(settings.WMS_EMAIL_FROM)
+    except ValidationError:
+        sentence = "Give the address from which mail is sent, such as wms@example.org."
+        return [
+            Error(f'WMS_EMAIL_FROM is "{settings.WMS_EMAIL_FROM}", no address.', hint=sentence, id="wms.E014"),
+        ]
+    return []
 
 
 @register(Tags.security, deploy=True)

@@ -19,6 +19,7 @@ from django.urls import URLPattern, path, reverse_lazy
 from django.views.decorators.cache import never_cache
 
 from wms.accounts.models import User
+from wms.kernel.compression import shows_secret
 from wms.portal.pages import header_of
 from wms.portal.views.log_in import LogInView, SecondFactorView
 
@@ -26,7 +27,9 @@ View = Callable[..., HttpResponseBase]
 
 
 def _page(view: View) -> View:
-    """Return *view* for logged-in users, with the header of the portal's pages, and never cached.
+    """Return *view* for logged-in users, with the header of the portal's pages, never cached and never compressed.
+
+    Some of these pages show keys and codes.
 
     NB: for unknown users allauth would store the submitted data, to continue after a log-in.
     """
@@ -38,7 +41,7 @@ def _page(view: View) -> View:
             response.context_data = {**(response.context_data or {}), "header": header_of(request.user)}
         return response
 
-    return never_cache(login_required(shown))
+    return shows_secret(never_cache(login_required(shown)))
 
 
 _OWN = "accounts/second-factor/"

@@ -10,6 +10,8 @@ from wms.portal.views.log_in import LogInView
 app_name = "portal"
 urlpatterns: list[URLPattern] = [
     path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
+    path("accounts/", account.overview, name="account"),
+    path("accounts/mail/", account.choose_mail, name="account-mail"),
     path("accounts/login/", LogInView.as_view(), name="log-in"),
     path("accounts/logout/", LogoutView.as_view(), name="log-out"),
     path("accounts/password/", account.PasswordView.as_view(), name="password"),
@@ -19,6 +21,7 @@ urlpatterns: list[URLPattern] = [
     path("accounts/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
     path("accounts/groups/", account.groups, name="groups"),
     path("accounts/groups/<int:pk>/leave/", account.leave_group, name="group-leave"),
+    path("accounts/groups/<int:pk>/default/", account.choose_default_group, name="group-default"),
     path("accounts/invitations/<int:pk>/accept/", account.accept_invitation, name="invitation-accept"),
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
     path("jobs/", jobs.job_list, name="jobs"),

@@ -42,7 +42,7 @@ from wms.jobs import sql as jobs_sql
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import changes
 from wms.jobs.queries.found_jobs import Extent
-from wms.jobs.services import reevaluation, sandboxes, unused_submit_pools
+from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
 from wms.kernel.db import database_now
 from wms.kernel.protocol import NO_TAILS, Usage
@@ -215,6 +215,7 @@ OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "site_token_of_site": lambda filled: set_site_token(
         filled.site, purpose=SiteTokenPurpose.REGISTER, plain="x", now=database_now()
     ),
+    "notice_of_owner": lambda filled: notices.open_notices(filled.owner),
     "invitation_by_name": lambda filled: list(open_invitations(filled.owner, now=database_now())),
     "accounts_apitoken_user_id_bbee13e0": deleted(User),
     "accounts_group_vo_id_133a22b4": deleted(VO),

@@ -141,6 +141,35 @@ def test_a_lease_must_outlive_its_first_renewal(settings: Settings, name: str) -
     assert [error.id for error in checks.check_leases()] == ["wms.E006"]
 
 
+@pytest.mark.parametrize("sender", ["", "wms", "wms@example.org\nBcc: all@example.org"])
+def test_mail_needs_a_sender(settings: Settings, sender: str) -> None:
+    settings.WMS_EMAIL_FROM = sender
+    assert checks.check_mail() == []
+    settings.WMS_EMAIL_URL = "smtp://mail.example.org"
+    assert [error.id for error in checks.check_mail()] == ["wms.E014"]
+    settings.WMS_EMAIL_FROM = "wms@example.org"
+    assert checks.check_mail() == []
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("", "dummy localhost 25 '' '' False False"),
+        ("smtp://localhost", "smtp localhost 25 '' '' False False"),
+        ("smtp+tls://wms:p%40ss@mail.example.org:587", "smtp mail.example.org 587 'wms' 'p@ss' True False"),
+        ("smtp+ssl://mail.example.org:465", "smtp mail.example.org 465 '' '' False True"),
+    ],
+)
+def test_one_setting_names_the_mail_server(url: str, server: str) -> None:
+    program = (
+        "from wms.settings import *; print(EMAIL_BACKEND.split('.')[-2], EMAIL_HOST, EMAIL_PORT,"
+        " repr(EMAIL_HOST_USER), repr(EMAIL_HOST_PASSWORD), EMAIL_USE_TLS, EMAIL_USE_SSL)"
+    )
+    environment = {**os.environ, "WMS_EMAIL_URL": url}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == server
+
+
 def test_manage_py_refuses_an_unsafe_production_start() -> None:
     unsafe = {**os.environ, "WMS_EMBEDDED": "0", "WMS_DEBUG": "1"}
     unsafe.pop("WMS_SECRET_KEY", None)

@@ -27,6 +27,7 @@ from wms.accounts.queries import is_member
 from wms.accounts.services import SuspendedError, issue_password_link
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin.rights import EVERYTHING, What
+from wms.kernel.compression import without_compression
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts, _FieldsetSpec
@@ -282,7 +283,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
             "link": address,
             "expires_at": link.expires_at,
         }
-        return TemplateResponse(request, "admin/password_link.html", context)
+        return without_compression(TemplateResponse(request, "admin/password_link.html", context))
 
 
 def _is_superuser(request: HttpRequest) -> bool:

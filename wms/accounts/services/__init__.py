@@ -26,6 +26,12 @@ from wms.accounts.services.passwords import (
     set_password_by_link,
     user_of_link,
 )
+from wms.accounts.services.preferences import (
+    NoMailAddressError,
+    choose_default_group,
+    choose_mail,
+    mail_address,
+)
 from wms.accounts.services.tokens import (
     IssuedToken,
     SuspendedError,
@@ -42,12 +48,15 @@ __all__ = [
     "IssuedToken",
     "LinkOverError",
     "NoInvitationError",
+    "NoMailAddressError",
     "NotAMemberError",
     "SuspendedError",
     "TooManyFailuresError",
     "WrongCredentialsError",
     "accept",
     "acting_group",
+    "choose_default_group",
+    "choose_mail",
     "decline",
     "device_cookie_name",
     "invite",
@@ -57,6 +66,7 @@ __all__ = [
     "leave",
     "left_for",
     "log_in",
+    "mail_address",
     "note_use",
     "remember_device",
     "remove_expired_invitations",

@@ -26,7 +26,7 @@ from wms.jobs.domain.parametric import substitute_in_parts
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
-from wms.jobs.services import transitions
+from wms.jobs.services import notices, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.requirements import requirements_key
@@ -130,6 +130,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         coming=Counter(job.common.job_type for job in arrival.jobs),
     )
     result = _insert(submission, arrival, doubts=doubts)
+    notices.expect(submission, owner=owner)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
     logger.info(

@@ -10,9 +10,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from wms.accounts import services
-from wms.accounts.domain import TokenScope
+from wms.accounts.domain import MailWhen, TokenScope
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import WmsError
+from wms.portal.presentation.account import MAIL_IN_WORDS
 
 #: {scope: its label on the page}.
 SCOPES_IN_WORDS = {
@@ -73,3 +74,17 @@ class NewTokenForm(forms.Form):
             initial=longest,
             help_text=f"At most {longest}. The token is valid until then, or until you revoke it.",
         )
+
+
+class MailForm(forms.Form):
+    """When the user gets mail about submissions."""
+
+    when = forms.ChoiceField(
+        label="Send me mail",
+        choices=[(when.value, words) for when, words in MAIL_IN_WORDS.items()],
+        widget=forms.RadioSelect,
+    )
+
+    def chosen(self) -> MailWhen:
+        """Return the choice of a valid form."""
+        return MailWhen(self.cleaned_data["when"])

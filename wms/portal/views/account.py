@@ -1,4 +1,4 @@
-"""A user's own account: password, one-time link, tokens."""
+"""A user's own account: overview, password, one-time link, tokens, groups, mail."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -24,9 +24,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 from wms.accounts import queries, services
 from wms.accounts.domain import SecurityEventKind, TokenScope
 from wms.accounts.security_log import record
+from wms.accounts.services.second_factors import has_second_factor
+from wms.jobs.services import notices
+from wms.kernel.compression import shows_secret
 from wms.kernel.errors import WmsError
-from wms.portal.forms.account import ChangePasswordForm, NewTokenForm
+from wms.portal.forms.account import ChangePasswordForm, MailForm, NewTokenForm
 from wms.portal.pages import header_of, show, signed_in
+from wms.portal.presentation.account import account_page, mail_section
 
 #: Session key of the secret of a one-time link, so that later addresses do not contain it.
 LINK_IN_SESSION = "password_link"
@@ -70,6 +74,7 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
     return redirect("portal:password-by-link")
 
 
+@shows_secret
 @sensitive_post_parameters()
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -90,6 +95,47 @@ def set_password_by_link(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/password_link.html", {"form": form, "username": user.username})
 
 
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD"])
+def overview(request: HttpRequest) -> HttpResponse:
+    """Show the account at a glance, with the choice of mail."""
+    user = signed_in(request)
+    return _overview(request, MailForm({"when": user.mail_when}))
+
+
+@never_cache
+@login_required
+@require_POST
+def choose_mail(request: HttpRequest) -> HttpResponse:
+    """Store when the user gets mail about submissions."""
+    form = MailForm(request.POST)
+    if form.is_valid():
+        try:
+            services.choose_mail(form.chosen(), by=signed_in(request))
+        except WmsError as error:
+            form.add_error("when", error.detail)
+        else:
+            messages.success(request, "Your choice is stored. It holds for submissions from now on.")
+            return redirect("portal:account")
+    return _overview(request, form, status=HTTPStatus.BAD_REQUEST)
+
+
+def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTPStatus.OK) -> HttpResponse:
+    user = signed_in(request)
+    groups = queries.groups_of(user)
+    page = account_page(
+        user,
+        groups=groups,
+        default_group=queries.default_group_of(user, groups=groups),
+        tokens=tuple(queries.live_tokens(user, now=timezone.now())),
+        has_second_factor=has_second_factor(user),
+        mail=mail_section(address=services.mail_address(user), is_on=notices.is_on()),
+    )
+    return show(request, "portal/account.html", {"page": page, "form": form}, status=status)
+
+
+@shows_secret
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -158,6 +204,18 @@ def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     except WmsError as error:
         raise Http404(error.detail) from error
     messages.success(request, "The invitation is declined. Who sent it does not see that.")
+    return redirect("portal:groups")
+
+
+@login_required
+@require_POST
+def choose_default_group(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make a group the user's default one."""
+    try:
+        group = services.choose_default_group(pk, by=signed_in(request))
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, f"You act in {group} where you name no group.")
     return redirect("portal:groups")
 
 

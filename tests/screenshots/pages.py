@@ -1,0 +1,109 @@
+"""The pages of which the script makes screenshots, and that a test opens in each view. A new page is a row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Final
+
+from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Page as Tab
+
+
+class Reader(StrEnum):
+    """Who opens a page: a user of the sample (``sample.py``)."""
+
+    NOBODY = "nobody"
+    #: Has jobs in each status.
+    PHYSICIST = "alice"
+    #: Has no jobs, groups or tokens.
+    NEWCOMER = "nora"
+    OPERATOR = "olga"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page: its name is that of its screenshots."""
+
+    name: str
+    #: Names in braces are ids of the sample.
+    address: str
+    reader: Reader = Reader.PHYSICIST
+    #: A selector of what appears last, where a script makes the page.
+    ready: str = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A width of the window, in CSS pixels, and a theme."""
+
+    width: int
+    theme: str
+
+    def __str__(self) -> str:
+        return f"{self.width}-{self.theme}"
+
+
+PAGES: Final = (
+    Page(name="log-in", address="/accounts/login/", reader=Reader.NOBODY),
+    Page(name="home", address="/"),
+    Page(name="jobs", address="/jobs/"),
+    Page(name="jobs-none", address="/jobs/", reader=Reader.NEWCOMER),
+    Page(name="job-done", address="/jobs/{done}/"),
+    Page(name="job-failed", address="/jobs/{failed}/"),
+    Page(name="job-running", address="/jobs/{running}/"),
+    Page(name="job-waiting", address="/jobs/{waiting}/"),
+    Page(name="submit", address="/jobs/submit/"),
+    Page(name="submit-jdl", address="/jobs/submit/jdl/"),
+    Page(name="pilots", address="/pilots/", reader=Reader.OPERATOR),
+    Page(name="pilot", address="/pilots/{pilot}/", reader=Reader.OPERATOR),
+    Page(name="account", address="/accounts/"),
+    Page(name="account-none", address="/accounts/", reader=Reader.NEWCOMER),
+    Page(name="password", address="/accounts/password/"),
+    Page(name="tokens", address="/accounts/tokens/"),
+    Page(name="second-factor", address="/accounts/second-factor/"),
+    Page(name="groups", address="/accounts/groups/"),
+    Page(name="admin", address="/admin/", reader=Reader.OPERATOR),
+    Page(name="admin-jobs", address="/admin/jobs/job/", reader=Reader.OPERATOR),
+    Page(name="admin-sites", address="/admin/resources/site/", reader=Reader.OPERATOR),
+    Page(name="admin-site", address="/admin/resources/site/{site}/change/", reader=Reader.OPERATOR),
+    Page(name="admin-group", address="/admin/accounts/group/{group}/change/", reader=Reader.OPERATOR),
+    Page(name="admin-user", address="/admin/accounts/user/{user}/change/", reader=Reader.OPERATOR),
+    Page(name="api", address="/api/v1/docs/", ready="#operations-jobs-jobs_list"),
+)
+WIDTHS: Final = (1280, 390)
+THEMES: Final = ("light", "dark")
+VIEWS: Final = tuple(View(width=width, theme=theme) for width, theme in product(WIDTHS, THEMES))
+#: Headless, without a sandbox (containers run as root), and silent on the network.
+ARGUMENTS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def context_of(browser: Browser, view: View, *, url: str, cookie: Mapping[str, str] | None) -> BrowserContext:
+    """Return the windows of one reader, with the session of *cookie*, in a width and a theme.
+
+    The theme is chosen by the switch of the header, against that of the system.
+    """
+    context = browser.new_context(
+        viewport={"width": view.width, "height": 900},
+        color_scheme="dark" if view.theme == "light" else "light",
+        reduced_motion="reduce",
+    )
+    context.add_init_script(f'localStorage.setItem("theme", "{view.theme}")')
+    if cookie is not None:
+        context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": url}])
+    return context
+
+
+def open_page(tab: Tab, page: Page, *, url: str, ids: Mapping[str, object]) -> None:
+    """Open the page, and return when it shows all that it shows."""
+    tab.goto(url + page.address.format_map(ids))
+    tab.locator(page.ready).first.wait_for()

@@ -1,0 +1,159 @@
+"""A small system in which each page has something to show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from pilots.domain.logs import LogPart
+from pilots.models import Pilot
+from pilots.services import logs
+from resources.domain.enums import ResourceState
+from tests.factories import (
+    make_ce,
+    make_group,
+    make_job,
+    make_match,
+    make_pilot,
+    make_queue,
+    make_site,
+    make_submission,
+    make_throttled_site,
+    make_token,
+    make_user,
+    make_vo,
+)
+from tests.screenshots.pages import Reader
+from wms.accounts.models import Group, User
+from wms.accounts.services import invite
+from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.models import Job, JobHistory
+
+#: {status: jobs of the large submission in it}.
+SHAPE = {
+    JobStatus.DONE: 14,
+    JobStatus.RUNNING: 6,
+    JobStatus.WAITING: 6,
+    JobStatus.FAILED: 4,
+    JobStatus.HELD: 1,
+    JobStatus.KILLED: 1,
+    JobStatus.STALLED: 1,
+}
+ERRORS = "Traceback (most recent call last):\n  File \"scan.py\", line 12, in <module>\nFileNotFoundError: 'grid.dat'\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The ids that stand in addresses, and the sessions of the readers."""
+
+    ids: Mapping[str, object]
+    #: {reader: name and value of the cookie}.
+    cookies: Mapping[Reader, Mapping[str, str]]
+
+
+def make_sample() -> Sample:
+    """Create the rows, and log all readers in."""
+    now = timezone.now()
+    vo = make_vo(name="lhcb")
+    group, production = make_group(name="lhcb_user", vo=vo), make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
+    alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)
+    User.objects.filter(pk=alice.pk).update(email="alice@example.org", first_name="Alice", last_name="Liddell")
+    olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True)
+    nora = make_user(username=Reader.NEWCOMER)
+    invite(make_group(name="lhcb_mc", vo=vo), alice.username, by=olga, now=now)
+    make_token(alice)
+    cern = make_site(name="LCG.CERN.ch", vos=[vo])
+    make_throttled_site(name="LCG.RAL.uk", vos=[vo])
+    make_site(name="LCG.PIC.es", vos=[vo], state=ResourceState.BANNED)
+    queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
+    pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
+    jobs = _jobs(alice, group, pilot, now=now)
+    make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
+    people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga}
+    return Sample(
+        ids={
+            "done": jobs[JobStatus.DONE].pk,
+            "failed": jobs[JobStatus.FAILED].pk,
+            "running": jobs[JobStatus.RUNNING].pk,
+            "waiting": jobs[JobStatus.WAITING].pk,
+            "submission": jobs[JobStatus.DONE].submission_id,
+            "pilot": pilot.pk,
+            "site": cern.pk,
+            "site_name": cern.name,
+            "group": group.pk,
+            "user": alice.pk,
+        },
+        cookies={reader: _session(user) for reader, user in people.items()},
+    )
+
+
+def _pilot(pilot: Pilot, *, now: datetime) -> Pilot:
+    checks = [{"name": "python", "ok": True, "detail": "3.11"}, {"name": "disk", "ok": False, "detail": "400 MB left"}]
+    Pilot.objects.filter(pk=pilot.pk).update(
+        host_name="node17.cern.ch", submitted_at=now - timedelta(hours=2), node={"os": "Linux", "checks": checks}
+    )
+    text = "".join(f"12:00:{second:02} asked for a job\n" for second in range(40))
+    logs.append(LogPart(offset=0, text=text), pilot_id=pilot.pk, now=now)
+    return pilot
+
+
+def _jobs(owner: User, group: Group, pilot: Pilot, *, now: datetime) -> Mapping[JobStatus, Job]:
+    """Return a job of each status, of the last of two submissions."""
+    make_job(owner=owner, group=group, job_name="test", submitted_at=now - timedelta(days=2), status=JobStatus.DONE)
+    submission = make_submission(owner=owner, group=group)
+    last: dict[JobStatus, Job] = {}
+    numbered = enumerate(status for status, count in SHAPE.items() for _ in range(count))
+    for number, status in numbered:
+        is_waiting = status in {JobStatus.WAITING, JobStatus.HELD}
+        job = make_job(
+            owner=owner,
+            group=group,
+            submission=submission,
+            status=status,
+            job_name=f"scan-{number:03}",
+            site=None if is_waiting or pilot.queue is None else pilot.queue.ce.site,
+            queue=None if is_waiting else pilot.queue,
+            pilot_id=None if is_waiting else pilot.pk,
+            std_output_tail="" if is_waiting else f"point {number}\nstep 50 of 60\n",
+            submitted_at=now - timedelta(hours=1),
+        )
+        if not is_waiting:
+            _run(job, now=now)
+        last[status] = job
+    return last
+
+
+def _run(job: Job, *, now: datetime) -> None:
+    ended = now - timedelta(minutes=5) if job.status in FINAL else None
+    has_failed = job.status == JobStatus.FAILED
+    Job.objects.filter(pk=job.pk).update(
+        matched_at=now - timedelta(minutes=50),
+        started_at=now - timedelta(minutes=49),
+        heartbeat_at=now,
+        ended_at=ended,
+        status_changed_at=ended or now,
+        minor_status="Exited with code 2" if has_failed else "",
+        exit_code=2 if has_failed else 0 if job.status == JobStatus.DONE else None,
+        cpu_s=2300.0,
+        wall_s=2640.0,
+        max_memory_mb=812.0,
+        max_disk_mb=120.0,
+    )
+    for minutes, status in (
+        (60, JobStatus.RECEIVED),
+        (60, JobStatus.WAITING),
+        (50, JobStatus.MATCHED),
+        (5, job.status),
+    ):
+        JobHistory.objects.create(
+            job=job, changed_at=now - timedelta(minutes=minutes), status=status, source="alice", minor_status=""
+        )
+
+
+def _session(user: User) -> Mapping[str, str]:
+    client = Client()
+    client.force_login(user)
+    return {"name": settings.SESSION_COOKIE_NAME, "value": client.cookies[settings.SESSION_COOKIE_NAME].value}

@@ -1,0 +1,92 @@
+"""Presentation of a user's own account: the overview."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from wms.accounts.domain import MailWhen
+from wms.accounts.models import ApiToken, Group, User
+from wms.portal.presentation.statuses import Fact
+
+#: {choice: its label on the page}.
+MAIL_IN_WORDS: Final[Mapping[MailWhen, str]] = MappingProxyType(
+    {
+        MailWhen.NEVER: "Never",
+        MailWhen.ENDED: "When all jobs of a submission have ended",
+        MailWhen.FAILED: "Only when at least one of them has failed",
+    }
+)
+NO_SERVER: Final = "This server sends no mail: its operators have not configured a mail server."
+NO_ADDRESS: Final = (
+    "Your account has no valid e-mail address, so no mail can be sent. Ask an operator or a manager of your VO to add "
+    "one."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailSection:
+    """What the page says about mail; choices are offered only if mail can be sent."""
+
+    address: str
+    #: Why none can be sent; empty: it can.
+    obstacle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountPage:
+    """The overview of an account."""
+
+    facts: Sequence[Fact]
+    password: str
+    second_factor: str
+    has_second_factor: bool
+    tokens: str
+    #: Last use of any valid token; None: none was used.
+    tokens_used_at: datetime | None
+    groups: Sequence[Group]
+    default_group: Group | None
+    mail: MailSection
+
+
+def account_page(
+    user: User,
+    *,
+    groups: Sequence[Group],
+    default_group: Group | None,
+    tokens: Sequence[ApiToken],
+    has_second_factor: bool,
+    mail: MailSection,
+) -> AccountPage:
+    """Return what the overview says about *user*, whose groups and valid tokens these are."""
+    return AccountPage(
+        facts=_facts(user),
+        password="Set." if user.has_usable_password() else "You have none: you cannot log in by password.",
+        second_factor=(
+            "Set up: it is asked for at every log-in." if has_second_factor else "None: your password alone logs in."
+        ),
+        has_second_factor=has_second_factor,
+        tokens=f"{len(tokens)} valid token{'' if len(tokens) == 1 else 's'}." if tokens else "You have none.",
+        tokens_used_at=max((token.last_used_at for token in tokens if token.last_used_at is not None), default=None),
+        groups=groups,
+        default_group=default_group,
+        mail=mail,
+    )
+
+
+def mail_section(*, address: str, is_on: bool) -> MailSection:
+    """Return what the page says about mail to *address*; empty: the account has none."""
+    if not is_on:
+        return MailSection(address=address, obstacle=NO_SERVER)
+    return MailSection(address=address, obstacle="" if address else NO_ADDRESS)
+
+
+def _facts(user: User) -> list[Fact]:
+    roles = {"operator": user.is_operator, "administration": user.is_staff}
+    return [
+        Fact(label="User name", value=user.username),
+        Fact(label="Name", value=user.get_full_name()),
+        Fact(label="E-mail", value=user.email),
+        Fact(label="Roles", value=", ".join(role for role, held in roles.items() if held)),
+    ]
