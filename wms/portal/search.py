@@ -1,8 +1,8 @@
 """The search box of the list of jobs: its grammar, the filters that a query means, and links to lists (pure)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
@@ -69,6 +69,8 @@ class Search:
 
     #: {parameter of ``JobFilterSet``: value}. An owner of EVERYBODY widens the list; without owner it is the reader's.
     filters: dict[str, str]
+    #: The same as written: durations such as ``2d`` instead of times.
+    words: dict[str, str]
     #: One sentence for each word that was left out.
     errors: tuple[str, ...] = ()
     #: The id, if the query is a bare number; None: it is not.
@@ -84,26 +86,24 @@ def parse(text: str, *, now: datetime) -> Search:
     """
     text = composed(text[:LONGEST_QUERY]).strip()
     if _is_number(text) and int(text) <= _LARGEST_ID:
-        return Search(filters={}, job_id=int(text))
-    filters: dict[str, str] = {}
-    errors: list[str] = []
-    bare: list[str] = []
+        return Search(filters={}, words={}, job_id=int(text))
+    draft, bare = _Draft(now=now), []
     for word in _WORD.findall(text):
         keyed = _KEYED.fullmatch(word)
         if '"' in _QUOTED.sub("", word):
-            errors.append(f"A quotation mark is not closed: {_shown(word)} is left out.")
+            draft.errors.append(f"A quotation mark is not closed: {_shown(word)} is left out.")
         elif keyed is None:
             bare.append(_unquoted(word))
         else:
             try:
-                _add(filters, keyed[1].lower(), _unquoted(keyed[2]), errors=errors, now=now)
+                draft.add(keyed[1].lower(), _unquoted(keyed[2]))
             except _InvalidWordError as error:
-                errors.append(str(error))
-    if bare and "job_name" in filters:
-        errors.append(f'"{_shown(" ".join(bare))}" is left out, because the name is given by name: already.')
+                draft.errors.append(str(error))
+    if bare and "job_name" in draft.filters:
+        draft.errors.append(f'"{_shown(" ".join(bare))}" is left out, because the name is given by name: already.')
     elif bare:
-        filters["job_name"] = _pattern_of(bare)
-    return Search(filters=filters, errors=tuple(errors))
+        draft.set("job_name", _pattern_of(bare))
+    return Search(filters=draft.filters, words=draft.words, errors=tuple(draft.errors))
 
 
 def text_of(filters: Mapping[str, object]) -> str:
@@ -125,32 +125,44 @@ def query_of(filters: Mapping[str, object] = MappingProxyType({}), /, **more: ob
     return urlencode({"q": text_of({**filters, **more})})
 
 
-def _add(filters: dict[str, str], key: str, value: str, *, errors: list[str], now: datetime) -> None:
-    parameter = _PARAMETERS.get(key)
-    if parameter is None:
-        hint = did_you_mean(key[:32], KEYS) or f" The keys are {', '.join(KEYS)}."
-        raise _InvalidWordError(f'There is no key "{_shown(key)}".{hint}')
-    if not value:
-        raise _InvalidWordError(f"Write a value after {key}:, without a blank between them.")
-    if parameter == "status":
-        statuses = [*_statuses(value, errors)]
-        known = filters.get("status", "").split(",") if statuses else ()
-        # Several words with statuses are one list.
-        filters |= {"status": ",".join(dict.fromkeys([*filter(None, known), *statuses]))} if statuses else {}
-        return
-    if parameter in filters:
-        raise _InvalidWordError(f"{key}:{_shown(value)} is left out, because {_KEY_OF[parameter]}: is given twice.")
-    filters[parameter] = _READERS.get(parameter, _as_it_is)(value, now)
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """The words of a query that were read so far."""
 
+    now: datetime
+    filters: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
 
-def _statuses(value: str, errors: list[str]) -> Iterable[JobStatus]:
-    for name in filter(None, (name.strip() for name in value.split(","))):
-        status = _STATUSES.get(name.casefold())
-        if status is None:
-            hint = did_you_mean(name[:32], JobStatus) or f" The statuses are {', '.join(JobStatus)}."
-            errors.append(f'There is no status "{_shown(name)}".{hint}')
+    def set(self, parameter: str, value: str, *, word: str = "") -> None:
+        self.filters[parameter] = value
+        self.words[parameter] = word or value
+
+    def add(self, key: str, value: str) -> None:
+        parameter = _PARAMETERS.get(key)
+        if parameter is None:
+            hint = did_you_mean(key[:32], KEYS) or f" The keys are {', '.join(KEYS)}."
+            raise _InvalidWordError(f'There is no key "{_shown(key)}".{hint}')
+        if not value.strip():
+            raise _InvalidWordError(f"Write a value after {key}:, without a blank between them.")
+        if parameter == "status":
+            self._add_statuses(value)
+        elif parameter in self.filters:
+            raise _InvalidWordError(f"{key}:{_shown(value)} is left out, because {_KEY_OF[parameter]}: is given twice.")
         else:
-            yield status
+            self.set(parameter, _READERS.get(parameter, _as_it_is)(value, self.now), word=value)
+
+    def _add_statuses(self, value: str) -> None:
+        """Add statuses; several words with statuses are one list."""
+        statuses = self.filters.get("status", "").split(",")
+        for name in map(str.strip, value.split(",")):
+            if status := _STATUSES.get(name.casefold()):
+                statuses.append(status)
+            elif name:
+                hint = did_you_mean(name[:32], JobStatus) or f" The statuses are {', '.join(JobStatus)}."
+                self.errors.append(f'There is no status "{_shown(name)}".{hint}')
+        if named := ",".join(filter(None, dict.fromkeys(statuses))):
+            self.set("status", named)
 
 
 def _as_it_is(value: str, _now: datetime) -> str:

@@ -90,6 +90,12 @@ def test_times_are_durations_or_dates(text: str, moment: datetime) -> None:
     assert filters_of(f"since:{text}") == {"submitted_after": moment.isoformat()}
 
 
+def test_what_was_written_is_known_beside_what_it_means() -> None:
+    search = parse("since:2d status:failed", now=NOW)
+    assert search.words == {"submitted_after": "2d", "status": "Failed"}
+    assert text_of(search.words) == "status:Failed since:2d"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence", "left"),
     [
