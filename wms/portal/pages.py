@@ -37,6 +37,7 @@ class Link:
 #: Entries of the navigation for every user, in their order.
 NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
+    Link(url_name="portal:failures", label="Failures", icon="triangle-alert"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
 )
 #: Entries for managers and operators.

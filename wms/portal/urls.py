@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, jobs, pilots, submit
+from wms.portal.views import account, actions, failures, job_list, jobs, pilots, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -21,12 +21,15 @@ urlpatterns: list[URLPattern] = [
     path("accounts/groups/<int:pk>/leave/", account.leave_group, name="group-leave"),
     path("accounts/invitations/<int:pk>/accept/", account.accept_invitation, name="invitation-accept"),
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
-    path("jobs/", jobs.job_list, name="jobs"),
+    path("jobs/", job_list.job_list, name="jobs"),
+    path("jobs/jobs.csv", job_list.jobs_csv, name="jobs-csv"),
+    path("jobs/jobs.json", job_list.jobs_json, name="jobs-json"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
     path("jobs/<int:pk>/", jobs.job_page, name="job"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),
