@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from resources.queries.visible_sites import site_names
 from wms.accounts.queries import groups_of
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
@@ -21,7 +22,7 @@ from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.found_jobs import Extent
 from wms.portal.exports import as_csv, as_json
-from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
+from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
 from wms.portal.pages import PAGE_PARAMETERS, Page, page_of, show, signed_in
 from wms.portal.presentation.columns import choices_of, columns_named
@@ -48,6 +49,8 @@ _PARAMETER_OF: Final[Mapping[Property, str]] = {
     Property.HOST: "host",
     Property.SUBMISSION: "job_group_id",
 }
+#: Sites in the menu; there are some hundreds on the grid.
+_MOST_SITES: Final = 500
 #: Parameters of the page beside the query.
 _OF_PAGE: Final = ("order", "by")
 
@@ -84,7 +87,7 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
         "keys": KEYS_HELP,
         "counts": counts,
         "all_query": link(asked.words_with(status="")),
-        "is_everything": not request.GET,
+        "is_everything": not asked.text and not any(name in request.GET for name in PAGE_PARAMETERS),
         "is_narrowed": bool(asked.text),
         "all_owners_query": "" if "owner" in asked.search.words else link(asked.words_with(owner=EVERYBODY)),
         "columns": columns,
@@ -139,13 +142,8 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 
 
 def _menus(asked: Asked) -> Menus:
-    whose = {name: value for name, value in asked.search.filters.items() if name == "owner"}
-    sites = breakdown.breakdown(JobPageFilterSet(whose, by=asked.by), Property.SITE, by=asked.by)
-    return menus_of(
-        asked.search.words,
-        sites=[part.value for part in sites.parts if part.value],
-        groups=[group.name for group in groups_of(asked.by)],
-    )
+    sites = site_names(asked.by, at_most=_MOST_SITES)
+    return menus_of(asked.search.words, sites=sites, groups=[group.name for group in groups_of(asked.by)])
 
 
 def _side_property(request: HttpRequest) -> Property:
