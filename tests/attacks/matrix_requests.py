@@ -143,6 +143,6 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
-        "portal:jobs-actions": {"action": "kill", "ids": [job]},
+        "portal:jobs-actions": {"action": "kill", "ids": [job], "confirmed": "1", "shown": "1"},
     }
     return bodies.get(address.name) or scene.sample.body(address.name)

@@ -4,7 +4,18 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, job, jobs, pilots, submit
+from wms.portal.views import (
+    LogInView,
+    LogoutView,
+    RedirectView,
+    account,
+    actions,
+    failures,
+    job,
+    job_list,
+    pilots,
+    submit,
+)
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -24,7 +35,9 @@ urlpatterns: list[URLPattern] = [
     path("accounts/groups/<int:pk>/default/", account.choose_default_group, name="group-default"),
     path("accounts/invitations/<int:pk>/accept/", account.accept_invitation, name="invitation-accept"),
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
-    path("jobs/", jobs.job_list, name="jobs"),
+    path("jobs/", job_list.job_list, name="jobs"),
+    path("jobs/jobs.csv", job_list.jobs_csv, name="jobs-csv"),
+    path("jobs/jobs.json", job_list.jobs_json, name="jobs-json"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
@@ -32,6 +45,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
     path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),
