@@ -58,7 +58,7 @@ def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool) -> list
         is_invited: whether the user has an invitation to a group.
     """
     notices = []
-    if not _beat.get("beat", lambda: pulse.is_felt(pulse.BEAT)):
+    if not _beat_is_felt():
         text = (
             "The server's background work has stopped: no pilots are sent, and numbers on these pages may be old. Your "
             "jobs are kept; its operators have to start it again."
@@ -68,6 +68,19 @@ def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool) -> list
         notices.append(_without_group(is_invited=is_invited))
     notices += _of_sites(user, vo_ids=frozenset(group.vo_id for group in groups), now=timezone.now())
     return notices
+
+
+def revision() -> Sequence[object]:
+    """Return values that change whenever a part of the notices changes that is equal for all users; for live pages."""
+    return _beat_is_felt(), *((site.id, site.state, site.until) for site in _closed())
+
+
+def _beat_is_felt() -> bool:
+    return _beat.get("beat", lambda: pulse.is_felt(pulse.BEAT))
+
+
+def _closed() -> list[ClosedSite]:
+    return _closed_sites.get("sites", lambda: closed_sites(now=timezone.now()))
 
 
 def _without_group(*, is_invited: bool) -> Notice:
@@ -82,11 +95,7 @@ def _without_group(*, is_invited: bool) -> Notice:
 
 
 def _of_sites(user: User, *, vo_ids: Collection[int], now: datetime) -> Iterator[Notice]:
-    closed = {
-        site.id: site
-        for site in _closed_sites.get("sites", lambda: closed_sites(now=timezone.now()))
-        if (not site.vo_ids or not site.vo_ids.isdisjoint(vo_ids)) and vo_ids
-    }
+    closed = {site.id: site for site in _closed() if (not site.vo_ids or not site.vo_ids.isdisjoint(vo_ids)) and vo_ids}
     if not closed:
         return
     # Sites that the user's VOs do not use are not among them, even if jobs name them.

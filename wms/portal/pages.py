@@ -1,6 +1,6 @@
 """Common parts of all pages: the header with the user, and long lists by page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from wms.accounts import queries
 from wms.accounts.models import User
+from wms.portal.notices import Notice, notices_of
 
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
@@ -36,7 +37,9 @@ class Link:
 
 #: Entries of the navigation for every user, in their order.
 NAVIGATION: Final[Sequence[Link]] = (
+    Link(url_name="portal:home", label="Home", icon="house"),
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
+    Link(url_name="portal:submissions", label="Submissions", icon="layers"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
 )
 #: Entries for managers and operators.
@@ -54,6 +57,8 @@ class Header:
     may_administer: bool
     has_password: bool
     is_invited: bool
+    #: What is wrong with the system, as far as it concerns the user.
+    notices: Sequence[Notice]
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -84,13 +89,15 @@ def header_of(user: User) -> Header:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
     # Owners of private pilots find them at the jobs that they ran.
     links = [*NAVIGATION, PILOTS] if queries.is_manager(user) else NAVIGATION
+    is_invited = queries.open_invitations(user, now=timezone.now()).exists()
     return Header(
         username=user.get_username(),
         links=links,
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         has_password=user.has_usable_password(),
-        is_invited=queries.open_invitations(user, now=timezone.now()).exists(),
+        is_invited=is_invited,
+        notices=notices_of(user, groups=groups, is_invited=is_invited),
     )
 
 
@@ -123,10 +130,19 @@ def rows_of(listed: QuerySet[M]) -> Reader[M]:
     return read
 
 
-def page_of(read: Reader[M], query: QueryDict) -> Page[M]:
+def _id_of(row: Model) -> int:
+    return int(row.pk)
+
+
+def page_of(read: Reader[M], query: QueryDict, *, key: Callable[[M], int] = _id_of) -> Page[M]:
     """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
     A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
+
+    Args:
+        read: reads the rows.
+        query: with ``before`` or ``after``.
+        key: the id of a row, by which the list is in order.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
     forwards = before is not None or after is None
@@ -141,8 +157,8 @@ def page_of(read: Reader[M], query: QueryDict) -> Page[M]:
     has_older = more if forwards else True
     return Page(
         rows=rows,
-        newer=_with(query, "after", rows[0].pk) if rows and has_newer else "",
-        older=_with(query, "before", rows[-1].pk) if rows and has_older else "",
+        newer=_with(query, "after", key(rows[0])) if rows and has_newer else "",
+        older=_with(query, "before", key(rows[-1])) if rows and has_older else "",
     )
 
 

@@ -2,14 +2,13 @@
 
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
-from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, jobs, pilots, submit
+from wms.portal.views import account, actions, home, jobs, pilots, submissions, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
 urlpatterns: list[URLPattern] = [
-    path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
+    path("", home.home, name="home"),
     path("accounts/login/", LogInView.as_view(), name="log-in"),
     path("accounts/logout/", LogoutView.as_view(), name="log-out"),
     path("accounts/password/", account.PasswordView.as_view(), name="password"),
@@ -27,6 +26,10 @@ urlpatterns: list[URLPattern] = [
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
     path("jobs/<int:pk>/", jobs.job_page, name="job"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("submissions/", submissions.submission_list, name="submissions"),
+    path("submissions/<uuid:pk>/", submissions.submission_page, name="submission"),
+    path("submissions/<uuid:pk>/actions/", submissions.act_on_submission, name="submission-actions"),
+    path("submissions/<uuid:pk>/outputs.tar.gz", submissions.submission_outputs, name="submission-outputs"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),
