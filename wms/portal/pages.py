@@ -134,31 +134,35 @@ def _id_of(row: Model) -> int:
     return int(row.pk)
 
 
-def page_of(read: Reader[M], query: QueryDict, *, key: Callable[[M], int] = _id_of) -> Page[M]:
+def page_of(
+    read: Reader[M], query: QueryDict, *, newest_first: bool = True, key: Callable[[M], int] = _id_of
+) -> Page[M]:
     """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
     A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
 
     Args:
-        read: reads the rows.
-        query: with ``before`` or ``after``.
+        read: reads rows.
+        query: the query string.
+        newest_first: the order of the rows.
         key: the id of a row, by which the list is in order.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
-    forwards = before is not None or after is None
-    if forwards:
-        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=True, before=before)
-    else:
-        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=False, after=after)
-    more, rows = len(rows) > ROWS_PER_PAGE, list(rows[:ROWS_PER_PAGE])
+    onwards, backwards = (before, after) if newest_first else (after, before)
+    forwards = onwards is not None or backwards is None
+    edge = {"before": before} if newest_first == forwards else {"after": after}
+    rows = list(read(at_most=ROWS_PER_PAGE + 1, newest_first=newest_first == forwards, **edge))
+    more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
     if not forwards:
         rows.reverse()
-    has_newer = before is not None if forwards else more
-    has_older = more if forwards else True
+    has_previous = onwards is not None if forwards else more
+    has_next = more if forwards else True
+    has_newer, has_older = (has_previous, has_next) if newest_first else (has_next, has_previous)
+    keys = sorted(map(key, rows))
     return Page(
         rows=rows,
-        newer=_with(query, "after", key(rows[0])) if rows and has_newer else "",
-        older=_with(query, "before", key(rows[-1])) if rows and has_older else "",
+        newer=_with(query, "after", keys[-1]) if keys and has_newer else "",
+        older=_with(query, "before", keys[0]) if keys and has_older else "",
     )
 
 
