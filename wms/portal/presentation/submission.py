@@ -12,6 +12,7 @@ from django.urls import reverse
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import NameRest, SubmissionContent
+from wms.jobs.queries.failures import FailureGroup, Failures
 from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount
 from wms.portal.presentation.statuses import Fact, Segment, badge_of, icon_of
 from wms.portal.search import EVERYBODY, query_of
@@ -86,6 +87,22 @@ class PlaceRow:
     failed: int
     others: int
     segments: Sequence[Segment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """Failed jobs with the same kind of reason and the same exit code."""
+
+    jobs: int
+    reason: str
+    #: Such as "exit code 2"; empty: the payload did not end by itself.
+    exit_code: str
+    #: Such as "node1 at LCG.CERN.ch and 3 more places".
+    places: str
+    url: str
+    #: The newest of the jobs.
+    example_id: int
+    example_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +182,9 @@ class SubmissionPage:
     chips: Sequence[StatusChip]
     rate: Rate
     places: Sequence[PlaceRow]
+    failures: Sequence[FailureRow]
+    #: Failed jobs that were not grouped, because there are too many.
+    failed_beyond: int
     buttons: Sequence[ActionButton]
     warnings: Sequence[str]
     #: Jobs whose output can be downloaded.
@@ -188,13 +208,19 @@ def row_of(counted: CountedSubmission) -> SubmissionRow:
 
 
 def submission_view(
-    counted: CountedSubmission, *, jobs: JobsOfSubmission, warnings: Sequence[str], now: datetime
+    counted: CountedSubmission,
+    *,
+    jobs: JobsOfSubmission,
+    failures: Failures | None,
+    warnings: Sequence[str],
+    now: datetime,
 ) -> SubmissionPage:
     """Return the page of a submission.
 
     Args:
         counted: the submission.
         jobs: what its jobs tell; ends are counted since ``now - RATE_WINDOW``.
+        failures: its failed jobs; None: there are none.
         warnings: with which it was answered.
         now: the time of the page.
     """
@@ -205,6 +231,8 @@ def submission_view(
         chips=[_chip(content, status, counted.jobs[status]) for status in JobStatus if status in counted.jobs],
         rate=rate_of(counted.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
         places=_places(content, jobs.places),
+        failures=[] if failures is None else failure_rows(failures, submission=content.pk, owner=EVERYBODY),
+        failed_beyond=0 if failures is None else max(0, counted.jobs.get(JobStatus.FAILED, 0) - failures.jobs),
         buttons=[
             ActionButton(choice=each.choice, label=each.label, icon=each.icon, jobs=number, is_final=each.is_final)
             for each in ACTIONS.values()
@@ -215,6 +243,34 @@ def submission_view(
         jobs_url=_jobs_url(content),
         clone_url=f"{reverse('portal:submit')}?clone={content.first_job_id}",
     )
+
+
+def failure_rows(failures: Failures, **filters: object) -> list[FailureRow]:
+    """Return the rows of groups of failed jobs; *filters* are those of the list, by names of the search box."""
+    return [_failure(group, filters) for group in failures.groups]
+
+
+def _failure(group: FailureGroup, filters: Mapping[str, object]) -> FailureRow:
+    reason, exit_code = group.reason.pattern, group.exit_code
+    query = query_of(filters, status=JobStatus.FAILED, reason=reason, exit_code=exit_code)
+    return FailureRow(
+        jobs=group.jobs,
+        reason=group.reason.text or "no reason given",
+        exit_code="" if exit_code is None else f"exit code {exit_code}",
+        places=_places_in_words(group),
+        url=f"{reverse('portal:jobs')}?{query}",
+        example_id=group.example.pk,
+        example_url=reverse("portal:job", args=[group.example.pk]),
+    )
+
+
+def _places_in_words(group: FailureGroup) -> str:
+    (site, host), *_ = (at.place for at in group.places)
+    if not site and not host:
+        return ""
+    first = " at ".join(filter(None, [host, site]))
+    others = group.place_count - 1
+    return first if not others else f"{first} and {others} more place{'s' * (others > 1)}"
 
 
 def title_of(content: SubmissionContent) -> str:

@@ -16,6 +16,7 @@ from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import submissions
+from wms.jobs.queries.failures import failures
 from wms.jobs.queries.found_jobs import newest_in_status
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
@@ -23,10 +24,13 @@ from wms.portal import notices, revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.home import held_rows, share_rows, strip_of, unmatched_rows
-from wms.portal.presentation.submission import row_of
+from wms.portal.presentation.submission import failure_rows, row_of
 
 #: Submissions on the page.
 NEWEST: Final = 10
+#: Failed jobs that are grouped, and groups on the page.
+MOST_FAILED: Final = 1000
+MOST_FAILURES: Final = 5
 #: Held jobs whose reasons are counted.
 MOST_HELD: Final = 200
 #: Seconds after which an open page is made anew although no job has changed: shares and the configuration change too.
@@ -49,13 +53,18 @@ def home(request: HttpRequest) -> HttpResponse:
     groups = groups_of(user)
     jobs = _jobs_by_status(user)
     newest = submissions.counted(submissions.of_owner(user, at_most=NEWEST))
+    failed = jobs.get(JobStatus.FAILED, 0)
+    of_failed = JobFilterSet({"owner": user.username, "status": JobStatus.FAILED})
+    grouped = failures(of_failed, by=user, newest=MOST_FAILED) if failed else None
     waits, holds = jobs.get(JobStatus.WAITING, 0), jobs.get(JobStatus.HELD, 0)
     unmatched = unmatched_jobs_of(user, now=database_now()) if waits else []
     held = newest_in_status(user, JobStatus.HELD, at_most=MOST_HELD) if holds else None
     context = {
         "strip": strip_of(jobs),
         "submissions": [row_of(each) for each in newest],
-        "failed": jobs.get(JobStatus.FAILED, 0),
+        "failed": failed,
+        "failures": [] if grouped is None else failure_rows(grouped)[:MOST_FAILURES],
+        "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
         "unmatched": unmatched_rows(unmatched),
         "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),
         "held_beyond": max(0, holds - MOST_HELD),

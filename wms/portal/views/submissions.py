@@ -14,9 +14,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import SubmissionContent
 from wms.jobs.queries import submissions
+from wms.jobs.queries.failures import failures
 from wms.jobs.queries.submissions import CountedSubmission
 from wms.jobs.services import bulk
 from wms.jobs.services.output_archives import packed_outputs
@@ -64,10 +66,13 @@ def submission_list(request: HttpRequest) -> HttpResponse:
 @live(_revision)
 def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show one submission; 404 if the user may not see it."""
-    counted, now = _visible(pk, signed_in(request)), timezone.now()
+    user = signed_in(request)
+    counted, now = _visible(pk, user), timezone.now()
+    failed = JobFilterSet({"job_group_id": str(pk), "status": JobStatus.FAILED})
     view = submission_view(
         counted,
         jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
+        failures=failures(failed, by=user) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
         now=now,
     )
