@@ -69,6 +69,7 @@ class BriefMemo(Generic[ResultT]):
         self._kept_s = kept_s
         #: (Time by the monotonic clock until which it is used, result).
         self._results: dict[Hashable, tuple[float, ResultT]] = {}
+        self._cleared_at = monotonic()
         _brief_memos.add(self)
 
     def get(self, key: Hashable, make: Callable[[], ResultT]) -> ResultT:
@@ -78,10 +79,17 @@ class BriefMemo(Generic[ResultT]):
         if until > now:
             return result  # type: ignore[return-value]  # the default has expired
         made = make()
-        if len(self._results) >= MAX_ENTRIES:
-            self.forget()
+        self._make_room(now)
         self._results[key] = (now + self._kept_s, made)
         return made
+
+    def _make_room(self, now: float) -> None:
+        """Drop what has expired, from time to time; drop all when there is too much."""
+        if now - self._cleared_at > self._kept_s:
+            self._results = {key: value for key, value in self._results.copy().items() if value[0] > now}
+            self._cleared_at = now
+        if len(self._results) >= MAX_ENTRIES:
+            self.forget()
 
     def forget(self) -> None:
         """Drop all results."""

@@ -17,12 +17,14 @@ from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from wms.accounts.models import User
 from wms.jobs.models import Job
-from wms.kernel.memo import MAX_ENTRIES, CachedLookups
+from wms.kernel.memo import BriefMemo, CachedLookups, Memo
 
 #: Task queues that are examined: those of the user with the most jobs.
 MOST_EXAMINED: Final = 20
 #: Comparisons of a task queue with a queue in one call; the next calls examine the others.
 MOST_COMPARED: Final = 4_000
+#: Reasons by task queue. Bans end by themselves, so they are examined again after a minute.
+_reasons: Final[BriefMemo[tuple[str, Memo]]] = BriefMemo(kept_s=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,7 @@ class UnmatchedJobs:
 def unmatched_jobs_of(owner: User, *, now: datetime) -> list[UnmatchedJobs]:
     """Return the jobs of *owner* that no pilot can get; of the task queues with the most jobs, the largest first.
 
-    The result for a task queue is kept as long as the configuration stays as it is, but for a minute at most, because
-    bans end by themselves.
+    The result for a task queue is kept for a minute, unless the configuration changes.
 
     Args:
         owner: of the jobs.
@@ -81,7 +82,6 @@ class _Examination:
     def __init__(self, snapshot: Snapshot, job_of: Mapping[TaskQueue, int], *, now: datetime) -> None:
         self._snapshot, self._job_of, self._now = snapshot, job_of, now
         self._compared = 0
-        self._minute = now.replace(second=0, microsecond=0)
 
     @cached_property
     def _nodes(self) -> Mapping[int, tuple[str, ...]]:
@@ -95,26 +95,30 @@ class _Examination:
 
     def reason(self, task_queue: TaskQueue) -> str:
         """Return why no pilot can get the jobs of the task queue; empty: one may, or too many were compared."""
+        if self._compared >= MOST_COMPARED:
+            return ""
         memo = self._snapshot.memo
-        key = (unmatched_jobs_of, task_queue.pk, task_queue.group.priority, self._minute)
-        if key in memo:
-            return str(memo[key])
-        row = self._snapshot.row_of.get(task_queue.pk)
-        description = None if row is None else self._descriptions.get(self._job_of[task_queue])
-        if row is None or description is None or self._compared >= MOST_COMPARED:
+        # The memo is another one after each change of the configuration; kept with the result, its id is not reused.
+        key = (task_queue.pk, task_queue.group.priority, id(memo))
+        reason, _ = _reasons.get(key, lambda: (self._examined(task_queue), memo))
+        return reason
+
+    def _examined(self, task_queue: TaskQueue) -> str:
+        snapshot = self._snapshot
+        row = snapshot.row_of.get(task_queue.pk)
+        description = self._descriptions.get(self._job_of[task_queue])
+        if row is None or description is None:
             return ""
         reason = doubts_about_queue(
             task_queue,
-            columns=self._snapshot.columns.take(np.array([row])),
+            columns=snapshot.columns.take(np.array([row])),
             description=description,
             nodes=self._nodes if task_queue.platforms else {},
-            memo=memo,
+            memo=snapshot.memo,
             now=self._now,
             # Whoever asks is not suspended.
-            is_of_member=bool(self._snapshot.columns.trusted[row]),
+            is_of_member=bool(snapshot.columns.trusted[row]),
         )
         if reason:
-            self._compared += len(CachedLookups(memo).get(queues_at_hand, task_queue.group.vo))
-        if len(memo) < MAX_ENTRIES:
-            memo[key] = reason
+            self._compared += len(CachedLookups(snapshot.memo).get(queues_at_hand, task_queue.group.vo))
         return reason
