@@ -29,7 +29,7 @@ from wms.portal.presentation.submission import failure_rows, row_of
 #: Submissions on the page.
 NEWEST: Final = 10
 #: Failed jobs that are grouped, and groups on the page.
-MOST_FAILED: Final = 1000
+MOST_FAILED: Final = 500
 MOST_FAILURES: Final = 5
 #: Held jobs whose reasons are counted.
 MOST_HELD: Final = 200

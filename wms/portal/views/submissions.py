@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
@@ -37,13 +38,19 @@ from wms.portal.presentation.submission import (
 )
 from wms.portal.views.actions import WHY
 
+#: Failed jobs that are grouped on the page of a submission.
+MOST_FAILED: Final = 1000
+#: Seconds after which an open page is made anew although no job has changed: the rate changes too.
+ANEW_AFTER_S: Final = 300
+
 
 def _revision_of_list(request: HttpRequest) -> Sequence[object]:
     return (*revisions.jobs_seen_by(signed_in(request)), *notices.revision())
 
 
 def _revision(request: HttpRequest, pk: UUID) -> Sequence[object]:  # noqa: ARG001 - as the view
-    return (*revisions.of_submission(pk), *notices.revision())
+    period = int(timezone.now().timestamp() // ANEW_AFTER_S)
+    return (*revisions.of_submission(pk), *notices.revision(), period)
 
 
 @login_required
@@ -72,7 +79,7 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     view = submission_view(
         counted,
         jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
-        failures=failures(failed, by=user) if JobStatus.FAILED in counted.jobs else None,
+        failures=failures(failed, by=user, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
         warnings=submissions.warnings_of(pk),
         now=now,
     )
