@@ -140,7 +140,6 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:submissions": PEOPLE,
         "GET portal:submission": OF_THE_JOB,
         "GET portal:submission-outputs": OF_THE_JOB,
-        "POST portal:submission-actions": OF_THE_JOB,
         # What jobs wait for.
         "GET sites": PEOPLE,
         "GET task-queues": PEOPLE,

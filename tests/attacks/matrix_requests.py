@@ -143,6 +143,5 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
         "portal:jobs-actions": {"action": "kill", "ids": [job]},
-        "portal:submission-actions": {"action": "kill", "confirmed": "yes"},
     }
     return bodies.get(address.name) or scene.sample.body(address.name)

@@ -40,6 +40,7 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:home", label="Home", icon="house"),
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
     Link(url_name="portal:submissions", label="Submissions", icon="layers"),
+    Link(url_name="portal:failures", label="Failures", icon="triangle-alert"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
 )
 #: Entries for managers and operators.

@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from wms.portal.views import account, actions, home, jobs, pilots, submissions, submit
+from wms.portal.views import account, actions, failures, home, job_list, jobs, pilots, submissions, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -20,7 +20,9 @@ urlpatterns: list[URLPattern] = [
     path("accounts/groups/<int:pk>/leave/", account.leave_group, name="group-leave"),
     path("accounts/invitations/<int:pk>/accept/", account.accept_invitation, name="invitation-accept"),
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
-    path("jobs/", jobs.job_list, name="jobs"),
+    path("jobs/", job_list.job_list, name="jobs"),
+    path("jobs/jobs.csv", job_list.jobs_csv, name="jobs-csv"),
+    path("jobs/jobs.json", job_list.jobs_json, name="jobs-json"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
@@ -28,8 +30,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
     path("submissions/", submissions.submission_list, name="submissions"),
     path("submissions/<uuid:pk>/", submissions.submission_page, name="submission"),
-    path("submissions/<uuid:pk>/actions/", submissions.act_on_submission, name="submission-actions"),
     path("submissions/<uuid:pk>/outputs.tar.gz", submissions.submission_outputs, name="submission-outputs"),
+    path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID
 
 from django.db.models import Count, OuterRef, Subquery
 
@@ -79,7 +78,7 @@ def breakdown(filters: JobFilters, each: Property, *, by: User, newest: int = NE
         return Breakdown(parts=parts, jobs=sum(part.jobs for part in parts), is_whole=True)
     job_ids = ids_of_newest(filters, by=by, at_most=newest + 1)
     counted = job_ids[:newest]
-    numbers = numbers_of(counted, each)
+    numbers = _numbers_of(Job.objects.filter(pk__among=counted), each)
     return Breakdown(parts=numbers, jobs=len(counted), is_whole=len(job_ids) <= newest)
 
 
@@ -88,9 +87,12 @@ def ids_of_newest(filters: JobFilters, *, by: User, at_most: int) -> list[int]:
     return sorted(sql.ids_of(find(filters, Extent(at_most=at_most), by=by)), reverse=True)
 
 
-def numbers_of(job_ids: Collection[int], each: Property) -> list[Part]:
-    """Return the numbers of these jobs by one property, the largest first."""
-    jobs: JobQuerySet = Job.objects.filter(pk__among=job_ids)
+def statuses_among(job_ids: Collection[int], *, by: User) -> list[Part]:
+    """Return the numbers of those of the jobs that are visible to *by*, by status."""
+    return _numbers_of(Job.objects.visible_to(by).filter(pk__among=job_ids), Property.STATUS)
+
+
+def _numbers_of(jobs: JobQuerySet, each: Property) -> list[Part]:
     column = _COLUMNS[each]
     numbers = (with_host(jobs) if each is Property.HOST else jobs).values_list(column)
     found = numbers.annotate(jobs=Count("pk")).order_by("-jobs", column)
@@ -104,11 +106,11 @@ def with_host(jobs: JobQuerySet) -> JobQuerySet:
     return jobs.annotate(host=Subquery(hosts))
 
 
-def names_of_submissions(submissions: Collection[UUID]) -> dict[UUID, str]:
-    """Return {submission: name, or beginning of the names with ``*``, of its jobs}."""
+def names_of_submissions(submissions: Collection[str]) -> dict[str, str]:
+    """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}."""
     # Uses index: jobs_submissioncontent_pkey
     rows: Any = SubmissionContent.objects.filter(pk__in=submissions).values_list("pk", "name_prefix", "name_rest")
-    return {pk: prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows}
+    return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows}
 
 
 def all_listed(filters: JobFilters, *, by: User) -> Iterator[Job]:

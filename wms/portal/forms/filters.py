@@ -53,6 +53,8 @@ class Asked:
     #: One sentence for each part of the query that was left out.
     errors: tuple[str, ...]
     by: User
+    #: Text of the search box: as its author wrote it, as long as there is something to be corrected in it.
+    box: str
 
     @property
     def text(self) -> str:
@@ -97,7 +99,9 @@ def asked_in(query: QueryDict, *, by: User, now: datetime) -> Asked:
     filters = JobPageFilterSet(search.filters, by=by)
     labels = {name: filters.form.fields[name].label or name for name in filters.form.errors}
     invalid = [f"{labels[name]}: {sentence}" for name, found in filters.form.errors.items() for sentence in found]
-    return Asked(search=search, filters=filters, errors=(*errors, *invalid), by=by)
+    errors = (*errors, *invalid)
+    box = query.get("q", "") if errors and "q" in query else text_of(search.words)
+    return Asked(search=search, filters=filters, errors=errors, by=by, box=box)
 
 
 def _named_in(query: QueryDict) -> dict[str, str]:
@@ -107,9 +111,4 @@ def _named_in(query: QueryDict) -> dict[str, str]:
         named["status"] = ",".join(query.getlist("status"))
     if named.get("owner") == _ALL:
         named["owner"] = EVERYBODY
-    return {**dict.fromkeys(OF_MENUS, ""), **named} if is_of_menus(query) else named
-
-
-def is_of_menus(query: QueryDict) -> bool:
-    """Return whether the query string was sent by the menus beside the search box."""
-    return "menu" in query
+    return {**dict.fromkeys(OF_MENUS, ""), **named} if query.get("menu") == "filters" else named

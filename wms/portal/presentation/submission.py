@@ -12,10 +12,12 @@ from django.urls import reverse
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import NameRest, SubmissionContent
-from wms.jobs.queries.failures import FailureGroup, Failures
+from wms.jobs.queries.failures import Failures
 from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount
+from wms.portal.presentation.failures import FailuresView, failures_view
+from wms.portal.presentation.job_list import FINAL_ACTIONS
 from wms.portal.presentation.statuses import Fact, Segment, badge_of, icon_of
-from wms.portal.search import EVERYBODY, query_of
+from wms.portal.search import EVERYBODY, query_of, text_of
 
 #: {style of a badge: its label in bars}, in their order there.
 _SEGMENT_LABELS: Final[Mapping[str, str]] = MappingProxyType(
@@ -90,87 +92,46 @@ class PlaceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureRow:
-    """Failed jobs with the same kind of reason and the same exit code."""
-
-    jobs: int
-    reason: str
-    #: Such as "exit code 2"; empty: the payload did not end by itself.
-    exit_code: str
-    #: Such as "node1 at LCG.CERN.ch and 3 more places".
-    places: str
-    url: str
-    #: The newest of the jobs.
-    example_id: int
-    example_url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionAction:
     """An action on those jobs of a submission whose status it concerns."""
 
-    #: Its value in forms.
-    choice: str
+    action: Action
     label: str
     icon: str
-    action: Action
     statuses: frozenset[JobStatus]
-    #: What happens, as the beginning and the end of a sentence around the number of jobs.
-    effect: str
-    is_final: bool = False
 
 
-ACTIONS: Final[Mapping[str, SubmissionAction]] = MappingProxyType(
-    {
-        each.choice: each
-        for each in (
-            SubmissionAction(
-                choice="retry",
-                label="Retry the failed",
-                icon="rotate-ccw",
-                action=Action.RESCHEDULE,
-                statuses=frozenset({JobStatus.FAILED}),
-                effect="wait again, and run once more from the beginning",
-            ),
-            SubmissionAction(
-                choice="hold",
-                label="Hold the waiting",
-                icon="pause",
-                action=Action.HOLD,
-                statuses=frozenset({JobStatus.WAITING}),
-                effect="leave their task queues, and do not start until they are released",
-            ),
-            SubmissionAction(
-                choice="release",
-                label="Release the held",
-                icon="play",
-                action=Action.RELEASE,
-                statuses=frozenset({JobStatus.HELD}),
-                effect="wait again for a pilot",
-            ),
-            SubmissionAction(
-                choice="kill",
-                label="Kill the rest",
-                icon="octagon-x",
-                action=Action.KILL,
-                statuses=sources_of(JobStatus.KILLED),
-                effect="end at once, and what they have computed so far is lost",
-                is_final=True,
-            ),
-        )
-    }
+ACTIONS: Final[Sequence[SubmissionAction]] = (
+    SubmissionAction(
+        action=Action.RESCHEDULE,
+        label="Retry the failed",
+        icon="rotate-ccw",
+        statuses=frozenset({JobStatus.FAILED}),
+    ),
+    SubmissionAction(
+        action=Action.HOLD, label="Hold the waiting", icon="pause", statuses=frozenset({JobStatus.WAITING})
+    ),
+    SubmissionAction(
+        action=Action.RELEASE, label="Release the held", icon="play", statuses=frozenset({JobStatus.HELD})
+    ),
+    SubmissionAction(
+        action=Action.KILL, label="Kill the rest", icon="octagon-x", statuses=sources_of(JobStatus.KILLED)
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionButton:
-    """A button of the page of a submission; it exists while the action concerns a job."""
+    """A button that asks for an action on all jobs that a query matches; it exists while there are such jobs."""
 
-    choice: str
+    action: str
     label: str
     icon: str
     jobs: int
     is_final: bool
+    #: Query of the list of jobs, and its query string.
+    text: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,14 +143,15 @@ class SubmissionPage:
     chips: Sequence[StatusChip]
     rate: Rate
     places: Sequence[PlaceRow]
-    failures: Sequence[FailureRow]
-    #: Failed jobs that were not grouped, because there are too many.
-    failed_beyond: int
+    #: None: no job has failed.
+    failures: FailuresView | None
     buttons: Sequence[ActionButton]
     warnings: Sequence[str]
     #: Jobs whose output can be downloaded.
     outputs: int
     jobs_url: str
+    csv_url: str
+    json_url: str
     clone_url: str
 
 
@@ -231,46 +193,17 @@ def submission_view(
         chips=[_chip(content, status, counted.jobs[status]) for status in JobStatus if status in counted.jobs],
         rate=rate_of(counted.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
         places=_places(content, jobs.places),
-        failures=[] if failures is None else failure_rows(failures, submission=content.pk, owner=EVERYBODY),
-        failed_beyond=0 if failures is None else max(0, counted.jobs.get(JobStatus.FAILED, 0) - failures.jobs),
+        failures=None if failures is None else failures_view(failures, words=_words(content)),
         buttons=[
-            ActionButton(choice=each.choice, label=each.label, icon=each.icon, jobs=number, is_final=each.is_final)
-            for each in ACTIONS.values()
-            if (number := number_in(counted.jobs, each.statuses))
+            _button(content, each, number) for each in ACTIONS if (number := number_in(counted.jobs, each.statuses))
         ],
         warnings=warnings,
         outputs=jobs.outputs,
         jobs_url=_jobs_url(content),
+        csv_url=f"{reverse('portal:jobs-csv')}?{query_of(_words(content))}",
+        json_url=f"{reverse('portal:jobs-json')}?{query_of(_words(content))}",
         clone_url=f"{reverse('portal:submit')}?clone={content.first_job_id}",
     )
-
-
-def failure_rows(failures: Failures, **filters: object) -> list[FailureRow]:
-    """Return the rows of groups of failed jobs; *filters* are those of the list, by names of the search box."""
-    return [_failure(group, filters) for group in failures.groups]
-
-
-def _failure(group: FailureGroup, filters: Mapping[str, object]) -> FailureRow:
-    reason, exit_code = group.reason.pattern, group.exit_code
-    query = query_of(filters, status=JobStatus.FAILED, reason=reason, exit_code=exit_code)
-    return FailureRow(
-        jobs=group.jobs,
-        reason=group.reason.text or "no reason given",
-        exit_code="" if exit_code is None else f"exit code {exit_code}",
-        places=_places_in_words(group),
-        url=f"{reverse('portal:jobs')}?{query}",
-        example_id=group.example.pk,
-        example_url=reverse("portal:job", args=[group.example.pk]),
-    )
-
-
-def _places_in_words(group: FailureGroup) -> str:
-    (site, host), *_ = (at.place for at in group.places)
-    if not site and not host:
-        return ""
-    first = " at ".join(filter(None, [host, site]))
-    others = group.place_count - 1
-    return first if not others else f"{first} and {others} more place{'s' * (others > 1)}"
 
 
 def title_of(content: SubmissionContent) -> str:
@@ -340,8 +273,25 @@ def _facts(content: SubmissionContent) -> list[Fact]:
     ]
 
 
+def _words(content: SubmissionContent) -> dict[str, str]:
+    """Return the filters of the list of all jobs of the submission, whose reader need not be its owner."""
+    return {"job_group_id": str(content.pk), "owner": EVERYBODY}
+
+
 def _jobs_url(content: SubmissionContent, **filters: object) -> str:
-    return f"{reverse('portal:jobs')}?{query_of(filters, submission=content.pk, owner=EVERYBODY)}"
+    return f"{reverse('portal:jobs')}?{query_of(_words(content), **filters)}"
+
+
+def _button(content: SubmissionContent, each: SubmissionAction, jobs: int) -> ActionButton:
+    return ActionButton(
+        action=each.action,
+        label=each.label,
+        icon=each.icon,
+        jobs=jobs,
+        is_final=each.action in FINAL_ACTIONS,
+        text=text_of({**_words(content), "status": each.statuses}),
+        query=query_of(_words(content)),
+    )
 
 
 def _chip(content: SubmissionContent, status: JobStatus, jobs: int) -> StatusChip:

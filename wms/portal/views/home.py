@@ -23,14 +23,14 @@ from wms.kernel.memo import BriefMemo
 from wms.portal import notices, revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
+from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.home import held_rows, share_rows, strip_of, unmatched_rows
-from wms.portal.presentation.submission import failure_rows, row_of
+from wms.portal.presentation.submission import row_of
 
 #: Submissions on the page.
 NEWEST: Final = 10
-#: Failed jobs that are grouped, and groups on the page.
+#: Failed jobs that are grouped.
 MOST_FAILED: Final = 500
-MOST_FAILURES: Final = 5
 #: Held jobs whose reasons are counted.
 MOST_HELD: Final = 200
 #: Seconds after which an open page is made anew although no job has changed: shares and the configuration change too.
@@ -63,7 +63,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "strip": strip_of(jobs),
         "submissions": [row_of(each) for each in newest],
         "failed": failed,
-        "failures": [] if grouped is None else failure_rows(grouped)[:MOST_FAILURES],
+        "failures": None if grouped is None else failures_view(grouped, words={}),
         "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
         "unmatched": unmatched_rows(unmatched),
         "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),

@@ -1,18 +1,16 @@
-"""Submissions: the list of the user's own, the page of one, actions on its jobs, and the download of their outputs."""
+"""Submissions: the list of the user's own, the page of one, and the outputs of its jobs as one archive."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -21,22 +19,11 @@ from wms.jobs.models import SubmissionContent
 from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
 from wms.jobs.queries.submissions import CountedSubmission
-from wms.jobs.services import bulk
 from wms.jobs.services.output_archives import packed_outputs
-from wms.kernel.handlers import bad_request
 from wms.portal import notices, revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
-from wms.portal.presentation.job_list import DONE_WORDS
-from wms.portal.presentation.submission import (
-    ACTIONS,
-    RATE_WINDOW,
-    SubmissionAction,
-    number_in,
-    row_of,
-    submission_view,
-)
-from wms.portal.views.actions import WHY
+from wms.portal.presentation.submission import RATE_WINDOW, row_of, submission_view
 
 #: Failed jobs that are grouped on the page of a submission.
 MOST_FAILED: Final = 1000
@@ -87,25 +74,6 @@ def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @login_required
-@require_POST
-def act_on_submission(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Ask whether the action is meant; once that is confirmed, perform it and show the submission again."""
-    user = signed_in(request)
-    counted = _visible(pk, user)
-    chosen = ACTIONS.get(request.POST.get("action", ""))
-    if chosen is None:
-        return bad_request(request, BadRequest("There is no such action."))
-    if "confirmed" not in request.POST:
-        jobs = number_in(counted.jobs, chosen.statuses)
-        context = {"row": row_of(counted), "chosen": chosen, "jobs": jobs}
-        return show(request, "portal/submission_action.html", context)
-    filters = JobFilterSet({"job_group_id": str(pk), "status": ",".join(sorted(chosen.statuses))})
-    filters.form.full_clean()
-    _report(request, chosen, bulk.act_on_found(chosen.action, filters, by=user, now=timezone.now()))
-    return redirect("portal:submission", pk=pk)
-
-
-@login_required
 @require_safe
 def submission_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     """Send the outputs of all jobs as one archive, which is made while it is sent."""
@@ -132,13 +100,3 @@ def _visible(pk: UUID, user: User) -> CountedSubmission:
     if counted is None:
         raise Http404(f"There is no submission {pk}.")
     return counted
-
-
-def _report(request: HttpRequest, chosen: SubmissionAction, result: bulk.BulkResult) -> None:
-    done = DONE_WORDS[chosen.action]
-    if result.done:
-        messages.success(request, f"{result.done:,} job{'s' * (result.done != 1)} {done}.")
-    elif not result.refused:
-        messages.warning(request, f"No job was {done}: none is in such a status any more.")
-    for code, number in Counter(refusal.code for refusal in result.refused).items():
-        messages.error(request, f"{number:,} not {done} ({WHY.get(code, code)}).")
