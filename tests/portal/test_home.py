@@ -153,8 +153,10 @@ def test_failures_are_grouped_by_reason(portal: Client, alice: User, group: Grou
     for number in range(3):
         job = make_job(owner=alice, group=group, status=JobStatus.FAILED)
         Job.objects.filter(pk=job.pk).update(minor_status=f"Exited with code {number}")
-    (row,) = home(portal).context["failures"]
-    assert (row.jobs, row.reason) == (3, "Exited with code <number>")
+    response = home(portal)
+    (group_of_failures,) = response.context["failures"].groups
+    assert (group_of_failures.jobs, group_of_failures.reason) == (3, "Exited with code <number>")
+    assert "Exited with code &lt;number&gt;" in response.content.decode()
 
 
 # ---- shares ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import tarfile
 from datetime import timedelta
 from pathlib import Path
@@ -147,9 +148,10 @@ def test_failures_are_grouped_with_links_to_them(portal: Client, submission: Sub
     for job, reason in zip(jobs, ("Cannot open /data/1", "Cannot open /data/2", "Killed by the system"), strict=True):
         Job.objects.filter(pk=job.pk).update(minor_status=reason)
     make_job(owner=submission.owner, group=submission.group, status=JobStatus.FAILED)
-    rows = page_of(portal, submission).failures
-    assert [(row.jobs, row.reason) for row in rows] == [(2, "Cannot open <path>"), (1, "Killed by the system")]
-    assert {row.id for row in portal.get(rows[0].url).context["rows"]} == {jobs[0].pk, jobs[1].pk}
+    groups = page_of(portal, submission).failures.groups
+    assert [(group.jobs, group.reason) for group in groups] == [(2, "Cannot open <path>"), (1, "Killed by the system")]
+    listed = portal.get(f"/jobs/?{groups[0].query}").context["rows"]
+    assert {row.id for row in listed} == {jobs[0].pk, jobs[1].pk}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,6 @@ def test_who_may_see_a_submission(who: str, status: int, vo: VO, client_of: Clie
     }[who]()
     browser, address = client_of(user), address_of(job.submission)
     assert browser.get(address).status_code == status
-    assert browser.post(f"{address}actions/", {"action": "retry"}).status_code == status
     assert browser.get(f"{address}outputs.tar.gz").status_code == (302 if status == 200 else 404)
 
 
@@ -208,27 +209,28 @@ def test_an_open_page_is_answered_with_304_until_a_job_changes(portal: Client, s
 
 
 @pytest.mark.parametrize(
-    ("choice", "before", "after"),
+    ("action", "before", "after"),
     [
-        ("retry", JobStatus.FAILED, JobStatus.WAITING),
+        ("reschedule", JobStatus.FAILED, JobStatus.WAITING),
         ("kill", JobStatus.WAITING, JobStatus.KILLED),
         ("hold", JobStatus.WAITING, JobStatus.HELD),
         ("release", JobStatus.HELD, JobStatus.WAITING),
     ],
 )
-def test_an_action_asks_first_and_then_changes_these_jobs_only(
-    choice: str, before: JobStatus, after: JobStatus, portal: Client, submission: Submission
+def test_a_button_asks_first_and_then_changes_these_jobs_only(
+    action: str, before: JobStatus, after: JobStatus, portal: Client, submission: Submission
 ) -> None:
     jobs = [make_job(submission=submission, status=before) for _ in range(2)]
     done = make_job(submission=submission, status=JobStatus.DONE)
     other = make_job(owner=submission.owner, group=submission.group, status=before)
-    address = f"{address_of(submission)}actions/"
-    question = portal.post(address, {"action": choice})
-    assert "<b>2 jobs</b>" in question.content.decode()
+    (button,) = (button for button in page_of(portal, submission).buttons if button.action == action)
+    address, asked = f"/jobs/actions/?{button.query}", {"action": action, "scope": "all", "q": button.text}
+    question = portal.post(address, asked)
+    assert question.context["question"].possible_count == button.jobs == 2
     assert set(Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("status", flat=True)) == {before}
-    answer = portal.post(address, {"action": choice, "confirmed": "yes"}, follow=True)
-    assert answer.redirect_chain == [(address_of(submission), 302)]
+    answer = portal.post(address, {**asked, "confirmed": "1", "shown": "2"}, follow=True)
     assert "2 jobs " in answer.content.decode()
+    assert {row.id for row in answer.context["rows"]} == {jobs[0].pk, jobs[1].pk, done.pk}
     statuses = dict(Job.objects.values_list("pk", "status"))
     assert [statuses[job.pk] for job in jobs] == [after, after]
     assert (statuses[done.pk], statuses[other.pk]) == (JobStatus.DONE, before)
@@ -240,21 +242,17 @@ def test_buttons_are_those_of_which_there_are_jobs(portal: Client, submission: S
     make_job(submission=submission, status=JobStatus.FAILED)
     make_job(submission=submission)
     buttons = page_of(portal, submission).buttons
-    assert [(button.choice, button.jobs) for button in buttons] == [("retry", 1), ("hold", 1), ("kill", 1)]
+    assert [(button.action, button.jobs) for button in buttons] == [("reschedule", 1), ("hold", 1), ("kill", 1)]
 
 
-def test_an_action_that_concerns_no_job_any_more_changes_nothing(portal: Client, submission: Submission) -> None:
-    make_job(submission=submission, status=JobStatus.DONE)
-    address = f"{address_of(submission)}actions/"
-    assert "No job of " in portal.post(address, {"action": "kill"}).content.decode()
-    answer = portal.post(address, {"action": "kill", "confirmed": "yes"}, follow=True)
-    assert "No job was killed" in answer.content.decode()
-
-
-def test_an_action_that_does_not_exist_is_refused(portal: Client, submission: Submission) -> None:
-    make_job(submission=submission)
-    assert portal.post(f"{address_of(submission)}actions/", {"action": "explode"}).status_code == 400
-    assert portal.get(f"{address_of(submission)}actions/").status_code == 405
+def test_the_list_of_its_jobs_is_there_as_a_file(portal: Client, submission: Submission) -> None:
+    job = make_job(submission=submission, status=JobStatus.DONE)
+    make_job(owner=submission.owner, group=submission.group)
+    page = page_of(portal, submission)
+    written: Any = portal.get(page.json_url)
+    assert [row["id"] for row in json.loads(b"".join(written.streaming_content))] == [job.pk]
+    written = portal.get(page.csv_url)
+    assert len(b"".join(written.streaming_content).splitlines()) == 2
 
 
 # ---- outputs ---------------------------------------------------------------------------------------------------------
