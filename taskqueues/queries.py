@@ -31,10 +31,11 @@ from taskqueues.models import (
     LimitSlot,
     QueuedJob,
     SubmitPool,
+    TaskQueue,
     UsageInterval,
     WaitingJobCount,
 )
-from wms.accounts.models import VO, Group
+from wms.accounts.models import VO, Group, User
 
 #: Smallest positive share: parts of a smaller one would be too small for PostgreSQL, which refuses to round to 0.
 LEAST_SHARE = 1e-100
@@ -204,6 +205,20 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
         used_s=F("count__cpu_s") + Coalesce(reported_s, 0.0),
         free_at=F("count__free_at"),
     )
+
+
+def task_queues_naming(sites: Collection[str], *, owner: User, at_most: int) -> list[Sequence[str]]:
+    """Return the sites that task queues of *owner* require, of those that require any of *sites* and have jobs."""
+    # Uses index: taskqueues_taskqueue_owner_id
+    rows = TaskQueue.objects.filter(owner=owner, sites__overlap=list(sites)).with_jobs()
+    return list(rows.order_by().values_list("sites", flat=True)[:at_most])
+
+
+def delivered_by_group(*, vo_ids: Collection[int], since: datetime) -> Mapping[int, float]:
+    """Return {group id: processor-seconds counted in the intervals from *since* on}, of VOs."""
+    # Uses index: a_group_has_one_delivery_of_a_segment_in_an_interval
+    rows = UsageInterval.objects.filter(group__vo__in=vo_ids, began_at__gte=since)
+    return dict(rows.order_by().values_list("group_id").annotate(sum=Sum("processor_s")))
 
 
 def waiting_in(limit: Limit) -> int:

@@ -10,6 +10,7 @@ from django.conf import settings
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
 from wms.accounts.security_log import refusals
+from wms.kernel.memo import forget_brief_results
 
 # No example fails because the machine is slow.
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -53,6 +54,12 @@ def fresh_index() -> Iterator[None]:
 def fresh_refusals() -> None:
     """Start each test without the counted refusals of another test."""
     refusals.forget()
+
+
+@pytest.fixture(autouse=True)
+def fresh_memos() -> None:
+    """Start each test without results of another test's rows."""
+    forget_brief_results()
 
 
 @pytest.fixture

@@ -131,6 +131,9 @@ WMS_WEB_LONG_BODIES_OF_ONE_CALLER = env.int("WMS_WEB_LONG_BODIES_OF_ONE_CALLER",
 WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=8 * 1024 * 1024)
 #: Concurrent requests with a body over 256 KiB, per process; they run in threads of their own.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)
+#: Answers that are made while they are sent (archives of outputs, whole lists of jobs), per process: each has a thread
+#: of its own, which waits for its client.
+WMS_WEB_STREAMS_AT_ONCE = env.int("WMS_WEB_STREAMS_AT_ONCE", default=4)
 #: Memory, in MiB, above which a process of the web server is replaced; an idle one has about 180.
 WMS_WEB_MAX_RSS_MB = env.int("WMS_WEB_MAX_RSS_MB", default=400)
 
@@ -374,7 +377,7 @@ TEMPLATES = [
 ]
 AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "portal:log-in"
-LOGIN_REDIRECT_URL = "portal:jobs"
+LOGIN_REDIRECT_URL = "portal:home"
 LOGOUT_REDIRECT_URL = "portal:log-in"
 # Of allauth only second factors are used, and its stages between a right password and the end of a log-in
 # (wms.portal.second_factors names the pages); there is no sign-up, and nothing is sent by e-mail.

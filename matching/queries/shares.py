@@ -1,6 +1,7 @@
 """The configured and the delivered shares of a group."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,7 +9,7 @@ from matching.queries.usage import delivered_by_leases
 from taskqueues.domain.history import CorrectedShare
 from taskqueues.domain.usage import Amounts, UsageAmount, added, interval_of, total
 from taskqueues.models import UsageCounter
-from taskqueues.queries import corrected_shares, delivered, shares_in_effect
+from taskqueues.queries import corrected_shares, delivered, delivered_by_group, shares_in_effect
 from wms.accounts.models import Group
 
 #: Periods of the delivered shares, by their names in the REST interface.
@@ -69,6 +70,32 @@ def shares_of(group: Group, *, now: datetime) -> Shares:
         in_effect=shares_in_effect([group])[group.pk],
         delivered=windows,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPortion:
+    """The part of a group in its VO: configured, and delivered in the last day."""
+
+    #: Of the configured shares, 0 to 1.
+    configured: float
+    #: Of the time under lease, 0 to 1; None: the VO used nothing.
+    delivered: float | None
+
+
+def portions_of(vo_ids: Collection[int], *, now: datetime) -> Mapping[int, GroupPortion]:
+    """Return {group id: its portion} of all groups of these VOs; usage of the last two minutes is not counted yet."""
+    used_s = delivered_by_group(vo_ids=vo_ids, since=interval_of(now - WINDOWS["day"]))
+    vo_of = dict(Group.objects.filter(vo__in=vo_ids).values_list("pk", "vo_id"))
+    used_of_vo: defaultdict[int, float] = defaultdict(float)
+    for group_id, seconds in used_s.items():
+        used_of_vo[vo_of[group_id]] += seconds
+    return {
+        group_id: GroupPortion(
+            configured=share.expected,
+            delivered=used_s.get(group_id, 0.0) / used if (used := used_of_vo[vo_of[group_id]]) else None,
+        )
+        for group_id, share in corrected_shares(vo_ids=vo_ids).items()
+    }
 
 
 def _delivered_share(group_id: int, amounts: Amounts, *, since: datetime, until: datetime) -> DeliveredShare:

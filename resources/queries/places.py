@@ -35,6 +35,37 @@ def queues_of(vo: VO) -> QuerySet[Queue]:
     return Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedSite:
+    """A site that is banned or draining."""
+
+    id: int
+    name: str
+    state: ResourceState
+    reason: str
+    #: End of the state; None: not planned.
+    until: datetime | None
+    #: VOs that it serves; empty: all.
+    vo_ids: frozenset[int]
+
+
+def closed_sites(*, now: datetime) -> list[ClosedSite]:
+    """Return the sites that are banned or draining at *now*, by name."""
+    rows = Site.objects.exclude(state=ResourceState.ACTIVE).prefetch_related("vos").order_by("name")
+    return [
+        ClosedSite(
+            id=site.pk,
+            name=site.name,
+            state=site.state_at(now),
+            reason=site.state_reason,
+            until=site.state_until,
+            vo_ids=frozenset(vo.pk for vo in site.vos.all()),
+        )
+        for site in rows.defer(*_PARAMETERS)
+        if site.state_at(now) is not ResourceState.ACTIVE
+    ]
+
+
 class UnknownPlaceError(RejectedError):
     """The VO is served by no site, computing element or queue of this name."""
 

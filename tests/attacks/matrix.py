@@ -63,8 +63,6 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET docs": EVERYBODY,
         "GET healthz": EVERYBODY,
         "GET readyz": EVERYBODY,
-        "GET portal:home": EVERYBODY,
-        "POST portal:home": EVERYBODY,
         # Log-in, log-out.
         "POST auth-token": EVERYBODY,  # for Alice's password
         "GET portal:log-in": EVERYBODY,
@@ -134,6 +132,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST job-delete": OF_THE_JOB,
         "POST job-hold": OF_THE_JOB,
         "POST job-release": OF_THE_JOB,
+        "GET portal:home": PEOPLE,
         "GET portal:jobs": PEOPLE,
         "GET portal:jobs-csv": PEOPLE,
         "GET portal:jobs-json": PEOPLE,
@@ -147,6 +146,9 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit-jdl": PEOPLE,
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
+        "GET portal:submissions": PEOPLE,
+        "GET portal:submission": OF_THE_JOB,
+        "GET portal:submission-outputs": OF_THE_JOB,
         # What jobs wait for.
         "GET sites": PEOPLE,
         "GET task-queues": PEOPLE,

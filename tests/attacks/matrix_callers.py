@@ -81,6 +81,8 @@ def make_scene() -> Scene:
             "portal:pilot pk": sample.pilot.pk,
             "portal:pilot-log pk": sample.pilot.pk,
             "portal:pilot-whole-log pk": sample.pilot.pk,
+            "portal:submission pk": waiting.submission_id,
+            "portal:submission-outputs pk": waiting.submission_id,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:group-default pk": sample.group.pk,

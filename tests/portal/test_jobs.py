@@ -37,10 +37,6 @@ def test_a_page_beyond_the_last_job_leads_back(portal: Client) -> None:
     assert "Show all my jobs" in page
 
 
-def test_the_start_page_is_the_list(portal: Client) -> None:
-    assert portal.get("/")["Location"] == "/jobs/"
-
-
 def test_the_list_shows_own_jobs_newest_first_with_counts(portal: Client, alice: User, group: Group) -> None:
     done = make_job(owner=alice, group=group, status=JobStatus.DONE, job_name="first")
     waiting = make_job(owner=alice, group=group, job_name="second")

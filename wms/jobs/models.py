@@ -148,7 +148,8 @@ class SubmissionContent(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(name="content_of_owner", fields=["owner"]),
+            # Of an owner, also in the order of their jobs: ``queries.submissions.of_owner``.
+            models.Index(name="content_of_owner", fields=["owner", "first_job_id"]),
             models.Index(name="content_of_group", fields=["group"]),
             models.Index(name="content_with_label", fields=["job_group"]),
             models.Index(name="content_with_name", fields=["name_prefix"], opclasses=["varchar_pattern_ops"]),

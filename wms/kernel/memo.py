@@ -1,7 +1,9 @@
 """Memoised lookups; the caller owns the cache and its lifetime."""
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
-from typing import Any, TypeAlias, TypeVar
+from time import monotonic
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+from weakref import WeakSet
 
 ResultT = TypeVar("ResultT")
 
@@ -52,3 +54,52 @@ class PreloadedLookups(CachedLookups):
 
 #: Has no cache.
 UNCACHED = CachedLookups()
+
+
+class BriefMemo(Generic[ResultT]):
+    """Results that this process keeps for some seconds, such as parts of pages that are the same for many users.
+
+    Two threads may find the same result missing; both make it.
+
+    Args:
+        kept_s: seconds for which a result is used.
+    """
+
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
+        #: (Time by the monotonic clock until which it is used, result).
+        self._results: dict[Hashable, tuple[float, ResultT]] = {}
+        self._cleared_at = monotonic()
+        _brief_memos.add(self)
+
+    def get(self, key: Hashable, make: Callable[[], ResultT]) -> ResultT:
+        """Return the result of this key: what *make* returned some seconds ago, or returns now."""
+        now = monotonic()
+        until, result = self._results.get(key, (now, None))
+        if until > now:
+            return result  # type: ignore[return-value]  # the default has expired
+        made = make()
+        self._make_room(now)
+        self._results[key] = (now + self._kept_s, made)
+        return made
+
+    def _make_room(self, now: float) -> None:
+        """Drop what has expired, from time to time; drop all when there is too much."""
+        if now - self._cleared_at > self._kept_s:
+            self._results = {key: value for key, value in self._results.copy().items() if value[0] > now}
+            self._cleared_at = now
+        if len(self._results) >= MAX_ENTRIES:
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop all results."""
+        self._results = {}
+
+
+_brief_memos: Final[WeakSet[BriefMemo[Any]]] = WeakSet()
+
+
+def forget_brief_results() -> None:
+    """Drop the results of every BriefMemo of this process: for tests, each of which has rows of its own."""
+    for memo in _brief_memos:
+        memo.forget()

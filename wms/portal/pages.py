@@ -1,6 +1,6 @@
 """Common parts of all pages: the header with the user, and long lists by page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from wms.accounts import queries
 from wms.accounts.models import User
+from wms.portal.notices import Notice, notices_of
 
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
@@ -36,7 +37,9 @@ class Link:
 
 #: Entries of the navigation for every user, in their order.
 NAVIGATION: Final[Sequence[Link]] = (
+    Link(url_name="portal:home", label="Home", icon="house"),
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
+    Link(url_name="portal:submissions", label="Submissions", icon="layers"),
     Link(url_name="portal:failures", label="Failures", icon="triangle-alert"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
 )
@@ -55,6 +58,8 @@ class Header:
     may_administer: bool
     has_password: bool
     is_invited: bool
+    #: What is wrong with the system, as far as it concerns the user.
+    notices: Sequence[Notice]
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -85,13 +90,15 @@ def header_of(user: User) -> Header:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
     # Owners of private pilots find them at the jobs that they ran.
     links = [*NAVIGATION, PILOTS] if queries.is_manager(user) else NAVIGATION
+    is_invited = queries.open_invitations(user, now=timezone.now()).exists()
     return Header(
         username=user.get_username(),
         links=links,
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         has_password=user.has_usable_password(),
-        is_invited=queries.open_invitations(user, now=timezone.now()).exists(),
+        is_invited=is_invited,
+        notices=notices_of(user, groups=groups, is_invited=is_invited),
     )
 
 
@@ -124,7 +131,13 @@ def rows_of(listed: QuerySet[M]) -> Reader[M]:
     return read
 
 
-def page_of(read: Reader[M], query: QueryDict, *, newest_first: bool = True) -> Page[M]:
+def _id_of(row: Model) -> int:
+    return int(row.pk)
+
+
+def page_of(
+    read: Reader[M], query: QueryDict, *, newest_first: bool = True, key: Callable[[M], int] = _id_of
+) -> Page[M]:
     """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
     A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
@@ -133,6 +146,7 @@ def page_of(read: Reader[M], query: QueryDict, *, newest_first: bool = True) -> 
         read: reads rows.
         query: the query string.
         newest_first: the order of the rows.
+        key: the id of a row, by which the list is in order.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
     onwards, backwards = (before, after) if newest_first else (after, before)
@@ -145,7 +159,7 @@ def page_of(read: Reader[M], query: QueryDict, *, newest_first: bool = True) -> 
     has_previous = onwards is not None if forwards else more
     has_next = more if forwards else True
     has_newer, has_older = (has_previous, has_next) if newest_first else (has_next, has_previous)
-    keys = sorted(row.pk for row in rows)
+    keys = sorted(map(key, rows))
     return Page(
         rows=rows,
         newer=_with(query, "after", keys[-1]) if keys and has_newer else "",

@@ -2,20 +2,8 @@
 
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
-from django.views.generic import RedirectView
 
-from wms.portal.views import (
-    LogInView,
-    LogoutView,
-    RedirectView,
-    account,
-    actions,
-    failures,
-    job,
-    job_list,
-    pilots,
-    submit,
-)
+from wms.portal.views import account, actions, failures, home, job, job_list, pilots, submissions, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -23,6 +11,7 @@ urlpatterns: list[URLPattern] = [
     path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
     path("accounts/", account.overview, name="account"),
     path("accounts/mail/", account.choose_mail, name="account-mail"),
+    path("", home.home, name="home"),
     path("accounts/login/", LogInView.as_view(), name="log-in"),
     path("accounts/logout/", LogoutView.as_view(), name="log-out"),
     path("accounts/password/", account.PasswordView.as_view(), name="password"),
@@ -45,6 +34,9 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
     path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("submissions/", submissions.submission_list, name="submissions"),
+    path("submissions/<uuid:pk>/", submissions.submission_page, name="submission"),
+    path("submissions/<uuid:pk>/outputs.tar.gz", submissions.submission_outputs, name="submission-outputs"),
     path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),

@@ -9,6 +9,7 @@ import msgspec
 
 from wms.kernel.rest.errors import error_body
 from wms.web.environ import FileBody
+from wms.web.streams import RETRY_AFTER_S, Headers, Streams, refusal
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-Headers = list[tuple[str, str]]
 _JSON: Final = ("Content-Type", "application/json")
 
 
@@ -34,10 +34,12 @@ class _Head:
         self.headers = headers
 
 
-def answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
+def answer(
+    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", *, streams: Streams
+) -> None:
     """Let the application answer a request; exceptions are logged, as granian ignores them."""
     try:
-        _answer(application, environ, protocol)
+        _answer(application, environ, protocol, streams)
     except Exception:
         _logger.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
         refuse(
@@ -58,17 +60,25 @@ def refuse(
     protocol.response_bytes(status.value, headers, msgspec.json.encode(error_body(code, detail)))
 
 
-def _answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
+def _answer(
+    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", streams: Streams
+) -> None:
     head = _Head()
     body: Iterable[bytes] = application(environ, head)
+    sends_itself = False
     try:
         path = body.path() if isinstance(body, FileBody) else None
-        if path is None:
+        if getattr(body, "streaming", False):
+            # Of Django: the content is made while it is sent.
+            sends_itself = streams.send(protocol, head.status, head.headers, body)
+            if not sends_itself:
+                refuse(protocol, *refusal(), retry_after_s=RETRY_AFTER_S)
+        elif path is None:
             protocol.response_bytes(head.status, head.headers, b"".join(body))
         else:
             # Sent by granian's threads, at the client's speed.
             protocol.response_file(head.status, head.headers, path)
     finally:
         close = getattr(body, "close", None)
-        if close is not None:
+        if close is not None and not sends_itself:
             close()

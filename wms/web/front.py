@@ -15,6 +15,7 @@ from wms.web.callers import caller_of
 from wms.web.crew import Crew
 from wms.web.environ import environ_of
 from wms.web.limits import BodyLimits
+from wms.web.streams import Streams
 from wms.web.unread import UnreadAnswers
 from wms.web.waiting import IncompleteBodies
 
@@ -58,6 +59,7 @@ class Front:
         self._limits = limits
         self._prefix = prefix
         self._incomplete = IncompleteBodies(limits)
+        self._streams = Streams(limits.streams_at_once)
         self._large = ThreadPoolExecutor(limits.large_at_once, thread_name_prefix="large")
 
     def start(self) -> None:
@@ -98,14 +100,14 @@ class Front:
             self._crew.do(partial(_safely, scope, protocol, take))
 
     def _answer(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
-        self._crew.do(partial(answer, self._application, environ, protocol))
+        self._crew.do(partial(answer, self._application, environ, protocol, streams=self._streams))
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
         """Read a long body if its caller is known and the view accepts its length."""
         # The length first: authentication costs a query.
         caller = caller_of(environ) if length_bytes <= most_bytes_of(path) else None
         if caller is None:
-            answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol)
+            answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol, streams=self._streams)
         elif self._incomplete.counts(caller):
             is_large = length_bytes > _LARGE_BYTES
             end = partial(self._end_long, caller, environ, protocol, is_large)
@@ -137,7 +139,7 @@ class Front:
             _refuse_for(body, protocol)
             return
         environ["wsgi.input"] = body
-        answer(self._application, environ, protocol)
+        answer(self._application, environ, protocol, streams=self._streams)
 
     def _end_long(
         self,

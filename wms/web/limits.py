@@ -18,6 +18,7 @@ class BodyLimits:
         of_one_caller: concurrent longer bodies of one caller.
         caller_bytes_per_s: rate of all large bodies of one caller together.
         large_at_once: concurrent requests with a large body in the application.
+        streams_at_once: answers that are made while they are sent, at a time.
     """
 
     body_s: float
@@ -27,6 +28,7 @@ class BodyLimits:
     of_one_caller: int
     caller_bytes_per_s: int
     large_at_once: int
+    streams_at_once: int
 
     @classmethod
     def configured(cls) -> Self:
@@ -39,6 +41,7 @@ class BodyLimits:
             of_one_caller=settings.WMS_WEB_LONG_BODIES_OF_ONE_CALLER,
             caller_bytes_per_s=settings.WMS_WEB_CALLER_BYTES_PER_S,
             large_at_once=settings.WMS_WEB_LARGE_BODIES_AT_ONCE,
+            streams_at_once=settings.WMS_WEB_STREAMS_AT_ONCE,
         )
 
     def is_late(self, waited_s: float, *, received_bytes: int) -> bool:

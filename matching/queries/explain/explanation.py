@@ -168,22 +168,26 @@ def doubts_about_queue(
     nodes: Mapping[int, tuple[str, ...]],
     memo: Memo,
     now: datetime,
+    is_of_member: bool = True,
 ) -> str:
-    """Return why no pilot gets the jobs of a new task queue, or is sent for them, in the words of ``explain``.
+    """Return why no pilot gets the jobs of a task queue, or is sent for them, in the words of ``explain``.
 
     Empty if a pilot may.
 
     Args:
         task_queue: with its owner and group.
-        columns: of this task queue alone; the index reads it only after its transaction is committed.
+        columns: of this task queue alone; the index reads a new one only after its transaction is committed.
         description: of one of the jobs.
         nodes: as ``reported_platforms``; empty for a task queue that requires no platform.
         memo: cache of the index for lookups of the configuration.
         now: time for which bans are evaluated.
+        is_of_member: whether the owner is a member of the group.
     """
     judge = Judge(columns)
     requirements = _required(task_queue.group.vo, description["requirements"])
-    needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
+    needs = WaitingRequirements(
+        task_queue=task_queue, description=description, is_of_member=is_of_member, requirements=requirements
+    )
     of_job = causes_of_job(needs)
     places: list[_Place] = []
     # First the queues of the sites that it names, of which mostly one fits, and only if none does all of the VO.

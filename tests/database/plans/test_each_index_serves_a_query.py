@@ -40,7 +40,7 @@ from wms.accounts.security_log import remove_old
 from wms.jobs import queries
 from wms.jobs import sql as jobs_sql
 from wms.jobs.filters import JobFilterSet
-from wms.jobs.queries import changes
+from wms.jobs.queries import changes, submissions
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
@@ -161,7 +161,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "job_count_of_site": lambda filled: leased_jobs_at([filled.site.pk]),
     "job_count_is_one_row": lambda filled: refuse_too_many_waiting(filled.owner, filled.group, coming=1),
     "submission_job_count_is_one_row": summary(owner, job_group_id=lambda filled: filled.job.submission_id),
-    "content_of_owner": summary(owner, job_name=lambda _: "MC2026_*"),
+    "content_of_owner": lambda filled: submissions.of_owner(filled.owner, at_most=10),
     "content_of_group": summary(member, job_name=lambda _: "MC2026_*"),
     "content_with_label": page(operator, job_group=lambda filled: filled.job.job_group),
     "content_with_name": page(operator, job_name=lambda filled: filled.job.job_name),

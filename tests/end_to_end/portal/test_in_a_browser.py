@@ -107,13 +107,15 @@ def log_in(browser: Browser, live_server: LiveServer, *, username: str, to: str 
 def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, browser: Browser) -> None:
     page = browser.page
     log_in(browser, live_server, username="alice")
-    page.get_by_role("link", name="Submit the first one").click()
+    page.get_by_role("link", name="Submit the first job").click()
     page.get_by_label("Executable").fill("./run.sh")
     page.get_by_label("Input files").set_input_files({"name": "run.sh", "mimeType": "", "buffer": b"echo hi\n"})
     page.get_by_label("Job name").fill("from the browser")
     page.get_by_role("button", name="Submit").click()
     # A second message warns that no queue could run it.
     assert page.get_by_role("status").first.inner_text() == "1 job submitted."
+    assert page.get_by_role("heading", name="from the browser").is_visible()
+    page.get_by_role("link", name="Show the jobs").click()
     row = page.get_by_role("row").filter(has_text="from the browser")
     assert "Waiting" in row.inner_text()
     row.get_by_role("link").click()
@@ -159,6 +161,7 @@ def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServe
     page.get_by_role("link", name="JDL").press("Enter")
     page.get_by_role("button", name="Submit").press("Enter")
     assert page.get_by_role("status").first.inner_text() == "3 jobs submitted."
+    page.get_by_role("link", name="Show the jobs").press("Enter")
     for tick in page.get_by_role("checkbox", name="Job ").all():
         tick.press("Space")
     page.get_by_role("button", name="Kill").press("Enter")

@@ -1,6 +1,9 @@
 """Memoised lookups."""
 
-from wms.kernel.memo import Memo, PreloadedLookups
+import pytest
+
+from wms.kernel import memo as module
+from wms.kernel.memo import BriefMemo, Memo, PreloadedLookups, forget_brief_results
 
 
 def test_what_was_read_beforehand_is_not_asked_and_the_rest_is_asked_once() -> None:
@@ -18,3 +21,25 @@ def test_what_was_read_beforehand_is_not_asked_and_the_rest_is_asked_once() -> N
     assert [lookups.get(preloaded, "a"), lookups.get(other, "b"), lookups.get(other, "b")] == ["a!", "B", "B"]
     assert calls == ["b"]
     assert list(memo) == [(other, "b")]
+
+
+def test_a_brief_result_is_made_again_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    made: list[str] = []
+    brief: BriefMemo[int] = BriefMemo(kept_s=5)
+
+    def get(key: str) -> int:
+        return brief.get(key, lambda: made.append(key) or len(made))  # type: ignore[func-returns-value]
+
+    assert [get("a"), get("a"), get("b")] == [1, 1, 2]
+    now = 104.9
+    assert get("a") == 1
+    now = 105.1
+    assert [get("a"), get("b")] == [3, 4]
+    assert made == ["a", "b", "a", "b"]
+    now = 111.0
+    get("c")
+    assert list(brief._results) == ["c"]
+    forget_brief_results()
+    assert get("c") == 6

@@ -4,7 +4,7 @@ The counters know how many jobs of each owner, group and status there are, and a
 these properties has the jobs of each such kind in the order of their ids: a page is merged from the first ones of each.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
@@ -110,6 +110,19 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
 def newest_of(owner: User) -> JobQuerySet:
     """Return the owner's newest job, or none."""
     return _first_of(CurrentJobCount.objects.filter(owner=owner), Job.objects.all(), Extent(at_most=1))
+
+
+def newest_in_status(owner: User, status: JobStatus, *, at_most: int) -> JobQuerySet:
+    """Return the owner's newest jobs in *status*, newest first."""
+    return _first_of(
+        CurrentJobCount.objects.filter(owner=owner, status=status), Job.objects.all(), Extent(at_most=at_most)
+    )
+
+
+def newest_at(owner: User, site_ids: Collection[int], *, at_most: int) -> JobQuerySet:
+    """Return the owner's newest jobs whose last match was at one of the sites, newest first."""
+    counted = CurrentSiteJobCount.objects.filter(owner=owner, site__in=site_ids)
+    return _first_of(counted, Job.objects.all(), Extent(at_most=at_most))
 
 
 def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -39,7 +40,9 @@ def current(context: template.Context, address: str) -> SafeString:
     path = getattr(context.get("request"), "path", "")
     if path == address:
         return mark_safe(' aria-current="page"')
-    return mark_safe(' aria-current="true"') if path.startswith(address) else SafeString()
+    # Every page is below the first one.
+    is_within = path.startswith(address) and address != reverse("portal:home")
+    return mark_safe(' aria-current="true"') if is_within else SafeString()
 
 
 @register.simple_tag

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods
@@ -114,9 +113,7 @@ def _uploaded(form: SimpleForm, user: User) -> list[KeptFile]:
 
 
 def _to_new_jobs(request: HttpRequest, result: SubmissionResult) -> HttpResponse:
+    """Lead to the page of the submission, which shows its warnings."""
     jobs = len(result.jobs)
     messages.success(request, f"{jobs} job{'s' * (jobs != 1)} submitted.")
-    for warning in result.warnings:
-        messages.warning(request, warning)
-    query = urlencode({"job_group_id": str(result.job_group_id)})
-    return HttpResponseRedirect(f"{reverse('portal:jobs')}?{query}")
+    return redirect("portal:submission", pk=result.job_group_id)

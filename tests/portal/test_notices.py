@@ -1,0 +1,140 @@
+"""The banner of every page: what is wrong with the system, as far as it concerns the user."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from resources.domain.enums import ResourceState
+from resources.models import Site
+from tests.factories import make_group, make_job, make_site, make_user, make_vo
+from tests.portal.conftest import ClientOf
+from wms.accounts.models import Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.kernel import pulse
+from wms.kernel.memo import forget_brief_results
+
+pytestmark = pytest.mark.django_db
+
+STOPPED = "The server's background work has stopped"
+
+
+@pytest.fixture(autouse=True)
+def beat(db: None) -> None:
+    pulse.show(pulse.BEAT)
+
+
+@pytest.fixture
+def cern(group: Group) -> Site:
+    site = Site.objects.get(name="LCG.CERN.ch")
+    close(site, reason="power cut")
+    return site
+
+
+def close(site: Site, *, state: ResourceState = ResourceState.BANNED, reason: str = "") -> None:
+    site.state, site.state_reason = state, reason
+    site.save()
+
+
+def texts(portal: Client, address: str = "/jobs/") -> list[str]:
+    forget_brief_results()
+    return [notice.text for notice in portal.get(address).context["header"].notices]
+
+
+def test_nothing_is_said_while_all_is_well(portal: Client, alice: User, group: Group) -> None:
+    make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
+    assert texts(portal) == []
+
+
+@pytest.mark.parametrize("address", ["/", "/jobs/", "/submissions/", "/jobs/submit/", "/accounts/tokens/"])
+def test_background_work_that_has_stopped_is_told_on_every_page(address: str, portal: Client) -> None:
+    pulse.Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
+    assert texts(portal, address)[0].startswith(STOPPED)
+    assert STOPPED.replace("'", "&#x27;") in portal.get(address).content.decode()
+
+
+def test_a_banned_site_that_waiting_jobs_require_is_told_with_its_reason(
+    portal: Client, alice: User, group: Group, cern: Site
+) -> None:
+    assert texts(portal) == []
+    make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
+    assert texts(portal) == [
+        "LCG.CERN.ch, which jobs of yours that wait require, is banned (power cut): no new jobs start there."
+    ]
+
+
+def test_a_draining_site_where_jobs_ran_in_the_last_day_is_told_with_its_end(
+    portal: Client, alice: User, group: Group, cern: Site
+) -> None:
+    close(cern, state=ResourceState.DRAINING)
+    until = timezone.now().replace(microsecond=0) + timedelta(hours=3)
+    Site.objects.filter(pk=cern.pk).update(state_until=until)
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE, site=cern)
+    now = timezone.now()
+    Job.objects.filter(pk=job.pk).update(status_changed_at=now - timedelta(days=2))
+    assert texts(portal) == []
+    Job.objects.filter(pk=job.pk).update(status_changed_at=now - timedelta(hours=2))
+    told = f"where your jobs ran in the last day, is draining until {until:%Y-%m-%d %H:%M:%S} UTC"
+    assert texts(portal) == [f"LCG.CERN.ch, {told}: no new jobs start there."]
+
+
+def test_a_ban_that_is_over_is_not_told(portal: Client, alice: User, group: Group, cern: Site) -> None:
+    make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
+    Site.objects.filter(pk=cern.pk).update(state_until=timezone.now() - timedelta(minutes=1))
+    assert texts(portal) == []
+
+
+def test_sites_of_the_jobs_of_others_are_not_told(portal: Client, group: Group, cern: Site) -> None:
+    make_job(group=group, sites=("LCG.CERN.ch",))
+    job = make_job(group=group, status=JobStatus.DONE, site=cern)
+    Job.objects.filter(pk=job.pk).update(status_changed_at=timezone.now())
+    assert texts(portal) == []
+
+
+def test_a_site_of_another_vo_is_not_disclosed_to_who_names_it(portal: Client, alice: User, group: Group) -> None:
+    close(make_site(name="SECRET.site", vos=[make_vo()]), reason="break-in")
+    make_job(owner=alice, group=group, sites=("SECRET.site",))
+    assert texts(portal) == []
+
+
+def test_many_sites_are_summed_up(portal: Client, alice: User, group: Group) -> None:
+    for number in range(7):
+        close(make_site(name=f"S{number}"))
+        make_job(owner=alice, group=group, sites=(f"S{number}",))
+    shown = texts(portal)
+    assert len(shown) == 6
+    assert shown[-1] == "2 more sites that your jobs use or require are banned or draining."
+
+
+def test_closed_sites_cost_two_queries_whatever_their_number(
+    portal: Client, alice: User, group: Group, cern: Site
+) -> None:
+    def queries() -> int:
+        portal.get("/jobs/submit/")  # what is memoised
+        with CaptureQueriesContext(connection) as captured:
+            portal.get("/jobs/submit/")
+        return len(captured)
+
+    make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
+    one = queries()
+    for number in range(20):
+        close(make_site(name=f"S{number}"))
+        make_job(owner=alice, group=group, sites=(f"S{number}",))
+    forget_brief_results()
+    assert queries() == one
+    Site.objects.update(state=ResourceState.ACTIVE)
+    forget_brief_results()
+    assert queries() == one - 2
+
+
+def test_a_user_in_no_group_is_told_whom_to_ask(client_of: ClientOf) -> None:
+    (text,) = texts(client_of(make_user()))
+    assert "Ask a manager" in text
+
+
+def test_a_member_is_not(client_of: ClientOf) -> None:
+    assert texts(client_of(make_user(groups=[make_group()]))) == []

@@ -1,0 +1,129 @@
+"""Answers that are made piece by piece while they are sent."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from tests.pace import wait_for, within
+from wms.web.answers import answer
+from wms.web.streams import Streams
+
+PIECE = b"x" * 65_536
+
+
+class Body:
+    """A streaming answer of Django; it notes the pieces that were made."""
+
+    streaming = True
+
+    def __init__(self, pieces: int, *, fails: bool = False) -> None:
+        self.pieces, self.fails = pieces, fails
+        self.made = 0
+        self.is_closed = threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _ in range(self.pieces):
+            self.made += 1
+            yield PIECE
+        if self.fails:
+            raise OSError("the disk is broken")
+
+    def close(self) -> None:
+        self.is_closed.set()
+
+
+class Protocol:
+    """The side of granian: *read* gets the path of the file that is to be sent."""
+
+    def __init__(self) -> None:
+        self.paths: Queue[str] = Queue()
+        self.refused: list[int] = []
+
+    def response_file(self, _status: int, _headers: object, path: str) -> None:
+        self.paths.put(path)
+
+    def response_bytes(self, status: int, _headers: object, _body: bytes) -> None:
+        self.refused.append(status)
+
+
+def ask(body: Body, streams: Streams) -> Protocol:
+    def application(_environ: object, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Type", "text/csv")])
+        return body
+
+    protocol: Any = Protocol()
+    answer(application, {}, protocol, streams=streams)
+    return protocol  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def streams() -> Streams:
+    return Streams(1)
+
+
+def test_all_pieces_are_sent_and_nothing_stays_behind(streams: Streams) -> None:
+    body = Body(50)
+    path = Path(ask(body, streams).paths.get(timeout=within(10)))
+    assert path.read_bytes() == 50 * PIECE
+    assert body.is_closed.wait(timeout=within(10))
+    assert not path.parent.exists()
+
+
+def test_a_client_that_does_not_read_stops_the_making(streams: Streams) -> None:
+    body = Body(1000)
+    path = ask(body, streams).paths.get(timeout=within(10))
+    with Path(path).open("rb", buffering=0) as pipe:
+        pipe.read(len(PIECE))
+        made = 0
+
+        def stands_still() -> bool:
+            nonlocal made
+            before, made = made, body.made
+            return before == made > 0
+
+        wait_for(stands_still, 10, state=lambda: f"{body.made} pieces")
+        # What the pipe holds, and the piece at which it stands.
+        assert body.made <= 4
+    # The client leaves.
+    assert body.is_closed.wait(timeout=within(10))
+    assert body.made < 1000
+
+
+def test_no_more_are_sent_at_once_than_configured(streams: Streams) -> None:
+    first, second = Body(1000), Body(1)
+    pipe = Path(ask(first, streams).paths.get(timeout=within(10))).open("rb")  # noqa: SIM115
+    refused = ask(second, streams)
+    assert refused.refused == [503]
+    assert refused.paths.empty()
+    assert second.is_closed.is_set()
+    pipe.close()
+    assert first.is_closed.wait(timeout=within(10))
+
+    def is_free() -> bool:
+        third = ask(Body(1), streams)
+        return not third.paths.empty() and Path(third.paths.get()).read_bytes() == PIECE
+
+    wait_for(is_free, 10, state=lambda: "refused")
+
+
+def test_a_body_that_fails_breaks_off_and_frees_its_place(streams: Streams, caplog: pytest.LogCaptureFixture) -> None:
+    body = Body(2, fails=True)
+    assert Path(ask(body, streams).paths.get(timeout=within(10))).read_bytes() == 2 * PIECE
+    assert body.is_closed.wait(timeout=within(10))
+    assert "A streamed answer broke off." in caplog.text
+
+
+def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: Streams) -> None:
+    protocol: Any = Protocol()
+
+    def application(_environ: object, start_response: Any) -> Any:
+        start_response("404 Not Found", [])
+        return [b"no"]
+
+    answer(application, {}, protocol, streams=streams)
+    assert protocol.refused == [404]
+    assert protocol.paths.empty()

@@ -1,0 +1,122 @@
+"""Presentation of the first page after the log-in."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.urls import reverse
+
+from matching.queries.explain.unmatched import UnmatchedJobs
+from matching.queries.shares import GroupPortion
+from wms.accounts.models import Group
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.portal.presentation.statuses import Segment, badge_of, icon_of
+from wms.portal.presentation.submission import StatusChip, segments_of
+from wms.portal.search import query_of
+
+#: Reasons of held jobs that are listed.
+_MOST_REASONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmatchedRow:
+    """Waiting jobs that no pilot can get."""
+
+    jobs: int
+    reason: str
+    #: Of one of the jobs, whose page explains more.
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """Held jobs with the same reason."""
+
+    jobs: int
+    reason: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRow:
+    """The share of a group, configured beside delivered; widths of bars are percentages."""
+
+    group: str
+    vo: str
+    configured: str
+    configured_width: str
+    delivered: str
+    delivered_width: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """The user's jobs by status."""
+
+    jobs: int
+    segments: Sequence[Segment]
+    chips: Sequence[StatusChip]
+
+    def number_of(self, status: JobStatus) -> int:
+        """Return the number of jobs in a status."""
+        return next((chip.jobs for chip in self.chips if chip.status == status), 0)
+
+
+def strip_of(jobs: Mapping[str, int]) -> Strip:
+    """Return the strip of the user's jobs; deleted ones are left out."""
+    return Strip(
+        jobs=sum(jobs.values()),
+        segments=segments_of(jobs),
+        chips=[
+            StatusChip(
+                status=status,
+                badge=badge_of(status),
+                icon=icon_of(status),
+                jobs=jobs[status],
+                url=_jobs_url(status=status),
+            )
+            for status in JobStatus
+            if status in jobs
+        ],
+    )
+
+
+def unmatched_rows(unmatched: Iterable[UnmatchedJobs]) -> list[UnmatchedRow]:
+    """Return the rows of waiting jobs that no pilot can get."""
+    return [
+        UnmatchedRow(jobs=each.jobs, reason=each.reason, url=reverse("portal:job", args=[each.job_id]))
+        for each in unmatched
+    ]
+
+
+def held_rows(reasons: Iterable[str]) -> list[HeldRow]:
+    """Return the rows of held jobs, the most frequent reason first.
+
+    Args:
+        reasons: minor status of each held job.
+    """
+    return [
+        HeldRow(jobs=jobs, reason=reason or "no reason given", url=_jobs_url(status=JobStatus.HELD, reason=reason))
+        for reason, jobs in Counter(reasons).most_common(_MOST_REASONS)
+    ]
+
+
+def share_rows(groups: Iterable[Group], portions: Mapping[int, GroupPortion]) -> list[ShareRow]:
+    """Return the rows of the user's groups."""
+    return [_share(group, portions[group.pk]) for group in groups if group.pk in portions]
+
+
+def _share(group: Group, portion: GroupPortion) -> ShareRow:
+    return ShareRow(
+        group=group.name,
+        vo=group.vo.name,
+        configured=f"{portion.configured:.1%}",
+        configured_width=f"{100 * portion.configured:.2f}",
+        delivered="nothing was used" if portion.delivered is None else f"{portion.delivered:.1%}",
+        delivered_width=f"{100 * (portion.delivered or 0.0):.2f}",
+    )
+
+
+def _jobs_url(**filters: object) -> str:
+    return f"{reverse('portal:jobs')}?{query_of(filters)}"

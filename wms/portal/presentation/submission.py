@@ -1,0 +1,328 @@
+"""Presentation of submissions: rows of lists, and the page of one."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from django.urls import reverse
+
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
+from wms.jobs.models import NameRest, SubmissionContent
+from wms.jobs.queries.failures import Failures
+from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount
+from wms.portal.presentation.failures import FailuresView, failures_view
+from wms.portal.presentation.job_list import FINAL_ACTIONS
+from wms.portal.presentation.statuses import Fact, Segment, badge_of, icon_of
+from wms.portal.search import EVERYBODY, query_of, text_of
+
+#: {style of a badge: its label in bars}, in their order there.
+_SEGMENT_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "done": "done",
+        "failed": "failed",
+        "running": "running",
+        "held": "held or stalled",
+        "waiting": "waiting",
+        "killed": "killed",
+    }
+)
+#: Statuses of jobs that go on by themselves.
+_GOING_ON: Final = frozenset(JobStatus) - FINAL - {JobStatus.HELD}
+#: Time in which ends are counted for the rate.
+RATE_WINDOW: Final = timedelta(hours=1)
+_LEAST_WINDOW_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionRow:
+    """One submission in a list."""
+
+    id: str
+    url: str
+    #: Its label, else the name of its jobs, else their ids.
+    title: str
+    group: str
+    submitted_at: datetime
+    #: Jobs that are not deleted.
+    jobs: int
+    segments: Sequence[Segment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusChip:
+    """The number of jobs in one status, with a link to them."""
+
+    status: str
+    badge: str
+    icon: str
+    jobs: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """The rate at which jobs end, and the time left."""
+
+    ended: int
+    #: Time in which these ended, in seconds.
+    window_s: float
+    #: Ends in an hour; None: none ended.
+    per_hour: int | None
+    #: Jobs that are yet to end; held ones do not count.
+    remaining: int
+    #: None: unknown, or nothing remains.
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRow:
+    """The jobs of a submission whose last match was at one site."""
+
+    site: str
+    url: str
+    running: int
+    done: int
+    failed: int
+    others: int
+    segments: Sequence[Segment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAction:
+    """An action on those jobs of a submission whose status it concerns."""
+
+    action: Action
+    label: str
+    icon: str
+    statuses: frozenset[JobStatus]
+
+
+ACTIONS: Final[Sequence[SubmissionAction]] = (
+    SubmissionAction(
+        action=Action.RESCHEDULE,
+        label="Retry the failed",
+        icon="rotate-ccw",
+        statuses=frozenset({JobStatus.FAILED}),
+    ),
+    SubmissionAction(
+        action=Action.HOLD, label="Hold the waiting", icon="pause", statuses=frozenset({JobStatus.WAITING})
+    ),
+    SubmissionAction(
+        action=Action.RELEASE, label="Release the held", icon="play", statuses=frozenset({JobStatus.HELD})
+    ),
+    SubmissionAction(
+        action=Action.KILL, label="Kill the rest", icon="octagon-x", statuses=sources_of(JobStatus.KILLED)
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionButton:
+    """A button that asks for an action on all jobs that a query matches; it exists while there are such jobs."""
+
+    action: str
+    label: str
+    icon: str
+    jobs: int
+    is_final: bool
+    #: Query of the list of jobs, and its query string.
+    text: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPage:
+    """One submission on its own page."""
+
+    row: SubmissionRow
+    facts: Sequence[Fact]
+    chips: Sequence[StatusChip]
+    rate: Rate
+    places: Sequence[PlaceRow]
+    #: None: no job has failed.
+    failures: FailuresView | None
+    buttons: Sequence[ActionButton]
+    warnings: Sequence[str]
+    #: Jobs whose output can be downloaded.
+    outputs: int
+    jobs_url: str
+    csv_url: str
+    json_url: str
+    clone_url: str
+
+
+def row_of(counted: CountedSubmission) -> SubmissionRow:
+    """Return the row of a submission in a list."""
+    content = counted.content
+    return SubmissionRow(
+        id=str(content.pk),
+        url=reverse("portal:submission", args=[content.pk]),
+        title=title_of(content),
+        group=content.group.name,
+        submitted_at=content.submission.submitted_at,
+        jobs=sum(jobs for status, jobs in counted.jobs.items() if status != JobStatus.DELETED),
+        segments=segments_of(counted.jobs),
+    )
+
+
+def submission_view(
+    counted: CountedSubmission,
+    *,
+    jobs: JobsOfSubmission,
+    failures: Failures | None,
+    warnings: Sequence[str],
+    now: datetime,
+) -> SubmissionPage:
+    """Return the page of a submission.
+
+    Args:
+        counted: the submission.
+        jobs: what its jobs tell; ends are counted since ``now - RATE_WINDOW``.
+        failures: its failed jobs; None: there are none.
+        warnings: with which it was answered.
+        now: the time of the page.
+    """
+    content = counted.content
+    return SubmissionPage(
+        row=row_of(counted),
+        facts=_facts(content),
+        chips=[_chip(content, status, counted.jobs[status]) for status in JobStatus if status in counted.jobs],
+        rate=rate_of(counted.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
+        places=_places(content, jobs.places),
+        failures=None if failures is None else failures_view(failures, words=_words(content)),
+        buttons=[
+            _button(content, each, number) for each in ACTIONS if (number := number_in(counted.jobs, each.statuses))
+        ],
+        warnings=warnings,
+        outputs=jobs.outputs,
+        jobs_url=_jobs_url(content),
+        csv_url=f"{reverse('portal:jobs-csv')}?{query_of(_words(content))}",
+        json_url=f"{reverse('portal:jobs-json')}?{query_of(_words(content))}",
+        clone_url=f"{reverse('portal:submit')}?clone={content.first_job_id}",
+    )
+
+
+def title_of(content: SubmissionContent) -> str:
+    """Return the label of the jobs, else their name, else their ids."""
+    if content.job_group:
+        return content.job_group
+    if name := name_of(content):
+        return name
+    if content.first_job_id == content.last_job_id:
+        return f"Job {content.first_job_id}"
+    return f"Jobs {content.first_job_id} to {content.last_job_id}"
+
+
+def name_of(content: SubmissionContent) -> str:
+    """Return the name of the jobs, with ``*`` for what differs; empty: they have none in common."""
+    if not content.name_prefix:
+        return ""
+    return content.name_prefix if content.name_rest == NameRest.NOTHING else f"{content.name_prefix}*"
+
+
+def segments_of(jobs: Mapping[str, int]) -> list[Segment]:
+    """Return the parts of a bar, without empty ones; deleted jobs are left out."""
+    by_kind: Counter[str] = Counter()
+    for status, number in jobs.items():
+        if status != JobStatus.DELETED:
+            by_kind[badge_of(status)] += number
+    return [
+        Segment(kind=kind, label=label, count=by_kind[kind]) for kind, label in _SEGMENT_LABELS.items() if by_kind[kind]
+    ]
+
+
+def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> Rate:
+    """Return the rate of a submission.
+
+    Args:
+        jobs: numbers by status.
+        ended: payloads that have ended within RATE_WINDOW.
+        age: of the submission; younger than RATE_WINDOW, it is the time in which they ended.
+    """
+    window_s = max(_LEAST_WINDOW_S, min(age, RATE_WINDOW).total_seconds())
+    remaining = number_in(jobs, _GOING_ON)
+    return Rate(
+        ended=ended,
+        window_s=window_s,
+        per_hour=round(3600 * ended / window_s) if ended else None,
+        remaining=remaining,
+        left_s=remaining * window_s / ended if ended and remaining else None,
+    )
+
+
+def number_in(jobs: Mapping[str, int], statuses: Iterable[JobStatus]) -> int:
+    """Return the number of jobs in any of these statuses."""
+    return sum(jobs.get(status, 0) for status in statuses)
+
+
+def _facts(content: SubmissionContent) -> list[Fact]:
+    number = content.last_job_id - content.first_job_id + 1
+    ids = str(content.first_job_id) if number == 1 else f"{content.first_job_id} to {content.last_job_id}"
+    return [
+        Fact(label="Owner", value=content.owner.username),
+        Fact(label="Group", value=f"{content.group.name} ({content.vo.name})"),
+        Fact(label="Label", value=content.job_group or ""),
+        Fact(label="Name of its jobs", value=name_of(content)),
+        Fact(label="Ids of its jobs", value=ids),
+        Fact(label="Type", value=content.job_type or ""),
+        Fact(label="Id", value=str(content.pk)),
+    ]
+
+
+def _words(content: SubmissionContent) -> dict[str, str]:
+    """Return the filters of the list of all jobs of the submission, whose reader need not be its owner."""
+    return {"job_group_id": str(content.pk), "owner": EVERYBODY}
+
+
+def _jobs_url(content: SubmissionContent, **filters: object) -> str:
+    return f"{reverse('portal:jobs')}?{query_of(_words(content), **filters)}"
+
+
+def _button(content: SubmissionContent, each: SubmissionAction, jobs: int) -> ActionButton:
+    return ActionButton(
+        action=each.action,
+        label=each.label,
+        icon=each.icon,
+        jobs=jobs,
+        is_final=each.action in FINAL_ACTIONS,
+        text=text_of({**_words(content), "status": each.statuses}),
+        query=query_of(_words(content)),
+    )
+
+
+def _chip(content: SubmissionContent, status: JobStatus, jobs: int) -> StatusChip:
+    return StatusChip(
+        status=status,
+        badge=badge_of(status),
+        icon=icon_of(status),
+        jobs=jobs,
+        url=_jobs_url(content, status=status),
+    )
+
+
+def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[PlaceRow]:
+    """Return the sites, those with most jobs first; jobs that have not been matched yet are at none."""
+    by_site: dict[str, Counter[str]] = {}
+    for count in counts:
+        if count.site:
+            by_site.setdefault(count.site, Counter())[count.status] += count.jobs
+    largest = sorted(by_site, key=lambda site: (-by_site[site].total(), site))
+    return [_place(content, site, by_site[site]) for site in largest]
+
+
+def _place(content: SubmissionContent, site: str, jobs: Mapping[str, int]) -> PlaceRow:
+    kinds = {segment.kind: segment.count for segment in segments_of(jobs)}
+    running, done, failed = (kinds.pop(kind, 0) for kind in ("running", "done", "failed"))
+    return PlaceRow(
+        site=site,
+        url=_jobs_url(content, site=site),
+        running=running,
+        done=done,
+        failed=failed,
+        others=sum(kinds.values()),
+        segments=segments_of(jobs),
+    )

@@ -1,0 +1,85 @@
+"""The first page after the log-in: the user's jobs, submissions, groups, and what needs attention."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from matching.queries.explain.unmatched import unmatched_jobs_of
+from matching.queries.shares import GroupPortion, portions_of
+from wms.accounts.models import User
+from wms.accounts.queries import groups_of
+from wms.jobs import queries
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries import submissions
+from wms.jobs.queries.failures import failures
+from wms.jobs.queries.found_jobs import newest_in_status
+from wms.kernel.db import database_now
+from wms.kernel.memo import BriefMemo
+from wms.portal import notices, revisions
+from wms.portal.live import live
+from wms.portal.pages import show, signed_in
+from wms.portal.presentation.failures import failures_view
+from wms.portal.presentation.home import held_rows, share_rows, strip_of, unmatched_rows
+from wms.portal.presentation.submission import row_of
+
+#: Submissions on the page.
+NEWEST: Final = 10
+#: Failed jobs that are grouped.
+MOST_FAILED: Final = 500
+#: Held jobs whose reasons are counted.
+MOST_HELD: Final = 200
+#: Seconds after which an open page is made anew although no job has changed: shares and the configuration change too.
+ANEW_AFTER_S: Final = 300
+#: Usage is counted once a minute.
+_portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=30)
+
+
+def _revision(request: HttpRequest) -> Sequence[object]:
+    period = int(timezone.now().timestamp() // ANEW_AFTER_S)
+    return (*revisions.jobs_seen_by(signed_in(request)), *notices.revision(), period)
+
+
+@login_required
+@require_safe
+@live(_revision)
+def home(request: HttpRequest) -> HttpResponse:
+    """Show the user's jobs by status, the newest submissions, what needs attention, and the shares of the groups."""
+    user = signed_in(request)
+    groups = groups_of(user)
+    jobs = _jobs_by_status(user)
+    newest = submissions.counted(submissions.of_owner(user, at_most=NEWEST))
+    failed = jobs.get(JobStatus.FAILED, 0)
+    of_failed = JobFilterSet({"owner": user.username, "status": JobStatus.FAILED})
+    grouped = failures(of_failed, by=user, newest=MOST_FAILED) if failed else None
+    waits, holds = jobs.get(JobStatus.WAITING, 0), jobs.get(JobStatus.HELD, 0)
+    unmatched = unmatched_jobs_of(user, now=database_now()) if waits else []
+    held = newest_in_status(user, JobStatus.HELD, at_most=MOST_HELD) if holds else None
+    context = {
+        "strip": strip_of(jobs),
+        "submissions": [row_of(each) for each in newest],
+        "failed": failed,
+        "failures": None if grouped is None else failures_view(grouped, words={}),
+        "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
+        "unmatched": unmatched_rows(unmatched),
+        "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),
+        "held_beyond": max(0, holds - MOST_HELD),
+        "shares": share_rows(groups, _portions_in(frozenset(group.vo_id for group in groups))),
+        "has_group": bool(groups),
+    }
+    return show(request, "portal/home.html", context)
+
+
+def _jobs_by_status(user: User) -> Mapping[str, int]:
+    tallies = queries.summary(JobFilterSet({"owner": user.username}), by=user, group_by=("status",))
+    return {str(tally.values["status"]): tally.count for tally in tallies}
+
+
+def _portions_in(vo_ids: Collection[int]) -> Mapping[int, GroupPortion]:
+    if not vo_ids:
+        return {}
+    return _portions.get(vo_ids, lambda: portions_of(vo_ids, now=database_now()))

@@ -1,0 +1,102 @@
+"""Submissions: the list of the user's own, the page of one, and the outputs of its jobs as one archive."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import SubmissionContent
+from wms.jobs.queries import submissions
+from wms.jobs.queries.failures import failures
+from wms.jobs.queries.submissions import CountedSubmission
+from wms.jobs.services.output_archives import packed_outputs
+from wms.portal import notices, revisions
+from wms.portal.live import live
+from wms.portal.pages import page_of, show, signed_in
+from wms.portal.presentation.submission import RATE_WINDOW, row_of, submission_view
+
+#: Failed jobs that are grouped on the page of a submission.
+MOST_FAILED: Final = 1000
+#: Seconds after which an open page is made anew although no job has changed: the rate changes too.
+ANEW_AFTER_S: Final = 300
+
+
+def _revision_of_list(request: HttpRequest) -> Sequence[object]:
+    return (*revisions.jobs_seen_by(signed_in(request)), *notices.revision())
+
+
+def _revision(request: HttpRequest, pk: UUID) -> Sequence[object]:  # noqa: ARG001 - as the view
+    period = int(timezone.now().timestamp() // ANEW_AFTER_S)
+    return (*revisions.of_submission(pk), *notices.revision(), period)
+
+
+@login_required
+@require_safe
+@live(_revision_of_list)
+def submission_list(request: HttpRequest) -> HttpResponse:
+    """Show the user's own submissions, the newest first."""
+    user = signed_in(request)
+    page = page_of(lambda **extent: submissions.of_owner(user, **extent), request.GET, key=_key)
+    context = {
+        "rows": [row_of(each) for each in submissions.counted(page.rows)],
+        "page": page,
+        "is_first_page": not request.GET,
+    }
+    return show(request, "portal/submissions.html", context)
+
+
+@login_required
+@require_safe
+@live(_revision)
+def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Show one submission; 404 if the user may not see it."""
+    user = signed_in(request)
+    counted, now = _visible(pk, user), timezone.now()
+    failed = JobFilterSet({"job_group_id": str(pk), "status": JobStatus.FAILED})
+    view = submission_view(
+        counted,
+        jobs=submissions.jobs_of(pk, since=now - RATE_WINDOW),
+        failures=failures(failed, by=user, newest=MOST_FAILED) if JobStatus.FAILED in counted.jobs else None,
+        warnings=submissions.warnings_of(pk),
+        now=now,
+    )
+    return show(request, "portal/submission.html", {"submission": view})
+
+
+@login_required
+@require_safe
+def submission_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
+    """Send the outputs of all jobs as one archive, which is made while it is sent."""
+    user = signed_in(request)
+    content = _visible(pk, user).content
+    outputs = submissions.outputs_of(pk, by=user)
+    if not outputs:
+        messages.warning(request, "No job of this submission has an output yet, so there is nothing to download.")
+        return redirect("portal:submission", pk=pk)
+    name = f"outputs-{content.first_job_id}-{content.last_job_id}.tar.gz"
+    return StreamingHttpResponse(
+        packed_outputs(outputs, now=timezone.now()),
+        content_type="application/gzip",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _key(content: SubmissionContent) -> int:
+    return content.first_job_id
+
+
+def _visible(pk: UUID, user: User) -> CountedSubmission:
+    counted = submissions.visible_submission(pk, by=user)
+    if counted is None:
+        raise Http404(f"There is no submission {pk}.")
+    return counted

@@ -1,0 +1,112 @@
+"""Answers that are made piece by piece while they are sent, such as archives and long lists.
+
+granian's own stream keeps in memory what its client has not read yet, without a limit. A named pipe does not: granian
+sends it as it sends a file, at the client's speed, and a full pipe stops its writer. A client that reads too slowly is
+closed like every other (``unread``), which ends the writer too.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Iterable
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import BoundedSemaphore, Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+from django.db import connections
+
+if TYPE_CHECKING:
+    from granian._granian import RSGIHTTPProtocol as HTTPProtocol
+
+_logger = logging.getLogger(__name__)
+
+Headers = list[tuple[str, str]]
+
+#: Seconds in which granian opens the pipe; it opens none if the client has left.
+_OPENED_WITHIN_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.005
+#: Seconds after which a client tries again that was refused because too many streams were under way.
+RETRY_AFTER_S: Final = 5
+
+
+class Streams:
+    """The streamed answers of this process; each occupies a thread of its own, so that other requests do not wait.
+
+    Args:
+        at_once: streams at most; further ones are refused.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._free = BoundedSemaphore(at_once)
+
+    def send(self, protocol: "HTTPProtocol", status: int, headers: Headers, body: Iterable[bytes]) -> bool:
+        """Send *body* from a thread, which closes it at its end; False, and nothing is done: there are too many."""
+        if not self._free.acquire(blocking=False):
+            return False
+        try:
+            directory = TemporaryDirectory(prefix="wms-stream-")
+            pipe = Path(directory.name) / "pipe"
+            os.mkfifo(pipe, 0o600)
+            protocol.response_file(status, headers, str(pipe))
+        except BaseException:
+            self._free.release()
+            raise
+        # A daemon: a process that is stopped does not wait for a client that reads for hours.
+        Thread(target=self._write, args=(pipe, directory, body), name="stream", daemon=True).start()
+        return True
+
+    def _write(self, pipe: Path, directory: "TemporaryDirectory[str]", body: Iterable[bytes]) -> None:
+        try:
+            with directory:
+                descriptor = _opened(pipe)
+            if descriptor is None:
+                return
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
+                for piece in body:
+                    _write_all(file.fileno(), piece)
+        except BrokenPipeError:
+            pass  # the client has left
+        except Exception:
+            # Too late for an error: the client gets an incomplete answer.
+            _logger.exception("A streamed answer broke off.")
+        finally:
+            _close(body)
+            connections.close_all()
+            self._free.release()
+
+
+def refusal() -> tuple[HTTPStatus, str, str]:
+    """Return status, code and text of the answer when too many streams are under way."""
+    detail = "The server sends as many downloads of this kind as it can at once; try again when one has ended."
+    return HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail
+
+
+def _opened(pipe: Path) -> int | None:
+    """Return a descriptor for writing as soon as granian has opened the pipe for reading; None: it does not."""
+    until = monotonic() + _OPENED_WITHIN_S
+    while monotonic() < until:
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads it yet
+                raise
+            sleep(_LOOK_EVERY_S)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+    return None
+
+
+def _write_all(descriptor: int, piece: bytes) -> None:
+    left = memoryview(piece)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _close(body: Iterable[bytes]) -> None:
+    close = getattr(body, "close", None)
+    if close is not None:
+        close()
