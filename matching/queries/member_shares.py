@@ -135,7 +135,6 @@ def _delivered(vo_ids: Collection[int], *, now: datetime) -> Mapping[str, Mappin
 
 def _jobs_of_members(group_ids: Collection[int]) -> Mapping[int, Mapping[str, MemberJobs]]:
     """Return {group: {user name: present jobs}} of those with waiting or leased jobs."""
-    # Uses index: job_count_is_one_row
     present = CurrentJobCount.objects.filter(group__in=group_ids, status__in=[JobStatus.WAITING, *LEASED_STATUSES])
     rows = present.values_list("group", "owner__username", "status").annotate(sum=Sum("jobs"))
     counts: defaultdict[int, defaultdict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
