@@ -43,8 +43,8 @@ class StatusFilter(CharFilter):
     field_class = StatusesField
 
 
-class ExitCodeFilter(Filter):
-    """Jobs whose payload ended with an exit code."""
+class IntegerFilter(Filter):
+    """Jobs with exactly this integer."""
 
     field_class = forms.IntegerField
 
@@ -64,6 +64,7 @@ class JobFilterSet(FilterSet):
     status = StatusFilter(
         lookup_expr="in", max_length=255, help_text="One status, or several with commas; letter case is ignored."
     )
+    id = IntegerFilter(label="Id", min_value=0, max_value=2**63 - 1, help_text="Id of the job.")
     site = NameFilter("site__name", max_length=128, help_text="Exact name of the site of the last match.")
     host = HostFilter("hosts", max_length=255, help_text="Exact name of the host of the last match.")
     owner = NameFilter("owner__username", max_length=150, help_text="Exact user name of the owner.")
@@ -77,7 +78,10 @@ class JobFilterSet(FilterSet):
     job_group = NameFilter(max_length=255, help_text="Exact label given by the owner.")
     job_group_id = UUIDFilter("submission", label="Submission", help_text="Id of the submission (job group).")
     job_type = NameFilter(max_length=255, help_text="Exact type of the job.")
-    exit_code = ExitCodeFilter(min_value=-(2**31), max_value=2**31 - 1, help_text="Exit code of the payload.")
+    exit_code = IntegerFilter(min_value=-(2**31), max_value=2**31 - 1, help_text="Exit code of the payload.")
+    minor_status = PatternFilter(
+        max_length=255, label="Reason", help_text="Reason of the status, in words; each * stands for any characters."
+    )
     submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this time (RFC 3339) or later.")
     submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this time (RFC 3339).")
 
@@ -99,6 +103,8 @@ class JobFilterSet(FilterSet):
             but: fields of a job that are not compared.
         """
         compared = {field.name for field in queryset.model._meta.get_fields()}.difference(but)  # noqa: SLF001 - Django's API
+        if queryset.model is not Job:
+            compared.discard("id")  # of a number of jobs, not of a job
         if "status" in compared and not self.form.cleaned_data.get("status"):
             queryset = queryset.exclude(status=JobStatus.DELETED)
         for name, value in self.form.cleaned_data.items():

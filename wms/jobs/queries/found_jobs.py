@@ -32,7 +32,7 @@ _WITHOUT_EXIT_CODE: Final = (
 #: Fields of a job that are the same in a kind of jobs.
 _OF_KINDS: Final = frozenset({"owner", "group", "vo", "status", "site"})
 #: Fields of a job with whose values few jobs are.
-_SELECTIVE: Final = frozenset({"submission", "hosts", "job_group", "job_name"})
+_SELECTIVE: Final = frozenset({"id", "submission", "hosts", "job_group", "job_name"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     """Return the jobs in this part of a filtered list, in its order; only jobs visible to *by*."""
     names = frozenset(narrowing_fields(filters))
     jobs = extent.within(Job.objects.all())
-    if names & {"submission", "hosts"}:
+    if names & {"id", "submission", "hosts"}:
         # Uses index: job_of_submission, or the primary key.
         # The sum keeps the planner from reading all jobs in the order of ids.
         matching = _matching(filters, jobs, names, by=by)

@@ -9,6 +9,7 @@ from wms.accounts.models import User
 from wms.jobs import sql
 from wms.jobs.domain.actions import Action
 from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries.filtering import narrowing_fields
 from wms.jobs.queries.found_jobs import Extent, find
 from wms.jobs.services import control
 from wms.kernel.errors import RejectedError
@@ -81,7 +82,7 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
         EmptyFilterError: the filter has no criterion.
         TooManyJobsError: it matches more than MAX_JOBS; nothing has changed.
     """
-    if not any(filters.form.cleaned_data.values()):
+    if not any(narrowing_fields(filters)):
         sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
     job_ids = sql.ids_of(find(filters, Extent(at_most=MAX_JOBS + 1), by=by))
