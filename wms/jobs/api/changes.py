@@ -81,8 +81,8 @@ class JobChangesView(APIView):
     def get(self, request: Request) -> Response:
         """Return every change of a job's status since the cursor, each exactly once and in order.
 
-        Begin without a cursor, read the list of jobs, then repeat with the cursor of each answer: at once while `more` is
-        true, otherwise after some seconds. A cursor that is too old is 410: read the list again, and begin anew.
+        Begin without a cursor, read the list of jobs, then repeat with the cursor of each answer: at once while `more`
+        is true, otherwise after some seconds. A cursor that is too old is 410: read the list again, and begin anew.
         """
         query = ChangesIn.checked(request.query_params)
         if "since" not in query:
