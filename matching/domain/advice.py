@@ -68,7 +68,7 @@ def sentence_about_nearest(place: str, changes: Sequence[str]) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Return a time such as "36 h", "1 h 30 min" or "90 s"."""
+    """Return a time such as "36 h", "1 h 30 min" or "45 s"."""
     hours, rest = divmod(seconds, 3600)
     minutes, rest_s = divmod(rest, 60)
     parts = ((hours, "h"), (minutes, "min"), (rest_s, "s"))

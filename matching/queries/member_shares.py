@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Q, Sum
+from django.db.models import Exists, OuterRef, Q, Sum
 
 from matching.queries.shares import WINDOWS
 from taskqueues.domain.history import CorrectedShare
 from taskqueues.domain.usage import interval_of
 from taskqueues.models import UsageCounter, UsageInterval
 from taskqueues.queries import corrected_shares, shares_in_effect
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import LEASED_STATUSES, CurrentJobCount
 
+#: Groups on a page.
+MOST_GROUPS: Final = 100
 #: Members with most jobs that are listed of a group.
 MOST_MEMBERS: Final = 50
 
@@ -53,6 +55,14 @@ class GroupStandings:
 
     groups: Sequence[GroupStanding]
     counted_until: datetime | None
+
+
+def groups_with_shares(user: User) -> list[Group]:
+    """Return the groups of *user*, then those of the VOs that it manages, with their VOs; MOST_GROUPS at most."""
+    own = Exists(Membership.objects.filter(user=user, group=OuterRef("pk")))
+    managed = Q(vo__in=VO.objects.managed_by(user))
+    groups = Group.objects.annotate(is_own=own).filter(Q(is_own=True) | managed)
+    return list(groups.select_related("vo").order_by("-is_own", "name")[:MOST_GROUPS])
 
 
 def group_standings(groups: Sequence[Group], *, by: User, now: datetime) -> GroupStandings:

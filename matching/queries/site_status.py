@@ -15,7 +15,7 @@ from django.db.models import Count, Q, Sum
 
 from matching.models import Match
 from pilots.models import Pilot
-from resources.models import Site
+from resources.models import ComputingElement, Site
 from resources.queries.throttles import ThrottleStanding, standings
 from wms.accounts.models import VO, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -43,8 +43,10 @@ class RecentSuccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteStatus:
-    """What happens at one site."""
+    """What one site has, and what happens there."""
 
+    ces: int = 0
+    queues: int = 0
     #: Jobs that pilots hold: of the reader, and of all users of the reader's VOs.
     own_leased: int = 0
     all_leased: int = 0
@@ -73,11 +75,16 @@ def statuses_of(sites: Sequence[Site], *, own_ended: JobFilters, by: User, now: 
     leased = CurrentSiteJobCount.objects.filter(site__in=ids, vo__in=vo_ids, status__one_of=LEASED_STATUSES)
     counts = leased.values_list("site").annotate(all=Sum("jobs"), own=Sum("jobs", filter=Q(owner=by))).order_by("site")
     jobs = {site_id: (own or 0, all_ or 0) for site_id, all_, own in counts}
+    rows = ComputingElement.objects.filter(site__in=ids).values_list("site")
+    parts = rows.annotate(ces=Count("pk", distinct=True), queues=Count("queues")).order_by("site")
+    sizes = {site_id: (ces, queues) for site_id, ces, queues in parts}
     pilots, visible_pilots = _pilots(ids, vo_ids=vo_ids, by=by)
     own, everybodys = _own(own_ended, by=by, now=now), _of_all(vo_ids=vo_ids, now=now)
     throttles = standings(sites, now=now)
     return {
         pk: SiteStatus(
+            ces=sizes.get(pk, (0, 0))[0],
+            queues=sizes.get(pk, (0, 0))[1],
             own_leased=jobs.get(pk, (0, 0))[0],
             all_leased=jobs.get(pk, (0, 0))[1],
             pilots=pilots.get(pk, 0),

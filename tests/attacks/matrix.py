@@ -136,6 +136,12 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,
         "POST portal:submit-jdl": PEOPLE,
+        "GET portal:why": PEOPLE,
+        "GET portal:task-queues": PEOPLE,
+        "GET portal:task-queue": OF_THE_JOB,
+        "GET portal:sites": PEOPLE,
+        "GET portal:site": OF_THE_VO,
+        "GET portal:shares": PEOPLE,
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
         # What jobs wait for.

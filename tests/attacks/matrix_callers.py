@@ -81,6 +81,8 @@ def make_scene() -> Scene:
             "portal:pilot pk": sample.pilot.pk,
             "portal:pilot-log pk": sample.pilot.pk,
             "portal:pilot-whole-log pk": sample.pilot.pk,
+            "portal:task-queue pk": TaskQueue.objects.get(vo=sample.vo).pk,
+            "portal:site name": sample.site.name,
             "portal:token-revoke pk": sample.alice_token_id,
             "portal:group-leave pk": sample.group.pk,
             "portal:invitation-accept pk": invitation.pk,

@@ -38,6 +38,9 @@ class Link:
 NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
+    Link(url_name="portal:task-queues", label="Task queues", icon="layers"),
+    Link(url_name="portal:sites", label="Sites", icon="server"),
+    Link(url_name="portal:shares", label="Shares", icon="scale"),
 )
 #: Entries for managers and operators.
 PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, jobs, pilots, submit
+from wms.portal.views import account, actions, jobs, pilots, shares, sites, submit, task_queues, waiting
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -23,10 +23,16 @@ urlpatterns: list[URLPattern] = [
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
     path("jobs/", jobs.job_list, name="jobs"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
+    path("jobs/why/", waiting.why_page, name="why"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
     path("jobs/<int:pk>/", jobs.job_page, name="job"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("task-queues/", task_queues.task_queue_list_page, name="task-queues"),
+    path("task-queues/<int:pk>/", task_queues.task_queue_detail_page, name="task-queue"),
+    path("sites/", sites.site_list, name="sites"),
+    path("sites/<str:name>/", sites.site_page, name="site"),
+    path("shares/", shares.shares_page, name="shares"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),

@@ -1,0 +1,82 @@
+"""Why jobs wait: a selection of jobs, and the explanation on the page of one job."""
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from matching.queries.explain.explanation import explain
+from matching.queries.explain.selection import explain_selection
+from matching.queries.task_queues import standing_of
+from resources.queries.places import UnknownPlaceError
+from taskqueues.models import TaskQueue
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import Job
+from wms.kernel.db import database_now
+from wms.portal.live import live
+from wms.portal.pages import show, signed_in
+from wms.portal.presentation.why import WhyView, selection_view, why_view
+from wms.portal.revisions import jobs_seen_by
+from wms.portal.search import EVERYBODY, Search, parse
+
+#: Seconds after which a page with sums of others' task queues, jobs or pilots is made anew. The reader's own jobs are
+#: shown at once; sums over all would make every page change with every job.
+SUMS_EVERY_S = 15
+
+
+def revision_with_sums(request: HttpRequest, **_: object) -> tuple[int, ...]:
+    """Return numbers that change with the jobs that the reader may see, and from time to time."""
+    return (*jobs_seen_by(signed_in(request)), int(timezone.now().timestamp()) // SUMS_EVERY_S)
+
+
+@login_required
+@require_safe
+@live(revision_with_sums)
+def why_page(request: HttpRequest) -> HttpResponse:
+    """Show why the waiting jobs of a selection wait, by task queue."""
+    query = request.GET.get("q", "")
+    search = parse(query, now=timezone.now())
+    if search.job_id is not None:
+        return redirect("portal:job", pk=search.job_id)
+    user = signed_in(request)
+    explained = explain_selection(_waiting_of(search, user), by=user, now=database_now())
+    context = {
+        "selection": selection_view(explained, words=search.words),
+        "query": query,
+        "jobs_query": urlencode({"q": query}),
+        "errors": search.errors,
+    }
+    return show(request, "portal/why.html", context)
+
+
+def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyView | None:
+    """Return the explanation on the page of a job; None: it is neither Waiting nor Checking.
+
+    The parameter ``why_site`` of the query limits the queues to those of one site.
+    """
+    if job.status not in {JobStatus.WAITING, JobStatus.CHECKING}:
+        return None
+    site, error = request.GET.get("why_site", "").strip(), ""
+    try:
+        explained = explain(job, task_queue_id=task_queue_id, now=database_now(), site=site or None)
+    except UnknownPlaceError as unknown:
+        explained, error = explain(job, task_queue_id=task_queue_id, now=database_now()), unknown.detail
+    task_queues = TaskQueue.objects.select_related("owner", "group", "vo")
+    task_queue = task_queues.filter(pk=explained.task_queue_id).first() if explained.task_queue_id else None
+    standing = None if task_queue is None else standing_of(task_queue)
+    return why_view(explained, standing=standing, site=site, site_error=error)
+
+
+def _waiting_of(search: Search, user: User) -> JobFilterSet:
+    """Return the filters of the selected jobs that wait; without an owner or a submission they are the reader's own."""
+    values = {**search.filters, "status": JobStatus.WAITING.value}
+    if "job_group_id" not in values:
+        values.setdefault("owner", user.get_username())
+    if values.get("owner") == EVERYBODY:
+        del values["owner"]
+    return JobFilterSet(values)
