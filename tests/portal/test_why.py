@@ -71,9 +71,6 @@ def test_a_job_shows_what_excludes_most_what_helps_and_folds_the_rest(
         "The condition processors excludes most: 1 of 2 queues. The job requires 8 processors; queues offer 1 or 8."
     )
     assert view.advice == [
-        "With 1000 MB of memory instead of 2000 MB it would fit 1 queue: LCG.CERN.ch.",
-        "With 1 processor instead of 8 it would fit 1 queue: LCG.CERN.ch.",
-    ] or view.advice == [
         "With 1 processor instead of 8 it would fit 1 queue: LCG.CERN.ch.",
         "With 1000 MB of memory instead of 2000 MB it would fit 1 queue: LCG.CERN.ch.",
     ]
@@ -135,13 +132,7 @@ def test_the_waiting_jobs_of_a_selection_are_explained_by_task_queue(
     assert first.summary == (
         "It waits because no queue that serves lhcb fits it: it requires 8000 MB of memory; queues offer 4000 MB."
     )
-    assert (
-        first.advice
-        == [
-            f"With {queue.memory_mb} MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch.",
-        ]
-        or "With 4000 MB" in first.advice[0]
-    )
+    assert first.advice == ["With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch."]
     assert second.summary.startswith("It fits 1 of 1 queue and waits for a pilot there")
     assert f'href="/task-queues/{first.task_queue_id}/"' in response.content.decode()
     assert "name%3Ascan-%2A" in first.jobs_url

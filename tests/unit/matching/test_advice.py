@@ -43,8 +43,10 @@ def test_changes_that_admit_most_queues_come_first_and_useless_ones_are_left_out
         (
             effect(3, closed=1, lost=2, sites=["CERN"]),
             True,
-            "With 3 it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; 2 of those that it fits now "
-            "would no longer fit.",
+            (
+                "With 3 it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; 2 of those that it "
+                "fits now would no longer fit."
+            ),
         ),
     ],
 )
