@@ -37,6 +37,7 @@ class Link:
 #: Entries of the navigation for every user, in their order.
 NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
+    Link(url_name="portal:failures", label="Failures", icon="triangle-alert"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
     Link(url_name="portal:task-queues", label="Task queues", icon="layers"),
     Link(url_name="portal:sites", label="Sites", icon="server"),
@@ -126,26 +127,32 @@ def rows_of(listed: QuerySet[M]) -> Reader[M]:
     return read
 
 
-def page_of(read: Reader[M], query: QueryDict) -> Page[M]:
+def page_of(read: Reader[M], query: QueryDict, *, newest_first: bool = True) -> Page[M]:
     """Return the page that *query* selects: rows older than ``before``, or newer than ``after``, or the first.
 
     A page is defined by the ids at its edges, so that it stays the same while rows are added or removed.
+
+    Args:
+        read: reads rows.
+        query: the query string.
+        newest_first: the order of the rows.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
-    forwards = before is not None or after is None
-    if forwards:
-        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=True, before=before)
-    else:
-        rows = read(at_most=ROWS_PER_PAGE + 1, newest_first=False, after=after)
-    more, rows = len(rows) > ROWS_PER_PAGE, list(rows[:ROWS_PER_PAGE])
+    onwards, backwards = (before, after) if newest_first else (after, before)
+    forwards = onwards is not None or backwards is None
+    edge = {"before": before} if newest_first == forwards else {"after": after}
+    rows = list(read(at_most=ROWS_PER_PAGE + 1, newest_first=newest_first == forwards, **edge))
+    more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
     if not forwards:
         rows.reverse()
-    has_newer = before is not None if forwards else more
-    has_older = more if forwards else True
+    has_previous = onwards is not None if forwards else more
+    has_next = more if forwards else True
+    has_newer, has_older = (has_previous, has_next) if newest_first else (has_next, has_previous)
+    keys = sorted(row.pk for row in rows)
     return Page(
         rows=rows,
-        newer=_with(query, "after", rows[0].pk) if rows and has_newer else "",
-        older=_with(query, "before", rows[-1].pk) if rows and has_older else "",
+        newer=_with(query, "after", keys[-1]) if keys and has_newer else "",
+        older=_with(query, "before", keys[0]) if keys and has_older else "",
     )
 
 

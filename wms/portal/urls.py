@@ -4,7 +4,19 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, jobs, pilots, shares, sites, submit, task_queues, waiting
+from wms.portal.views import (
+    account,
+    actions,
+    failures,
+    job_list,
+    jobs,
+    pilots,
+    shares,
+    sites,
+    submit,
+    task_queues,
+    waiting,
+)
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -21,7 +33,9 @@ urlpatterns: list[URLPattern] = [
     path("accounts/groups/<int:pk>/leave/", account.leave_group, name="group-leave"),
     path("accounts/invitations/<int:pk>/accept/", account.accept_invitation, name="invitation-accept"),
     path("accounts/invitations/<int:pk>/decline/", account.decline_invitation, name="invitation-decline"),
-    path("jobs/", jobs.job_list, name="jobs"),
+    path("jobs/", job_list.job_list, name="jobs"),
+    path("jobs/jobs.csv", job_list.jobs_csv, name="jobs-csv"),
+    path("jobs/jobs.json", job_list.jobs_json, name="jobs-json"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/why/", waiting.why_page, name="why"),
     path("jobs/submit/", submit.submit_form, name="submit"),
@@ -33,6 +47,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/", sites.site_list, name="sites"),
     path("sites/<str:name>/", sites.site_page, name="site"),
     path("shares/", shares.shares_page, name="shares"),
+    path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),

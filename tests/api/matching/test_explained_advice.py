@@ -141,8 +141,10 @@ def test_if_no_single_change_helps_all_changes_for_the_nearest_queue_are_named(
 ) -> None:
     factories.make_queue(ce=sample.queue.ce, name="far", memory_mb=1000, tags=[])
     assert advice_on(alice, sample, memory_mb=8000, processors=8, tags=["gpu"]) == [
-        "No single change is enough; LCG.CERN.ch/ce01.cern.ch/far would fit without the tag gpu, and with 1 processor "
-        "instead of 8, and with 1000 MB of memory instead of 8000 MB."
+        (
+            "No single change is enough; LCG.CERN.ch/ce01.cern.ch/far would fit without the tag gpu, and with 1 "
+            "processor instead of 8, and with 1000 MB of memory instead of 8000 MB."
+        )
     ]
     # The type of a job is never changed: it says what the job is.
     Queue.objects.update(job_types=["Other"])
@@ -159,8 +161,10 @@ def test_a_change_that_excludes_other_queues_says_so(sample: SampleData, alice: 
 def test_queues_that_are_closed_are_counted_apart(sample: SampleData, alice: APIClient) -> None:
     Site.objects.update(state=ResourceState.BANNED)
     assert advice_on(alice, sample, memory_mb=8000) == [
-        "With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch; 1 of them accepts no jobs at "
-        "present."
+        (
+            "With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch; 1 of them accepts no jobs at "
+            "present."
+        )
     ]
 
 

@@ -107,6 +107,12 @@ def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterat
         yield Tally(values=dict(zip(columns, values, strict=True)), count=count)
 
 
+def is_counted(filters: JobFilters, *, group_by: Sequence[str]) -> bool:
+    """Return whether ``summary`` answers from counters: without jobs, except those of undecided submissions."""
+    names = {*narrowing_fields(filters), *(GROUP_BY[name].partition("__")[0] for name in group_by)}
+    return _counted_by(names) is not None or names <= contents.TOLD
+
+
 def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
     """Return numbers of jobs by all these fields; None: no counter has all of them."""
     return next((counter for counter, further in _COUNTERS if names <= _ALWAYS_COUNTED_BY | further), None)

@@ -11,7 +11,6 @@ from taskqueues.models import TaskQueue
 from wms.jobs.models import Job
 from wms.jobs.queries import with_surroundings
 from wms.kernel.db import database_now
-from wms.portal.forms.filters import ALL
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.task_queues import task_queue_list, task_queue_view
@@ -24,7 +23,7 @@ from wms.portal.views.waiting import revision_with_sums
 @live(revision_with_sums)
 def task_queue_list_page(request: HttpRequest) -> HttpResponse:
     """Show the reader's task queues, or all that it may see, by priority."""
-    is_own = request.GET.get("whose") != ALL
+    is_own = request.GET.get("whose") != "all"
     page = task_queue_page(signed_in(request), only_own=is_own, number=_number_in(request))
     return show(request, "portal/task_queues.html", {"list": task_queue_list(page), "is_own": is_own})
 

@@ -1,7 +1,5 @@
 """Why jobs wait: a selection of jobs, and the explanation on the page of one job."""
 
-from urllib.parse import urlencode
-
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -13,16 +11,15 @@ from matching.queries.explain.selection import explain_selection
 from matching.queries.task_queues import standing_of
 from resources.queries.places import UnknownPlaceError
 from taskqueues.models import TaskQueue
-from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
+from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.why import WhyView, selection_view, why_view
 from wms.portal.revisions import jobs_seen_by
-from wms.portal.search import EVERYBODY, Search, parse
+from wms.portal.search import EVERYBODY, query_of
 
 #: Seconds after which a page with sums of others' task queues, jobs or pilots is made anew. The reader's own jobs are
 #: shown at once; sums over all would make every page change with every job.
@@ -39,17 +36,17 @@ def revision_with_sums(request: HttpRequest, **_: object) -> tuple[int, ...]:
 @live(revision_with_sums)
 def why_page(request: HttpRequest) -> HttpResponse:
     """Show why the waiting jobs of a selection wait, by task queue."""
-    query = request.GET.get("q", "")
-    search = parse(query, now=timezone.now())
-    if search.job_id is not None:
-        return redirect("portal:job", pk=search.job_id)
     user = signed_in(request)
-    explained = explain_selection(_waiting_of(search, user), by=user, now=database_now())
+    asked = asked_in(request.GET, by=user, now=timezone.now())
+    if asked.search.job_id is not None:
+        return redirect("portal:job", pk=asked.search.job_id)
     context = {
-        "selection": selection_view(explained, words=search.words),
-        "query": query,
-        "jobs_query": urlencode({"q": query}),
-        "errors": search.errors,
+        "selection": selection_view(
+            explain_selection(_waiting_of(asked), by=user, now=database_now()), words=asked.search.words
+        ),
+        "query": asked.box,
+        "errors": asked.errors,
+        "jobs_query": query_of(asked.search.words),
     }
     return show(request, "portal/why.html", context)
 
@@ -72,11 +69,8 @@ def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyV
     return why_view(explained, standing=standing, site=site, site_error=error)
 
 
-def _waiting_of(search: Search, user: User) -> JobFilterSet:
-    """Return the filters of the selected jobs that wait; without an owner or a submission they are the reader's own."""
-    values = {**search.filters, "status": JobStatus.WAITING.value}
-    if "job_group_id" not in values:
-        values.setdefault("owner", user.get_username())
-    if values.get("owner") == EVERYBODY:
-        del values["owner"]
-    return JobFilterSet(values)
+def _waiting_of(asked: Asked) -> JobPageFilterSet:
+    """Return the filters of the selected jobs that wait; of a named submission, also jobs of others."""
+    waiting = {"status": JobStatus.WAITING.value}
+    is_of_all = "job_group_id" in asked.search.filters and "owner" not in asked.search.filters
+    return asked.with_filters(**waiting, **({"owner": EVERYBODY} if is_of_all else {}))

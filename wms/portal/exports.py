@@ -1,0 +1,72 @@
+"""Files with all jobs of a list, written while they are read: CSV and JSON with the columns of REST's job row."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from itertools import islice
+from typing import Any, Final
+
+from rest_framework.serializers import Serializer
+
+from wms.jobs.api.outputs import JobRowOut
+from wms.jobs.models import Job
+from wms.kernel.middleware import visible
+
+#: Rows that are written at once.
+_AT_ONCE: Final = 200
+#: Beginnings of a cell that spreadsheets take for a formula.
+_OF_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def as_csv(jobs: Iterable[Job]) -> Iterator[bytes]:
+    """Yield the jobs as CSV in UTF-8, with a head; texts that a spreadsheet would take for a formula begin with ``'``.
+
+    Characters that steer terminals or the direction of a text are escaped, as on pages.
+    """
+    row = JobRowOut()
+    yield _lines([_columns(row)])
+    for portion in _portions(jobs):
+        yield visible(_lines([map(_cell, _flat(row.to_representation(job)).values()) for job in portion]))
+
+
+def as_json(jobs: Iterable[Job]) -> Iterator[bytes]:
+    """Yield the jobs as a JSON array; a file that was cut off has no end, and so is not valid."""
+    row, separator = JobRowOut(), "[\n"
+    for portion in _portions(jobs):
+        texts = (json.dumps(row.to_representation(job), default=str) for job in portion)
+        yield (separator + ",\n".join(texts)).encode()
+        separator = ",\n"
+    yield b"[]\n" if separator == "[\n" else b"\n]\n"
+
+
+def _portions(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    each = iter(jobs)
+    while portion := list(islice(each, _AT_ONCE)):
+        yield portion
+
+
+def _columns(row: JobRowOut) -> Iterator[str]:
+    for name, field in row.fields.items():
+        yield from (f"{name}.{inner}" for inner in field.fields) if isinstance(field, Serializer) else (name,)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with those of nested objects beside the others, such as ``usage.cpu_s``."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        inner = value if isinstance(value, Mapping) else None
+        flat |= {name: value} if inner is None else {f"{name}.{key}": each for key, each in inner.items()}
+    return flat
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value.startswith(_OF_FORMULAS):
+        return f"'{value}"
+    return value
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> bytes:
+    text = StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
