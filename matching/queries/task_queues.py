@@ -104,7 +104,9 @@ def task_queue_page(user: User, *, only_own: bool, number: int) -> TaskQueuePage
     ids = snapshot.columns.task_queue_id[shown].tolist()
     found = TaskQueue.objects.visible_to(user).select_related("owner", "group__vo", "vo").in_bulk(ids)
     standings = _standings([found[pk] for pk in ids if pk in found], snapshot)
-    return TaskQueuePage(standings=standings, task_queues=len(rows), number=number, pages=pages)
+    # The index counts one job in a task queue that may have emptied.
+    task_queues = len(rows) - len(shown) + len(standings)
+    return TaskQueuePage(standings=standings, task_queues=task_queues, number=number, pages=pages)
 
 
 def standing_of(task_queue: TaskQueue) -> TaskQueueStanding | None:

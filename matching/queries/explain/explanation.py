@@ -1,11 +1,10 @@
 """Explanation of a waiting job: the result of each condition of the match at each queue."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from heapq import nsmallest
-from typing import Any
 
 import numpy as np
 
@@ -16,48 +15,30 @@ from matching.queries.explain.condition_texts import (
     RequiredOf,
     WaitingRequirements,
     causes_of_job,
-    detail,
     reason,
 )
+from matching.queries.explain.doubts import RequirementsOf, doubt_about
 from matching.queries.explain.held_back import HeldBackState, held_back_of
-from matching.queries.explain.pilots import PilotsThere, living_pilots, none_of_the_middleware, pilots_there
-from matching.queries.explain.places import ComparedPlace, Comparison, Room
+from matching.queries.explain.pilots import PilotsThere, living_pilots, pilots_there
+from matching.queries.explain.places import ComparedPlace, Comparison, ExplainedCondition, Room, conditions_at
 from matching.queries.explain.summary import Findings, QueueRank, not_waiting, waiting
 from resources.models import Queue
-from resources.queries.eligible_queues import supply_of
-from resources.queries.known_names import requirement_kinds, requirement_units
 from resources.queries.nodes import reported_platforms
 from resources.queries.places import resolve_place
-from taskqueues.domain.columns import Columns
-from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.queue_check import Judge
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from wms.accounts.models import VO
 from wms.accounts.queries import memberships_among
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import description_doubts
-from wms.kernel.memo import Memo
 from wms.kernel.names import listed
 
 #: Queues in the answer; those that fit, then those with the fewest failed conditions, come first.
 MOST_QUEUES = 200
-#: Causes that pass within minutes: no warning is given for them.
-_PASSING = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
-#: Headlines with which no pilot gets the job until somebody changes something.
-_WARNED_OF = frozenset({HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedCondition:
-    """The result of one condition, by itself, for the queues that serve the job's VO."""
-
-    name: str
-    passed_queues: int
-    failed_queues: int
-    detail: str
+#: Comparisons of a task queue with one queue, after which no other task queue is explained together with those before.
+MOST_COMPARED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +106,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         job,
         task_queue,
         row=row,
-        requirements=_required(job.vo, job.description["requirements"]),
+        requirements=RequirementsOf(job.vo).of(job.description["requirements"]),
         waits=held_back_of([job.pk], now=snapshot.now())[job.pk],
         site=site,
         doubts=description_doubts(job),
@@ -135,7 +116,8 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
 def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explanation]:
     """Return, for each task queue of *jobs*, why its job waits; what several need is read once.
 
-    Of pilots only the number is read: ``explain`` tells more for one job. Task queues that have emptied are missing.
+    Of pilots only the number is read: ``explain`` tells more for one job. Task queues that have emptied are missing,
+    and the last ones beyond MOST_COMPARED.
 
     Args:
         jobs: {task queue: a job of it, with its description loaded}.
@@ -150,24 +132,31 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
     members = memberships_among([(task_queue.owner_id, task_queue.group_id) for task_queue in task_queues.values()])
     waits = held_back_of([job.pk for job in jobs.values()], now=snapshot.now())
     pilots = living_pilots(vo_ids=list(of_vo))
-    explained: dict[int, Explanation] = {}
-    for of_one in of_vo.values():
-        vo = of_one[0].group.vo
-        comparison = Comparison(of_one, vo=vo, nodes=nodes, memo=snapshot.memo, now=now)
-        supply = _RequirementsOf(vo)
-        explainer = _Explainer(
-            snapshot=snapshot, comparison=comparison, members=members, pilots_at=pilots.there, with_queues=False
+    explainers = {
+        vo_id: _Explainer(
+            snapshot=snapshot,
+            comparison=Comparison(of_one, vo=of_one[0].group.vo, nodes=nodes, memo=snapshot.memo, now=now),
+            members=members,
+            pilots_at=pilots.there,
+            with_queues=False,
         )
-        for task_queue in of_one:
-            job, row = jobs[task_queue.pk], snapshot.row_of.get(task_queue.pk)
-            if row is not None:
-                explained[task_queue.pk] = explainer.explained(
-                    job,
-                    task_queue,
-                    row=row,
-                    requirements=supply.of(job.description["requirements"]),
-                    waits=waits[job.pk],
-                )
+        for vo_id, of_one in of_vo.items()
+    }
+    requirements = {vo_id: RequirementsOf(of_one[0].group.vo) for vo_id, of_one in of_vo.items()}
+    explained: dict[int, Explanation] = {}
+    compared = 0
+    for task_queue_id, job in jobs.items():
+        row, task_queue = snapshot.row_of.get(task_queue_id), task_queues.get(task_queue_id)
+        if row is None or task_queue is None:
+            continue
+        if compared >= MOST_COMPARED:
+            break
+        explainer = explainers[task_queue.vo_id]
+        compared += len(explainer.comparison.queues)
+        required = requirements[task_queue.vo_id].of(job.description["requirements"])
+        explained[task_queue_id] = explainer.explained(
+            job, task_queue, row=row, requirements=required, waits=waits[job.pk]
+        )
     return explained
 
 
@@ -205,7 +194,7 @@ class _Explainer:
             requirements=requirements,
         )
         places = list(self.comparison.places(task_queue, judge, waits=waits))
-        conditions = _conditions(judge, needs, places)
+        conditions = conditions_at(judge, needs, places)
         findings = self._findings(needs, places, conditions, row=row, waits=waits)
         near = [place for place in places if not place.unmet]
         in_answer = [place for place in places if self.with_queues and site in {None, place.offer.site}]
@@ -219,7 +208,7 @@ class _Explainer:
             limits=tuple(_holding(places)),
             advice=[] if findings.headline.verdict is HeadlineKind.NEVER_DRAWN else advice(needs, places),
             rooms=tuple(self.comparison.rooms(task_queue, near)),
-            warnings=tuple(filter(None, [*doubts, _doubt(needs, places, conditions)])),
+            warnings=tuple(filter(None, [*doubts, doubt_about(needs, places, conditions)])),
         )
 
     def _findings(
@@ -258,100 +247,6 @@ def _holding(places: Sequence[ComparedPlace]) -> dict[str, None]:
         for cause in place.causes
         if cause.ground in {Ground.THROTTLE, Ground.LIMIT}
     }
-
-
-def doubts_about_queue(
-    task_queue: TaskQueue,
-    *,
-    columns: Columns,
-    description: Mapping[str, Any],
-    nodes: Mapping[int, tuple[str, ...]],
-    memo: Memo,
-    now: datetime,
-) -> str:
-    """Return why no pilot gets the jobs of a new task queue, or is sent for them, in the words of ``explain``.
-
-    Empty if a pilot may.
-
-    Args:
-        task_queue: with its owner and group.
-        columns: of this task queue alone; the index reads it only after its transaction is committed.
-        description: of one of the jobs.
-        nodes: as ``reported_platforms``; empty for a task queue that requires no platform.
-        memo: cache of the index for lookups of the configuration.
-        now: time for which bans are evaluated.
-    """
-    judge = Judge(columns)
-    requirements = _required(task_queue.group.vo, description["requirements"])
-    needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
-    of_job = causes_of_job(needs)
-    comparison = Comparison([task_queue], vo=task_queue.group.vo, nodes=nodes, memo=memo, now=now, closings=False)
-    places: list[ComparedPlace] = []
-    # First the queues of the sites that it names, of which mostly one fits, and only if none does all of the VO.
-    for sites in (task_queue.sites, None) if task_queue.sites else (None,):
-        places = []
-        for place in comparison.places(task_queue, judge, waits=HeldBackState(), sites=sites):
-            if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
-                # The remaining queues, perhaps thousands, cannot change that.
-                return ""
-            places.append(place)
-    return _doubt(needs, places, _conditions(judge, needs, places))
-
-
-def _doubt(
-    needs: WaitingRequirements, places: Sequence[ComparedPlace], conditions: Sequence[ExplainedCondition]
-) -> str:
-    """Return why no pilot gets the job, or is sent for it, in the present configuration.
-
-    Causes that pass within minutes are left out.
-    """
-    lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
-    findings = Findings(
-        queues=len(places),
-        headline=headline(of_job=causes_of_job(needs), queues=lasting),
-        details={condition.name: condition.detail for condition in conditions},
-        standing=QueueRank(rank=None, share=0.0, longer=0),
-        pilots=PilotsThere(),
-    )
-    if findings.headline.verdict in _WARNED_OF:
-        return waiting(needs, findings)
-    fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
-    return none_of_the_middleware(needs.task_queue, fitting)
-
-
-class _RequirementsOf:
-    """The resource requirements of jobs of one VO; the queues that serve it are read once, if some job has any."""
-
-    def __init__(self, vo: VO) -> None:
-        self._vo = vo
-        self._read: RequiredOf | None = None
-
-    def of(self, stated: Mapping[str, object]) -> RequiredOf | None:
-        if stated and self._read is None:
-            self._read = _required(self._vo, stated)
-        return replace(self._read, stated=stated) if stated and self._read is not None else None
-
-
-def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:
-    """Return the job's resource requirements and how the queues meet them now; None: it has none."""
-    if not stated:
-        return None
-    return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
-
-
-def _conditions(judge: Judge, needs: WaitingRequirements, places: Sequence[ComparedPlace]) -> list[ExplainedCondition]:
-    failed = Counter(name for place in places for name in place.failed)
-    closed = sum(not place.offer.accepting for place in places)
-    return [
-        ExplainedCondition(
-            name=name,
-            passed_queues=len(places) - failed[name],
-            failed_queues=failed[name],
-            detail=detail(name, needs, judge.kinds(name))
-            + (f"; {closed} of {len(places)} queues accept no jobs at present" if name == "site" and closed else ""),
-        )
-        for name in CONDITIONS
-    ]
 
 
 def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> QueueRank:

@@ -1,20 +1,23 @@
 """Comparison of task queues with the queues that serve their VO: the causes against their jobs at each queue."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from matching.domain.headline import Cause, Ground
-from matching.queries.explain.condition_texts import throttled_in_words
+from matching.queries.explain.condition_texts import WaitingRequirements, detail, throttled_in_words
 from matching.queries.explain.held_back import HeldBackState
 from matching.queries.restrictions import closings_now
 from resources.models import Queue
 from resources.queries.places import queues_at_hand, why_closed
+from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
 from taskqueues.models import TaskQueue
 from taskqueues.queries import room_of
 from taskqueues.services.offers import offer_to, platforms_on_nodes, read_for
+from taskqueues.services.restrictions import Closings
 from wms.accounts.models import VO
 from wms.kernel.memo import Memo
 
@@ -38,6 +41,16 @@ class ComparedPlace:
     def is_only_closed(self) -> bool:
         """Return whether the job would fit but for causes that end by themselves."""
         return bool(self.causes) and not self.unmet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedCondition:
+    """The result of one condition, by itself, for the queues that serve the job's VO."""
+
+    name: str
+    passed_queues: int
+    failed_queues: int
+    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +93,10 @@ class Comparison:
         pools = {pool for task_queue in task_queues for pool in task_queue.submit_pools}
         self._lookups = read_for(pools, vo=vo, memo=memo)
         self.queues: Sequence[Queue] = self._lookups.get(queues_at_hand, vo)
-        sites = {queue.ce.site_id: queue.ce.site for queue in self.queues}
-        self._closings = closings_now(sites.values(), now=now, task_queues=task_queues) if closings else None
+        self._closings: Closings | None = None
+        if closings:
+            sites = {queue.ce.site_id: queue.ce.site for queue in self.queues}
+            self._closings = closings_now(sites.values(), now=now, task_queues=task_queues)
 
     def places(
         self, task_queue: TaskQueue, judge: Judge, *, waits: HeldBackState, sites: Collection[str] | None = None
@@ -146,3 +161,21 @@ def _closing_causes(offer: ResourceOffer, failed: Collection[str]) -> list[Cause
     """Return the throttle and limits that hold back the jobs in an offer for which these conditions fail."""
     closing = [Cause(Ground.THROTTLE, throttled_in_words(offer))] if "throttle" in failed else []
     return [*closing, *(Cause(Ground.LIMIT, scope.words) for scope in offer.full_limits)]
+
+
+def conditions_at(
+    judge: Judge, needs: WaitingRequirements, places: Sequence[ComparedPlace]
+) -> list[ExplainedCondition]:
+    """Return the results of all conditions, each by itself, at these places that were compared by *judge*."""
+    failed = Counter(name for place in places for name in place.failed)
+    closed = sum(not place.offer.accepting for place in places)
+    return [
+        ExplainedCondition(
+            name=name,
+            passed_queues=len(places) - failed[name],
+            failed_queues=failed[name],
+            detail=detail(name, needs, judge.kinds(name))
+            + (f"; {closed} of {len(places)} queues accept no jobs at present" if name == "site" and closed else ""),
+        )
+        for name in CONDITIONS
+    ]

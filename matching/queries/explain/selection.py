@@ -62,6 +62,7 @@ def explain_selection(filters: JobFilters, *, by: User, now: datetime) -> Explai
     of_first = in_list(Job.objects.visible_to(by)).with_description().in_bulk([first for *_, first in shown])
     examples = {task_queue_id: of_first[first] for task_queue_id, _, first in shown if first in of_first}
     explained = explain_each(examples, now=now)
+    further = [jobs for task_queue_id, jobs, _ in counts if task_queue_id not in explained]
     return ExplainedSelection(
         jobs=sum(jobs for _, jobs, _ in counts),
         has_more=len(job_ids) > MOST_JOBS,
@@ -70,6 +71,6 @@ def explain_selection(filters: JobFilters, *, by: User, now: datetime) -> Explai
             for task_queue_id, jobs, _ in shown
             if task_queue_id in explained
         ],
-        further_task_queues=len(counts) - len(shown),
-        further_jobs=sum(jobs for _, jobs, _ in counts[MOST_TASK_QUEUES:]),
+        further_task_queues=len(further),
+        further_jobs=sum(further),
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from matching.queries.explain.condition_texts import counted
-from matching.queries.explain.explanation import MOST_QUEUES, ExplainedCondition, Explanation
-from matching.queries.explain.places import Room
+from matching.queries.explain.explanation import MOST_QUEUES, Explanation
+from matching.queries.explain.places import ExplainedCondition, Room
 from matching.queries.explain.selection import MOST_JOBS, ExplainedSelection, ExplainedTaskQueue
 from matching.queries.task_queues import TaskQueueStanding
 from wms.jobs.domain.lifecycle import JobStatus
