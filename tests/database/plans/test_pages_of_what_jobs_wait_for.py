@@ -1,4 +1,4 @@
-"""The pages of task queues, sites and shares, and why a selection waits, read by indexes on tables of realistic shape."""
+"""Pages of task queues, sites, shares and selections are read by indexes, on tables of realistic shape."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
