@@ -5,17 +5,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import explain
 from matching.queries.task_queues import newest_jobs, standing_of, task_queue_page
 from taskqueues.models import TaskQueue
 from wms.jobs.models import Job
 from wms.jobs.queries import with_surroundings
-from wms.kernel.db import database_now
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.task_queues import task_queue_list, task_queue_view
 from wms.portal.presentation.why import may_run, why_view
-from wms.portal.views.waiting import revision_with_sums
+from wms.portal.views.waiting import explained_at, revision_with_sums
 
 
 @login_required
@@ -40,9 +38,9 @@ def task_queue_detail_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = with_surroundings(Job.objects.visible_to(user)).filter(pk=next(iter(job_ids), None)).first()
     if standing is None or job is None:
         raise Http404("No job waits in this task queue any more.")
-    explained = explain(job, task_queue_id=pk, now=database_now())
+    explained, site, error = explained_at(request, job, task_queue_id=pk)
     view = task_queue_view(standing, job_ids=job_ids, fits=may_run(explained))
-    context = {"task_queue": view, "why": why_view(explained)}
+    context = {"task_queue": view, "why": why_view(explained, site=site, site_error=error)}
     return show(request, "portal/task_queue.html", context)
 
 

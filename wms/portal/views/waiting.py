@@ -6,7 +6,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import explain
+from matching.queries.explain.explanation import Explanation, explain
 from matching.queries.explain.selection import explain_selection
 from matching.queries.task_queues import standing_of
 from resources.queries.places import UnknownPlaceError
@@ -51,6 +51,19 @@ def why_page(request: HttpRequest) -> HttpResponse:
     return show(request, "portal/why.html", context)
 
 
+def explained_at(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> tuple[Explanation, str, str]:
+    """Return the explanation of a job, with the queues of the site that the page asks for.
+
+    Returns:
+        The explanation, the site (empty: all), and why the site is none (empty: it is one).
+    """
+    site, now = request.GET.get("why_site", "").strip(), database_now()
+    try:
+        return explain(job, task_queue_id=task_queue_id, now=now, site=site or None), site, ""
+    except UnknownPlaceError as error:
+        return explain(job, task_queue_id=task_queue_id, now=now), site, error.detail
+
+
 def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyView | None:
     """Return the explanation on the page of a job; None: it is neither Waiting nor Checking.
 
@@ -58,11 +71,7 @@ def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyV
     """
     if job.status not in {JobStatus.WAITING, JobStatus.CHECKING}:
         return None
-    site, error = request.GET.get("why_site", "").strip(), ""
-    try:
-        explained = explain(job, task_queue_id=task_queue_id, now=database_now(), site=site or None)
-    except UnknownPlaceError as unknown:
-        explained, error = explain(job, task_queue_id=task_queue_id, now=database_now()), unknown.detail
+    explained, site, error = explained_at(request, job, task_queue_id=task_queue_id)
     task_queues = TaskQueue.objects.select_related("owner", "group", "vo")
     task_queue = task_queues.filter(pk=explained.task_queue_id).first() if explained.task_queue_id else None
     standing = None if task_queue is None else standing_of(task_queue)
