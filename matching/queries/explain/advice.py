@@ -40,7 +40,7 @@ class _Proposal:
 
     words: str
     #: {field of the definition of its task queue: new value}.
-    updates: Mapping[str, object] = field(default_factory=dict)
+    updates: Mapping[str, Any] = field(default_factory=dict)
     #: Queues that meet the changed requirements on resources; None: these are not changed.
     admits: frozenset[int] | None = None
     #: Whether queues that fit now may no longer fit.
@@ -79,7 +79,7 @@ def _about_nearest(needs: WaitingRequirements, places: Places) -> list[str]:
     for place in nsmallest(_NEAREST, places, key=lambda place: len(place.unmet)):
         proposals = [next(iter(_proposals(name, needs, [place])), None) for name in place.unmet]
         chosen = [proposal for proposal in proposals if proposal is not None]
-        updates: dict[str, object] = {}
+        updates: dict[str, Any] = {}
         for proposal in chosen:
             updates |= proposal.updates
         if len(chosen) == len(proposals) and not _changed(needs.task_queue, updates).unmet(place.offer):
@@ -104,7 +104,7 @@ def _effect(proposal: _Proposal, needs: WaitingRequirements, excluded: Places, *
     )
 
 
-def _changed(task_queue: TaskQueue, updates: Mapping[str, object]) -> Judge:
+def _changed(task_queue: TaskQueue, updates: Mapping[str, Any]) -> Judge:
     """Return the conditions for the jobs of a task queue with other requirements; its owner is taken as trusted."""
     definition = replace(definition_of(task_queue), **updates)
     return Judge(Columns.of([QueueRow(task_queue_id=task_queue.pk, definition=definition, trusted=True)]))
