@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
+from typing import TypedDict
 
 from django.db.models import (
     Count,
@@ -246,6 +247,26 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
     waiting = [] if limit.waiting is None else [_waiting_in_words(limit.waiting, now=waiting_in(limit))]
     if bounds.room(now=now) == 0:
         return ", ".join([full_in_words(standing, now=now), *waiting])
+    return ", ".join([*_rooms(bounds, now=now), *waiting])
+
+
+class RoomOfLimit(TypedDict):
+    """A limit on matches in words, with its room."""
+
+    name: str
+    words: str
+    is_full: bool
+
+
+def room_of(standing: LimitStanding, *, now: datetime) -> RoomOfLimit:
+    """Return the scope of a limit on matches and its room; *now* is by the database's clock."""
+    bounds = standing.bounds
+    is_full = bounds.room(now=now) == 0
+    words = full_in_words(standing, now=now) if is_full else ", ".join(_rooms(bounds, now=now))
+    return RoomOfLimit(name=limit_in_words(standing.limit), words=words, is_full=is_full)
+
+
+def _rooms(bounds: Bounds, *, now: datetime) -> list[str]:
     rooms = []
     if bounds.running is not None:
         rooms.append(f"{bounds.running - bounds.held} of {bounds.running} jobs")
@@ -253,7 +274,7 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
         rooms.append(f"{bounds.cpu_s_per_day - bounds.cpu_s:.0f} of {bounds.cpu_s_per_day} s of CPU time")
     if bounds.delay_s:
         rooms.append(f"{replace(bounds, running=None, cpu_s_per_day=None).room(now=now)} matches at once")
-    return ", ".join([*rooms, *waiting])
+    return rooms
 
 
 def _waiting_in_words(most: int, *, now: int) -> str:

@@ -75,6 +75,11 @@ class ExplanationOut(serializers.Serializer[Any]):
         many=True, help_text=f"Queues that fit, then those that fail the fewest conditions; at most {MOST_QUEUES}."
     )
     limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold the job back.")
+    advice = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Changes of the job that would let it fit more queues, each evaluated by the conditions of the "
+        "match; the most helpful first.",
+    )
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="Warnings that a submission of this job would get now."
     )
@@ -125,5 +130,6 @@ def explanation_out(explained: Explanation) -> dict[str, Any]:
             for each in explained.queues
         ],
         "limits": explained.limits,
+        "advice": explained.advice,
         "warnings": explained.warnings,
     }

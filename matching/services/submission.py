@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Final
 
-from matching.queries.explain.explanation import doubts_about_queue
+from matching.queries.explain.doubts import doubts_about_queue
 from resources.queries.nodes import reported_platforms
 from resources.queries.places import queues_at_hand
 from taskqueues.domain.columns import Columns, QueueRow

@@ -41,6 +41,15 @@ class Judge:
             failed |= of_part
         return tuple(name for name in CONDITIONS if name in failed) if failed else ()
 
+    def unmet(self, offer: ResourceOffer) -> tuple[str, ...]:
+        """Return the conditions, in their order, that refuse the offer and do not change by themselves.
+
+        A place that takes no jobs fails the condition on sites, even if its site is the required one.
+        """
+        failed = self.failed(offer)
+        passing = CLOSINGS if "site" in failed and self.would_be_welcome(offer) else CLOSINGS - {"site"}
+        return tuple(name for name in failed if name not in passing)
+
     def kinds(self, name: str) -> list[ResourceOffer]:
         """Return one offer of each kind that the condition was evaluated for."""
         return [offer for _, offer in self._results[name].values()]

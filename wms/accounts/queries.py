@@ -60,6 +60,13 @@ def is_member(user: User, group: Group) -> bool:
     return Membership.objects.filter(user=user, group=group).exists()
 
 
+def memberships_among(pairs: Collection[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Return those of these (user, group), as primary keys, that are memberships; suspended users may be members."""
+    users, groups = {user for user, _ in pairs}, {group for _, group in pairs}
+    # Uses index: user_is_member_of_a_group_once
+    return frozenset(Membership.objects.filter(user__in=users, group__in=groups).values_list("user_id", "group_id"))
+
+
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group), as primary keys, of those memberships whose user is not suspended."""
     return sql.active_memberships(user_ids=user_ids, group_ids=group_ids)

@@ -73,6 +73,8 @@ def explain(options: Namespace, environment: Mapping[str, str]) -> CommandOutput
         rows = [(place, "yes" if q["fits"] else "no", ". ".join(q["reasons"])) for place, q in places]
         lines += ["", *table(("QUEUE", "FITS", "WHY NOT"), rows)]
     lines += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
+    # Servers of earlier versions send no advice.
+    lines += [f"Advice: {plain(sentence)}" for sentence in answer.get("advice", [])]
     # Servers of earlier versions send no warnings; the summary may be one of them.
     warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
     return CommandOutput(answer=answer, lines=[*lines, *(f"Warning: {plain(warning)}" for warning in warnings)])

@@ -42,6 +42,9 @@ NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:submissions", label="Submissions", icon="layers"),
     Link(url_name="portal:failures", label="Failures", icon="triangle-alert"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
+    Link(url_name="portal:task-queues", label="Task queues", icon="layers"),
+    Link(url_name="portal:sites", label="Sites", icon="server"),
+    Link(url_name="portal:shares", label="Shares", icon="scale"),
 )
 #: Entries for managers and operators.
 PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")

@@ -3,12 +3,25 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from wms.portal.views import account, actions, failures, home, job, job_list, pilots, submissions, submit
+from wms.portal.views import (
+    account,
+    actions,
+    failures,
+    home,
+    job,
+    job_list,
+    pilots,
+    shares,
+    sites,
+    submissions,
+    submit,
+    task_queues,
+    waiting,
+)
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
 urlpatterns: list[URLPattern] = [
-    path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
     path("accounts/", account.overview, name="account"),
     path("accounts/mail/", account.choose_mail, name="account-mail"),
     path("", home.home, name="home"),
@@ -28,6 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/jobs.csv", job_list.jobs_csv, name="jobs-csv"),
     path("jobs/jobs.json", job_list.jobs_json, name="jobs-json"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
+    path("jobs/why/", waiting.why_page, name="why"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
     path("jobs/<int:pk>/", job.job_page, name="job"),
@@ -37,6 +51,11 @@ urlpatterns: list[URLPattern] = [
     path("submissions/", submissions.submission_list, name="submissions"),
     path("submissions/<uuid:pk>/", submissions.submission_page, name="submission"),
     path("submissions/<uuid:pk>/outputs.tar.gz", submissions.submission_outputs, name="submission-outputs"),
+    path("task-queues/", task_queues.task_queue_list_page, name="task-queues"),
+    path("task-queues/<int:pk>/", task_queues.task_queue_detail_page, name="task-queue"),
+    path("sites/", sites.site_list, name="sites"),
+    path("sites/<str:name>/", sites.site_page, name="site"),
+    path("shares/", shares.shares_page, name="shares"),
     path("failures/", failures.failures, name="failures"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),

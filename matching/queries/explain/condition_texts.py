@@ -8,7 +8,7 @@ from typing import Any, Final
 from matching.domain.headline import Cause, Ground
 from resources.domain.eligibility import Supply
 from resources.domain.parameters import canonical_name
-from resources.domain.requirements import Kinds, Units, canonical, requirements_in_words, unmet
+from resources.domain.requirements import Kinds, Units, canonical, meets, requirements_in_words, unmet
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import LEAST_SHARE
@@ -56,6 +56,16 @@ class RequiredOf:
         required = canonical(self.stated)
         offered = self.supply.offered(queue_id, required)
         return "; ".join(unmet(required, offered, self.kinds, self.units, spelled=self._spelled()))
+
+    def unmet_at(self, queue_id: int) -> tuple[str, ...]:
+        """Return the requirements (canonical names) that one queue does not meet."""
+        required = canonical(self.stated)
+        offered = self.supply.offered(queue_id, required)
+        return tuple(name for name, value in required.items() if not meets(name, value, offered.get(name), self.kinds))
+
+    def spelling(self, name: str) -> str:
+        """Return a name (canonical) as the owner wrote it."""
+        return self._spelled().get(name, name)
 
     def _spelled(self) -> Mapping[str, str]:
         return {canonical_name(name): name for name in self.stated}

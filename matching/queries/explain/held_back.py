@@ -1,5 +1,6 @@
 """The delay and the avoided places of a job that was given back, in words (ADR 33)."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,10 +30,14 @@ class HeldBackState:
         return (Cause(Ground.DELAY, f"this queue gave it back; until {self.until} other queues come first"),)
 
 
-def held_back_of(job_id: int, *, now: datetime) -> HeldBackState:
-    """Return the delay and the avoided places of a queued job; *now* is by the database's clock."""
-    row = QueuedJob.objects.filter(pk=job_id, is_held_back=True).first()
-    if row is None or row.not_before is None:
+def held_back_of(job_ids: Collection[int], *, now: datetime) -> Mapping[int, HeldBackState]:
+    """Return the delay and the avoided places of each of these queued jobs; *now* is by the database's clock."""
+    rows = QueuedJob.objects.filter(pk__in=job_ids, is_held_back=True)
+    return dict.fromkeys(job_ids, HeldBackState()) | {row.pk: _state_of(row, now=now) for row in rows}
+
+
+def _state_of(row: QueuedJob, *, now: datetime) -> HeldBackState:
+    if row.not_before is None:
         return HeldBackState()
     delays: tuple[Cause, ...] = ()
     if row.not_before > now:

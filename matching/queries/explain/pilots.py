@@ -3,10 +3,11 @@
 Input: the rows of living pilots, the last reports of computing elements, and the newest pilots of a few queues.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import Count, Q
@@ -87,6 +88,62 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
         else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         remarks=[*remarks, *_last(task_queue, newest)],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PilotKind:
+    """Living pilots of one kind at one queue: whose jobs they run, in which slots."""
+
+    queue_id: int
+    vo_id: int
+    group_id: int | None
+    owner_id: int | None
+    slot: Mapping[str, Any]
+    running: int
+    waiting: int
+
+    def may_take(self, task_queue: TaskQueue) -> bool:
+        """Return whether they serve the owner of the jobs and their slots are large enough: as ``_may_take``."""
+        if not _serves(self, task_queue):
+            return False
+        kind = PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+        if kind not in (task_queue.pilot_types or list(PilotType)):
+            return False
+        slot = self.slot
+        return not slot or (
+            slot.get("processors", 0) >= task_queue.processors
+            and slot.get("gpus", 0) >= task_queue.gpus
+            and (slot.get("memory_mb") == 0 or slot.get("memory_mb", 0) >= task_queue.memory_mb)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LivingPilots:
+    """The living pilots of some VOs, read once for many task queues."""
+
+    kinds: Mapping[int, Sequence[_PilotKind]]
+
+    def there(self, task_queue: TaskQueue, queues: Sequence[Queue]) -> PilotsThere:
+        """Return the pilots for the jobs of *task_queue* at these queues, without reasons for missing ones."""
+        able = [kind for queue in queues for kind in self.kinds.get(queue.pk, ()) if kind.may_take(task_queue)]
+        if any(kind.running for kind in able):
+            return PilotsThere(some_run=True)
+        return PilotsThere(coming=sum(kind.waiting for kind in able))
+
+
+def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
+    """Return the living pilots of these VOs that may take jobs."""
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None, vo__in=vo_ids)
+    able = living.filter(revoked_at=None, drained_at=None, black_hole=None)
+    names = ("queue_id", "vo_id", "group_id", "owner_id", "slot")
+    counts = able.values(*names).annotate(
+        running=Count("pk", filter=Q(status=PilotStatus.RUNNING)), waiting=Count("pk", filter=WAITS)
+    )
+    kinds: defaultdict[int, list[_PilotKind]] = defaultdict(list)
+    for row in counts.order_by(*names):
+        kinds[row["queue_id"]].append(_PilotKind(**row))
+    return LivingPilots(kinds)
 
 
 def _may_take(task_queue: TaskQueue) -> Q:
@@ -291,7 +348,7 @@ _HOW: Final = {
 }
 
 
-def _serves(pilot: Pilot, task_queue: TaskQueue) -> bool:
+def _serves(pilot: Pilot | _PilotKind, task_queue: TaskQueue) -> bool:
     """Return whether a pilot was sent for the owner of the jobs; the fate of others' private pilots is not shown."""
     if pilot.group_id is None:
         return pilot.vo_id == task_queue.vo_id

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from django.db.models import OuterRef, Subquery
 
-from matching.queries.explain.explanation import doubts_about_queue
+from matching.queries.explain.doubts import doubts_about_queue
 from resources.queries.nodes import reported_platforms
 from resources.queries.places import queues_at_hand
 from taskqueues.models import QueuedJob, TaskQueue

@@ -62,6 +62,7 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(sample: SampleData, alic
     assert set(said) == {
         *("job_id", "status", "summary", "task_queue", "priority_rank", "expected_share", "conditions", "queues"),
         "limits",
+        "advice",
         "warnings",
     }
     assert (said["job_id"], said["status"], said["priority_rank"], said["limits"]) == (job.pk, "Waiting", 2, [])

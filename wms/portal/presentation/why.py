@@ -1,9 +1,21 @@
-"""Presentation of the explanation why a job waits."""
+"""Presentation of the explanation why a job, or a selection of jobs, waits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from matching.queries.explain.explanation import Explanation
+from django.urls import reverse
+
+from matching.queries.explain.condition_texts import counted
+from matching.queries.explain.explanation import MOST_QUEUES, Explanation
+from matching.queries.explain.places import ExplainedCondition, Room
+from matching.queries.explain.selection import MOST_JOBS, ExplainedSelection, ExplainedTaskQueue
+from matching.queries.task_queues import TaskQueueStanding
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.portal.presentation.task_queues import StandingView, standing_view
+from wms.portal.search import query_of
+
+#: Conditions that end by themselves: their texts are among limits and throttles.
+_CLOSINGS = frozenset({"throttle", "limit"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,33 +31,188 @@ class Hurdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One queue with the reasons why the job does not fit it; none: it fits."""
+
+    site: str
+    place: str
+    fits: bool
+    reasons: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
     """The explanation why a job waits."""
 
     summary: str
+    #: The condition that excludes most queues, in a sentence; empty: none excludes any.
+    most_excluding: str
+    #: Changes that would help, in sentences.
+    advice: Sequence[str]
     #: Without the one in the summary.
     warnings: Sequence[str]
+    #: Conditions that exclude queues, most first; and the others.
     hurdles: Sequence[Hurdle]
+    passed: Sequence[Hurdle]
+    rooms: Sequence[Room]
+    queues: Sequence[QueueRow]
+    #: Queues with rows, such as "first 200"; empty: all have one.
+    queues_shown: str
+    #: Site to whose queues the rows are limited; empty: none.
+    site: str
+    #: Why the wanted site is not one; empty: it is, or none is wanted.
+    site_error: str
+    standing: StandingView | None
+    #: Address of the task queue; empty: the job is in none.
+    task_queue_url: str
 
 
-def why_view(explained: Explanation) -> WhyView:
-    """Return the explanation for the page of a waiting job."""
+def why_view(
+    explained: Explanation, *, standing: TaskQueueStanding | None = None, site: str = "", site_error: str = ""
+) -> WhyView:
+    """Return the explanation for the page of a waiting job.
+
+    Args:
+        explained: the explanation.
+        standing: of its task queue; None: not known.
+        site: to which the queues were limited; empty: all.
+        site_error: why the wanted site is none.
+    """
+    conditions = [each for each in explained.conditions if each.name not in _CLOSINGS or each.failed_queues]
+    failing = sorted((each for each in conditions if each.failed_queues), key=lambda each: -each.failed_queues)
     return WhyView(
         summary=explained.summary,
+        most_excluding=_most_excluding(failing),
+        advice=explained.advice,
         warnings=[warning for warning in explained.warnings if warning != explained.summary],
-        hurdles=[
-            Hurdle(
-                name=condition.name.replace("_", " "),
-                passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
-                badge=_look_of(condition.passed_queues, condition.failed_queues),
-                detail=condition.detail,
-            )
-            for condition in explained.conditions
+        hurdles=_hurdles(failing),
+        passed=_hurdles(each for each in conditions if not each.failed_queues),
+        rooms=explained.rooms,
+        queues=[
+            QueueRow(site=each.site, place=f"{each.ce} / {each.queue}", fits=each.fits, reasons=each.reasons)
+            for each in explained.queues
         ],
+        queues_shown=f"the first {MOST_QUEUES}" if len(explained.queues) == MOST_QUEUES else "",
+        site=site,
+        site_error=site_error,
+        standing=None if standing is None else standing_view(standing, fits=may_run(explained)),
+        task_queue_url=_url_of(explained.task_queue_id),
     )
+
+
+def may_run(explained: Explanation) -> bool:
+    """Return whether some queue may run the job, now or when it opens."""
+    return explained.standing is not None and explained.standing.rank is not None
+
+
+def _url_of(task_queue_id: int | None) -> str:
+    return "" if task_queue_id is None else reverse("portal:task-queue", args=[task_queue_id])
+
+
+def _most_excluding(failing: Sequence[ExplainedCondition]) -> str:
+    if not failing:
+        return ""
+    first = failing[0]
+    queues = f"{first.failed_queues} of {counted(first.failed_queues + first.passed_queues, 'queue')}"
+    return f"The condition {_name_of(first)} excludes most: {queues}. The job {first.detail}."
+
+
+def _hurdles(conditions: Iterable[ExplainedCondition]) -> list[Hurdle]:
+    return [
+        Hurdle(
+            name=_name_of(condition),
+            passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
+            badge=_look_of(condition.passed_queues, condition.failed_queues),
+            detail=condition.detail,
+        )
+        for condition in conditions
+    ]
+
+
+def _name_of(condition: ExplainedCondition) -> str:
+    return condition.name.replace("_", " ")
 
 
 def _look_of(passed: int, failed: int) -> str:
     if not passed:
         return "failed"
     return "held" if failed else "done"
+
+
+# ---- a selection of jobs ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedQueue:
+    """The waiting jobs of a selection in one task queue."""
+
+    task_queue_id: int
+    #: Such as "320 jobs".
+    jobs: str
+    url: str
+    #: Whose they are, and in which group.
+    owner: str
+    group: str
+    summary: str
+    most_excluding: str
+    advice: Sequence[str]
+    example_id: int
+    #: Address of the list of jobs of this owner, group and type.
+    jobs_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionView:
+    """Why the jobs of a selection wait."""
+
+    #: The number of jobs and task queues, in a sentence; empty: no job waits.
+    summary: str
+    queues: Sequence[SelectedQueue]
+    #: What is left out, in a sentence; empty: nothing.
+    left_out: str
+
+
+def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -> SelectionView:
+    """Return the explanation of a selection.
+
+    Args:
+        explained: the explanation.
+        words: of the query that selects the jobs, by parameter.
+    """
+    in_all = len(explained.task_queues) + explained.further_task_queues
+    jobs = f"the newest {MOST_JOBS:,}" if explained.has_more else f"{explained.jobs:,}"
+    verb = "waits" if explained.jobs == 1 else "wait"
+    summary = f"Of these jobs {jobs} {verb}, in {counted(in_all, 'task queue')}." if explained.jobs else ""
+    if explained.has_more:
+        summary = f"More than {MOST_JOBS:,} of these jobs wait; {jobs} are in {counted(in_all, 'task queue')}."
+    further = counted(explained.further_task_queues, "task queue")
+    return SelectionView(
+        summary=summary,
+        queues=[_selected(each, words) for each in explained.task_queues],
+        left_out=f"Further {explained.further_jobs:,} jobs, in {further}, are not explained."
+        if explained.further_task_queues
+        else "",
+    )
+
+
+def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQueue:
+    explained, job = each.explanation, each.explanation.job
+    view = why_view(explained)
+    kind = {
+        "owner": job.owner.username,
+        "group": job.group.name,
+        "job_type": job.job_type,
+        "status": JobStatus.WAITING,
+    }
+    return SelectedQueue(
+        task_queue_id=each.task_queue_id,
+        jobs=f"{each.jobs:,} {'job' if each.jobs == 1 else 'jobs'}",
+        url=_url_of(each.task_queue_id),
+        owner=job.owner.username,
+        group=job.group.name,
+        summary=view.summary,
+        most_excluding=view.most_excluding,
+        advice=view.advice,
+        example_id=job.pk,
+        jobs_url=f"{reverse('portal:jobs')}?{query_of({**words, **kind})}",
+    )

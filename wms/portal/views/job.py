@@ -13,7 +13,6 @@ from django.utils import timezone
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import explain
 from matching.queries.explain.summary import not_waiting
 from matching.queries.job_leases import leases_of_job
 from pilots.models import Pilot
@@ -24,7 +23,6 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import InputSandbox, Job, JobHistory
 from wms.jobs.services import sandbox_contents, sandboxes
 from wms.jobs.services.sandbox_contents import Contents
-from wms.kernel.db import database_now
 from wms.kernel.errors import NotFoundError, WmsError
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
@@ -37,7 +35,8 @@ from wms.portal.presentation.job_timeline import timeline_of
 from wms.portal.presentation.job_usage import usage_view
 from wms.portal.presentation.pilots import pilot_fact
 from wms.portal.presentation.statuses import Fact
-from wms.portal.presentation.why import WhyView, why_view
+from wms.portal.presentation.why import WhyView
+from wms.portal.views.waiting import why_of
 
 #: Changes of one job that are read, the newest; a job that stalls again and again has many.
 MOST_CHANGES: Final = 500
@@ -99,7 +98,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(queries.in_list(Job.objects.visible_to(user)), pk=pk)
     tab = tab_named(request.GET.get("tab", ""), status=job.status)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
-    why = why_of(job, task_queue_id=task_queue_id)
+    why = why_of(request, job, task_queue_id=task_queue_id)
     # Uses index: jobs_jobhistory_pkey
     history = list(queries.history(job).reverse()[:MOST_CHANGES])[::-1]
     pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
@@ -114,13 +113,6 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     reading = _Reading(request=request, user=user, job=job, history=history, why=why, pilot=pilot)
     context = {"job": view, "tab": tab, "tab_template": f"portal/job_tabs/{_TEMPLATES[tab]}.html"}
     return show(request, "portal/job.html", {**context, **_READERS[tab](reading)})
-
-
-def why_of(job: Job, *, task_queue_id: int | None) -> WhyView | None:
-    """Return the explanation why the job waits; None: it is neither Waiting nor Checking."""
-    if job.status not in _WAITS:
-        return None
-    return why_view(explain(job, task_queue_id=task_queue_id, now=database_now()))
 
 
 # ---- the tabs --------------------------------------------------------------------------------------------------------

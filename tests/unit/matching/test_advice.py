@@ -1,0 +1,67 @@
+"""Advice on waiting jobs: proposed numbers, the order of changes, and their sentences."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matching.domain.advice import Effect, best, duration, lowered, sentence, sentence_about_nearest
+
+numbers = st.integers(min_value=0, max_value=50)
+
+
+def effect(gained: int, **values: object) -> Effect:
+    return Effect(words=f"with {gained}", gained=gained, **values)  # type: ignore[arg-type]  # of the test
+
+
+@given(required=numbers, offered=st.lists(numbers))
+def test_the_first_number_is_the_smallest_change_and_the_last_admits_all(required: int, offered: list[int]) -> None:
+    usable = [value for value in offered if value < required]
+    values = lowered(required, offered)
+    assert (not values) == (not usable)
+    if usable:
+        assert values[0] == max(usable)
+        assert values[-1] == min(usable)
+        assert len(values) <= 2
+        assert list(values) == sorted(set(values), reverse=True)
+
+
+def test_changes_that_admit_most_queues_come_first_and_useless_ones_are_left_out() -> None:
+    loses = effect(2, lost=1)
+    assert best([effect(0), effect(1), loses, effect(2), effect(5)], most=3) == [effect(5), effect(2), loses]
+
+
+@pytest.mark.parametrize(
+    ("change", "fits_some", "expected"),
+    [
+        (effect(1, sites=["CERN"]), False, "With 1 it would fit 1 queue: CERN."),
+        (effect(2, sites=["CERN", "PIC"]), True, "With 2 it would fit 2 queues more: CERN, PIC."),
+        (
+            effect(9, closed=2, sites=["a", "b", "c", "d", "e"]),
+            True,
+            "With 9 it would fit 9 queues more: a, b, c and 2 more sites; 2 of them accept no jobs at present.",
+        ),
+        (
+            effect(3, closed=1, lost=2, sites=["CERN"]),
+            True,
+            (
+                "With 3 it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; 2 of those that it "
+                "fits now would no longer fit."
+            ),
+        ),
+    ],
+)
+def test_a_sentence_says_how_many_queues_where_and_what_is_lost(change: Effect, fits_some: bool, expected: str) -> None:
+    assert sentence(change, fits_some=fits_some) == expected
+
+
+def test_all_changes_together_are_named_for_the_nearest_queue() -> None:
+    assert sentence_about_nearest("CERN/ce/q", ["with a", "without b"]) == (
+        "No single change is enough; CERN/ce/q would fit with a, and without b."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0, "0 s"), (90, "1 min 30 s"), (86_400, "24 h"), (5400, "1 h 30 min"), (7, "7 s")]
+)
+def test_a_time_has_units(seconds: int, expected: str) -> None:
+    assert duration(seconds) == expected

@@ -1,0 +1,178 @@
+"""Presentation of sites: states, what they offer, and what happens there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from django.urls import reverse
+
+from matching.domain.advice import duration
+from matching.queries.site_status import RecentSuccess, SiteStatus
+from resources.domain.enums import ResourceState
+from resources.models import Queue, ResourceLevel, Site
+from resources.queries.throttles import ThrottleStanding
+from wms.kernel.amounts import AMOUNTS
+from wms.kernel.names import listed
+from wms.portal.presentation.pilots import PILOT_BADGES
+from wms.portal.presentation.statuses import Segment
+from wms.portal.search import query_of
+
+#: {state: (style of its badge, icon)}.
+_LOOKS: Final[Mapping[ResourceState, tuple[str, str]]] = MappingProxyType(
+    {
+        ResourceState.ACTIVE: ("done", "circle-check"),
+        ResourceState.DRAINING: ("held", "hourglass"),
+        ResourceState.BANNED: ("failed", "ban"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateView:
+    """The state of a site, computing element or queue."""
+
+    name: str
+    badge: str
+    icon: str
+    #: Empty if it is active.
+    reason: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """Jobs that ended lately."""
+
+    #: Such as "12 of 14"; a dash: none.
+    text: str
+    segments: Sequence[Segment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRow:
+    """One site in a list, and at the head of its page."""
+
+    name: str
+    url: str
+    state: StateView
+    ces: int
+    queues: int
+    own_running: int
+    all_running: int
+    pilots: int
+    #: Of the pilots that the reader may see; empty: of none.
+    pilots_by_status: Sequence[Segment]
+    own_success: Success
+    all_success: Success
+    #: Of the throttle; empty: the site has none.
+    throttle: str
+    is_throttled: bool
+    #: Address of the reader's jobs there.
+    jobs_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedQueue:
+    """One batch queue and the offer of one of its slots."""
+
+    ce: str
+    name: str
+    state: StateView
+    cpu_time: str
+    amounts: Sequence[str]
+    platforms: str
+    tags: str
+    job_types: str
+    container: str
+
+
+def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
+    """Return a site with what happens there.
+
+    Args:
+        site: the site.
+        status: what it has, and what happens there.
+        now: time for which its state is shown.
+    """
+    return SiteRow(
+        name=site.name,
+        url=reverse("portal:site", args=[site.name]),
+        state=state_view(site, now=now),
+        ces=status.ces,
+        queues=status.queues,
+        own_running=status.own_leased,
+        all_running=status.all_leased,
+        pilots=status.pilots,
+        pilots_by_status=[
+            Segment(kind=PILOT_BADGES[name], label=name, count=number) for name, number in status.visible_pilots.items()
+        ],
+        own_success=_success(status.own),
+        all_success=_success(status.all),
+        throttle=_throttle(status.throttle),
+        is_throttled=status.throttle is not None and not status.throttle.accepting,
+        jobs_url=f"{reverse('portal:jobs')}?{query_of(site=site.name)}",
+    )
+
+
+def offered_queue(queue: Queue, *, now: datetime) -> OfferedQueue:
+    """Return a batch queue, loaded with its CE, and what it offers."""
+    ce_state, state = state_view(queue.ce, now=now), state_view(queue, now=now)
+    return OfferedQueue(
+        ce=queue.ce.name,
+        name=queue.name,
+        state=state if queue.ce.state_at(now) is ResourceState.ACTIVE else ce_state,
+        cpu_time=duration(queue.cpu_time_s),
+        amounts=[_amount(getattr(queue, amount.name), amount.unit) for amount in AMOUNTS],
+        platforms=listed(queue.platforms),
+        tags=", ".join(f"{tag} (required)" if tag in queue.required_tags else tag for tag in queue.tags),
+        job_types=listed(queue.job_types),
+        container="yes" if queue.container else "no",
+    )
+
+
+def amount_labels() -> Sequence[str]:
+    """Return the headings of the amounts that queues offer."""
+    return [amount.label for amount in AMOUNTS]
+
+
+def state_view(level: ResourceLevel, *, now: datetime) -> StateView:
+    """Return the state in force."""
+    state = level.state_at(now)
+    badge, icon = _LOOKS[state]
+    is_active = state is ResourceState.ACTIVE
+    return StateView(
+        name=state,
+        badge=badge,
+        icon=icon,
+        reason="" if is_active else level.state_reason,
+        until=None if is_active else level.state_until,
+    )
+
+
+def _amount(value: int | None, unit: str) -> str:
+    if value is None:
+        return "not limited"
+    return duration(value) if unit == "s" else f"{value:,} {unit}".rstrip()
+
+
+def _success(recent: RecentSuccess) -> Success:
+    ended = recent.done + recent.failed
+    return Success(
+        text=f"{recent.done:,} of {ended:,}" if ended else "–",
+        segments=[
+            Segment(kind="done", label="Done", count=recent.done),
+            Segment(kind="failed", label="Failed", count=recent.failed),
+        ]
+        if ended
+        else [],
+    )
+
+
+def _throttle(standing: ThrottleStanding | None) -> str:
+    if standing is None:
+        return ""
+    if not standing.accepting:
+        return f"closed: {standing.why_closed}"
+    return "open" if standing.room_left is None else f"open: {standing.room_left} more matches until it closes"

@@ -1,0 +1,85 @@
+"""Why jobs wait: a selection of jobs, and the explanation on the page of one job."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from matching.queries.explain.explanation import Explanation, explain
+from matching.queries.explain.selection import explain_selection
+from matching.queries.task_queues import standing_of
+from resources.queries.places import UnknownPlaceError
+from taskqueues.models import TaskQueue
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.kernel.db import database_now
+from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
+from wms.portal.live import live
+from wms.portal.pages import show, signed_in
+from wms.portal.presentation.why import WhyView, selection_view, why_view
+from wms.portal.revisions import jobs_seen_by
+from wms.portal.search import EVERYBODY, query_of
+
+#: Seconds after which a page with sums of others' task queues, jobs or pilots is made anew. The reader's own jobs are
+#: shown at once; sums over all would make every page change with every job.
+SUMS_EVERY_S = 15
+
+
+def revision_with_sums(request: HttpRequest, **_: object) -> tuple[int, ...]:
+    """Return numbers that change with the jobs that the reader may see, and from time to time."""
+    return (*jobs_seen_by(signed_in(request)), int(timezone.now().timestamp()) // SUMS_EVERY_S)
+
+
+@login_required
+@require_safe
+@live(revision_with_sums)
+def why_page(request: HttpRequest) -> HttpResponse:
+    """Show why the waiting jobs of a selection wait, by task queue."""
+    user = signed_in(request)
+    asked = asked_in(request.GET, by=user, now=timezone.now())
+    if asked.search.job_id is not None:
+        return redirect("portal:job", pk=asked.search.job_id)
+    context = {
+        "selection": selection_view(
+            explain_selection(_waiting_of(asked), by=user, now=database_now()), words=asked.search.words
+        ),
+        "query": asked.box,
+        "errors": asked.errors,
+        "jobs_query": query_of(asked.search.words),
+    }
+    return show(request, "portal/why.html", context)
+
+
+def explained_at(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> tuple[Explanation, str, str]:
+    """Return the explanation of a job, with the queues of the site that the page asks for.
+
+    Returns:
+        The explanation, the site (empty: all), and why the site is none (empty: it is one).
+    """
+    site, now = request.GET.get("why_site", "").strip(), database_now()
+    try:
+        return explain(job, task_queue_id=task_queue_id, now=now, site=site or None), site, ""
+    except UnknownPlaceError as error:
+        return explain(job, task_queue_id=task_queue_id, now=now), site, error.detail
+
+
+def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyView | None:
+    """Return the explanation on the page of a job; None: it is neither Waiting nor Checking.
+
+    The parameter ``why_site`` of the query limits the queues to those of one site.
+    """
+    if job.status not in {JobStatus.WAITING, JobStatus.CHECKING}:
+        return None
+    explained, site, error = explained_at(request, job, task_queue_id=task_queue_id)
+    task_queues = TaskQueue.objects.select_related("owner", "group", "vo")
+    task_queue = task_queues.filter(pk=explained.task_queue_id).first() if explained.task_queue_id else None
+    standing = None if task_queue is None else standing_of(task_queue)
+    return why_view(explained, standing=standing, site=site, site_error=error)
+
+
+def _waiting_of(asked: Asked) -> JobPageFilterSet:
+    """Return the filters of the selected jobs that wait; of a named submission, also jobs of others."""
+    waiting = {"status": JobStatus.WAITING.value}
+    is_of_all = "job_group_id" in asked.search.filters and "owner" not in asked.search.filters
+    return asked.with_filters(**waiting, **({"owner": EVERYBODY} if is_of_all else {}))
