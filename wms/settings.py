@@ -150,6 +150,9 @@ WMS_LEASE_FIRST_S = env.int("WMS_LEASE_FIRST_S", default=300)
 WMS_LEASE_S = env.int("WMS_LEASE_S", default=1800)
 #: The server ends a lease this long after its expiry, the pilot this long before it, so that at most one copy runs.
 WMS_LEASE_GRACE_S = env.int("WMS_LEASE_GRACE_S", default=60)
+#: Age of a position in the stream of changes of jobs from which on it is refused (410): a client that was away for
+#: longer reads the list of jobs anew, which costs less than the changes of days.
+WMS_JOB_CHANGES_S = env.int("WMS_JOB_CHANGES_S", default=24 * 3600)
 #: Time between two reports of a pilot; after five missed ones its job is Stalled (docs/architecture.md, Leases).
 WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: Largest number of reschedules of a job (DIRAC's MaxRescheduling).

@@ -4,7 +4,7 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import BTreeIndex, GinIndex
+from django.contrib.postgres.indexes import BrinIndex, BTreeIndex, GinIndex
 from django.db import models
 from django.db.models import F, Func, Q
 from django.db.models.fields.json import KeyTransform
@@ -14,7 +14,7 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.kernel.fields import CompressedTextField
+from wms.kernel.fields import CompressedTextField, CurrentTransaction
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
@@ -506,9 +506,22 @@ class JobHistory(models.Model):
     minor_status = models.CharField(max_length=255, blank=True)
     application_status = models.CharField(max_length=255, blank=True)
     source = models.CharField(max_length=150, help_text="Author of the change: a user, a pilot, an agent.")
+    transaction_number = models.BigIntegerField(
+        db_default=CurrentTransaction(),
+        null=True,
+        editable=False,
+        help_text="Of the transaction that wrote the line; null: written before there was a stream of changes.",
+    )
 
     class Meta:
         verbose_name_plural = "job history"
+        indexes = [
+            # The stream of changes (ADR 62). Lines are stored in nearly the order of their transactions, so that a
+            # summary of each range of pages finds the newest. A tree would cost each change of a status an entry.
+            BrinIndex(
+                name="job_history_in_order", fields=["transaction_number"], pages_per_range=16, autosummarize=True
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.status} at {self.changed_at}"

@@ -2,10 +2,11 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import actions, eligible, replicas, sandboxes, views
+from wms.jobs.api import actions, changes, eligible, replicas, sandboxes, views
 
 urlpatterns: list[URLPattern] = [
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
+    path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),
     path("jobs/bulk/", views.JobBulkView.as_view(), name="jobs-bulk"),
     path("jobs/<int:pk>/", views.JobView.as_view(), name="job"),
     path("jobs/<int:pk>/history/", views.JobHistoryView.as_view(), name="job-history"),

@@ -52,6 +52,12 @@ class ConflictError(WmsError):
     code = "conflict"
 
 
+class GoneError(WmsError):
+    """The object existed, but is no longer kept (410)."""
+
+    code = "gone"
+
+
 class UnauthenticatedError(WmsError):
     """The credentials are missing or wrong (401)."""
 

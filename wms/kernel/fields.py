@@ -2,7 +2,7 @@
 
 import zlib
 
-from django.db.models import TextField
+from django.db.models import BigIntegerField, Func, TextField
 
 
 def compressed(text: str) -> bytes:
@@ -27,3 +27,14 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
     def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Return the compressed bytes."""
         return None if value is None else compressed(value)
+
+
+class CurrentTransaction(Func):
+    """The number of the transaction that writes the row, which never wraps around, as a bigint.
+
+    PostgreSQL's own type (xid8) has no operators for summaries of ranges of pages (BRIN).
+    """
+
+    template = "(pg_current_xact_id()::text::bigint)"
+    arity = 0
+    output_field = BigIntegerField()

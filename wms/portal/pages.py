@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
@@ -26,15 +26,32 @@ LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One entry of the navigation."""
+
+    url_name: str
+    label: str
+    icon: str
+
+
+#: Entries of the navigation for every user, in their order.
+NAVIGATION: Final[Sequence[Link]] = (
+    Link(url_name="portal:jobs", label="Jobs", icon="list"),
+    Link(url_name="portal:submit", label="Submit", icon="send"),
+)
+#: Entries for managers and operators.
+PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """The header of a page, about its user."""
 
     username: str
+    links: Sequence[Link]
     #: The group in which the user acts, as a phrase.
     acts_in: str
     may_administer: bool
-    #: Managers and operators; owners of private pilots find them at the jobs that they ran.
-    sees_pilots: bool
     has_password: bool
     is_invited: bool
 
@@ -65,11 +82,13 @@ def header_of(user: User) -> Header:
         acts_in = f"acting in {default.name}"
     else:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
+    # Owners of private pilots find them at the jobs that they ran.
+    links = [*NAVIGATION, PILOTS] if queries.is_manager(user) else NAVIGATION
     return Header(
         username=user.get_username(),
+        links=links,
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
-        sees_pilots=queries.is_manager(user),
         has_password=user.has_usable_password(),
         is_invited=queries.open_invitations(user, now=timezone.now()).exists(),
     )

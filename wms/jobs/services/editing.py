@@ -16,7 +16,7 @@ from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import enqueueing, input_data
+from wms.jobs.services import enqueueing, input_data, transitions
 from wms.jobs.services.control import no_such_job, out_of_queues
 from wms.jobs.services.optimizers.arrival import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
@@ -67,6 +67,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         Job.objects.filter(pk=job_id).update(
             stored_description=sql.store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )
+        transitions.note_edit(locked, fields=changes.keys(), source=by.username, now=now)
         return Recorded(moved={job_id: JobStatus(locked.status)}, refused={})
 
     held_back = queueing.held_back([job_id])

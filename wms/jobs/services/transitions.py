@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from wms.jobs import sql
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
-from wms.jobs.models import Job, JobQuerySet, OutputTail, Submission
+from wms.jobs.models import Job, JobHistory, JobQuerySet, OutputTail, Submission
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
@@ -181,6 +181,19 @@ def annotate(
         columns = {"minor_status": minor, "application_status": application, "status_changed_at": now}
         sql.change(Job.objects.filter(pk=job_id), columns, source=source)
     return True
+
+
+@transaction_required
+def note_edit(job: Job, *, fields: Collection[str], source: str, now: datetime) -> None:
+    """Add to the history that fields of the job's description were changed; its status stays."""
+    JobHistory.objects.create(
+        job=job,
+        changed_at=now,
+        status=job.status,
+        minor_status=f"Edited: {', '.join(sorted(fields))}",
+        application_status=job.application_status,
+        source=source,
+    )
 
 
 @transaction_required

@@ -18,6 +18,7 @@ MEANING = {
     HTTPStatus.FORBIDDEN: "The caller is known and may not do this.",
     HTTPStatus.NOT_FOUND: "There is no such object, or the caller may not see it.",
     HTTPStatus.CONFLICT: "Not possible now.",
+    HTTPStatus.GONE: "No longer kept.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "This kind of body is not accepted here.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from wms.kernel.errors import (
     ConflictError,
     ForbiddenError,
+    GoneError,
     NotFoundError,
     RejectedError,
     TooLargeError,
@@ -30,6 +31,7 @@ STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
     ForbiddenError: HTTPStatus.FORBIDDEN,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
+    GoneError: HTTPStatus.GONE,
     TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }

@@ -27,6 +27,35 @@ BADGES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+#: {status: icon of its badge}, so that no status is told by colour alone.
+ICONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        JobStatus.RECEIVED: "package",
+        JobStatus.CHECKING: "search",
+        JobStatus.WAITING: "clock",
+        JobStatus.HELD: "pause",
+        JobStatus.MATCHED: "link",
+        JobStatus.RUNNING: "loader",
+        JobStatus.COMPLETING: "upload",
+        JobStatus.STALLED: "hourglass",
+        JobStatus.RESCHEDULED: "rotate-ccw",
+        JobStatus.DONE: "circle-check",
+        JobStatus.FAILED: "circle-x",
+        JobStatus.KILLED: "octagon-x",
+        JobStatus.DELETED: "trash-2",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One part of a bar: as many jobs of one kind."""
+
+    #: Style, as of BADGES.
+    kind: str
+    label: str
+    count: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
@@ -49,6 +78,11 @@ class Moment:
 def badge_of(status: str) -> str:
     """Return the style of a status's badge."""
     return BADGES.get(status, "killed")
+
+
+def icon_of(status: str) -> str:
+    """Return the icon of a status's badge."""
+    return ICONS.get(status, "circle-dot")
 
 
 def in_words(value: object) -> str:

@@ -1,0 +1,102 @@
+"""Tags and filters of all pages: icons, statuses, times, figures, bars."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from wms.portal.presentation.statuses import Segment, badge_of, icon_of
+
+register = template.Library()
+
+_ICONS: Final = Path(__file__).parents[1] / "static/portal/vendor/lucide"
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+
+
+@register.simple_tag
+@cache
+def icon(name: str) -> SafeString:
+    """Return an icon of Lucide as inline SVG, which screen readers skip.
+
+    Raises:
+        FileNotFoundError: there is no such icon among the vendored ones.
+    """
+    drawing = (_ICONS / f"{name}.svg").read_text()
+    shapes = "".join(re.findall(r"<(?!svg|!|/)[^>]*/>", drawing))
+    attributes = 'viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round"'
+    return mark_safe(f'<svg class="icon" {attributes} stroke-linejoin="round" aria-hidden="true">{shapes}</svg>')  # noqa: S308 - our own file
+
+
+@register.simple_tag(takes_context=True)
+def current(context: template.Context, address: str) -> SafeString:
+    """Return the attribute of a link to this page, or to the section that it is in."""
+    path = getattr(context.get("request"), "path", "")
+    if path == address:
+        return mark_safe(' aria-current="page"')
+    return mark_safe(' aria-current="true"') if path.startswith(address) else SafeString()
+
+
+@register.simple_tag
+def status(name: str) -> SafeString:
+    """Return the badge of a job's status: an icon and the status as text."""
+    return format_html('<span class="badge {}">{}{}</span>', badge_of(name), icon(icon_of(name)), name)
+
+
+@register.simple_tag
+def when(moment: datetime | None) -> SafeString:
+    """Return a time in UTC, which a script shows relative to now; a dash for None."""
+    if moment is None:
+        return mark_safe("–")
+    utc = moment.astimezone(UTC)
+    iso, text = utc.isoformat(timespec="seconds"), f"{utc:%Y-%m-%d %H:%M:%S}"
+    return format_html('<time datetime="{}" data-relative>{}</time>', iso, text)
+
+
+@register.filter
+def figure(number: float | None) -> str:
+    """Return a number with separators between thousands; a dash for None."""
+    return "–" if number is None else f"{number:,}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Return a duration with its two largest units, such as ``2 h 05 min``; a dash for None."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02} s"
+    if whole < _DAY_S:
+        return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02} min"
+    return f"{whole // _DAY_S:,} d {whole % _DAY_S // _HOUR_S:02} h"
+
+
+@register.simple_tag
+def progress(segments: Sequence[Segment]) -> SafeString:
+    """Return a bar whose parts are as wide as their counts; its text lists them."""
+    shown = [segment for segment in segments if segment.count > 0]
+    total = sum(segment.count for segment in shown)
+    starts = [sum(segment.count for segment in shown[:position]) for position in range(len(shown))]
+    parts = format_html_join(
+        "",
+        '<rect class="{}" x="{}" width="{}" height="1"><title>{}</title></rect>',
+        (
+            (segment.kind, f"{100 * start / total:.3f}", f"{100 * segment.count / total:.3f}", _words(segment))
+            for segment, start in zip(shown, starts, strict=True)
+        ),
+    )
+    text = ", ".join(map(_words, shown)) or "nothing"
+    attributes = mark_safe('class="progress" viewBox="0 0 100 1" preserveAspectRatio="none" role="img"')
+    return format_html('<svg {} aria-label="{}">{}</svg>', attributes, text, parts)
+
+
+def _words(segment: Segment) -> str:
+    return f"{segment.count:,} {segment.label}"
