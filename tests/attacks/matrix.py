@@ -136,6 +136,10 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,
         "POST portal:submit-jdl": PEOPLE,
+        "GET portal:submit-json": PEOPLE,
+        "POST portal:submit-json": PEOPLE,
+        "POST portal:submit-check": PEOPLE,
+        "POST portal:saved-delete": OWNER,
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
         # What jobs wait for.
@@ -198,6 +202,8 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST jobs": OWNER | MATES,  # in the group of these
         "POST portal:submit": OWNER | MATES,
         "POST portal:submit-jdl": OWNER | MATES,
+        "POST portal:submit-json": OWNER | MATES,
+        "POST portal:submit-check": NOBODY,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
         "POST match-preview": NOBODY,

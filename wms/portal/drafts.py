@@ -48,14 +48,25 @@ class Draft:
 def with_references(description: Mapping[str, Json], files: Sequence[KeptFile]) -> dict[str, Json]:
     """Return the description with references for the names of files, and with all *files* in its input sandbox.
 
+    In a list of jobs, only the files that a job names go along with it.
+
     Raises:
         InvalidDescriptionError: a name is that of none of the files.
     """
+    jobs = description.get("jobs")
+    if isinstance(jobs, list):
+        named = [_with_named(job, files, further=()) if isinstance(job, Mapping) else job for job in jobs]
+        return {**description, "jobs": named}
+    return _with_named(description, files, further=[file.reference for file in files])
+
+
+def _with_named(
+    description: Mapping[str, Json], files: Sequence[KeptFile], *, further: Sequence[str]
+) -> dict[str, Json]:
     entries = description.get("input_sandbox", ())
     if not isinstance(entries, list | tuple):
         return dict(description)  # refused by the checks of the description
-    named = [_reference_of(entry, files) for entry in entries]
-    references = list(dict.fromkeys([*named, *[file.reference for file in files]]))
+    references = list(dict.fromkeys([*[_reference_of(entry, files) for entry in entries], *further]))
     return {**description, "input_sandbox": references} if references else dict(description)
 
 
@@ -79,6 +90,11 @@ def with_names(draft: Draft) -> dict[str, Json]:
     if not isinstance(entries, list | tuple) or not entries:
         return dict(draft.description)
     return {**draft.description, "input_sandbox": [name_of.get(str(entry), entry) for entry in entries]}
+
+
+def is_blank(draft: Draft) -> bool:
+    """Return whether nothing is described: the form always has a CPU time, and files may be there before all else."""
+    return without_defaults(draft.description).keys() <= {"cpu_time_s", "input_sandbox"}
 
 
 # ---- The three views -------------------------------------------------------------------------------------------------

@@ -23,7 +23,16 @@ from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.amounts import AMOUNT, AMOUNTS
 from wms.kernel.errors import WmsError
 from wms.portal.drafts import Draft, KeptFile, with_references
-from wms.portal.forms.fields import MAX_FILES, Files, JsonObjectField, JsonTextError, Lines, Names, amount_field, json_object
+from wms.portal.forms.fields import (
+    MAX_FILES,
+    Files,
+    JsonObjectField,
+    JsonTextError,
+    Lines,
+    Names,
+    amount_field,
+    json_object,
+)
 from wms.portal.forms.quantities import DURATION, QuantityField
 
 #: CPU time of the form unless another is given. 12 h counts as the segment of 50,000 s (``WMS_CPU_SEGMENTS_S``), which

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """Create the table."""
 
     dependencies = [
-        ("jobs", "0025_compressed_outputs"),
+        ("jobs", "0026_stream_of_changes"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
