@@ -617,10 +617,10 @@ class InputSandbox(models.Model):
 class SavedSyntax(models.TextChoices):
     """The language of a saved description; that of the portal's form is JSON, too."""
 
-    FORM = "form"
-    JDL = "jdl"
-    CFG = "cfg"
-    JSON = "json"
+    FORM = "form", "Form"
+    JDL = "jdl", "JDL"
+    CFG = "cfg", "CFG"
+    JSON = "json", "JSON"
 
 
 class SavedDescription(models.Model):

@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 (
                     "syntax",
                     models.CharField(
-                        choices=[("form", "Form"), ("jdl", "Jdl"), ("cfg", "Cfg"), ("json", "Json")], max_length=4
+                        choices=[("form", "Form"), ("jdl", "JDL"), ("cfg", "CFG"), ("json", "JSON")], max_length=4
                     ),
                 ),
                 ("text", models.TextField()),
