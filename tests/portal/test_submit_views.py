@@ -207,6 +207,13 @@ def test_files_go_with_the_description_into_other_views(portal: Client) -> None:
     assert value(back, "others") == ""
 
 
+def test_a_file_replaces_the_one_of_its_name(portal: Client) -> None:
+    first = portal.post(FORM, form(executable="./run.sh", input_files=[run_sh()], action="check"))
+    other = SimpleUploadedFile("run.sh", b"echo bye")
+    portal.post(FORM, form(executable="./run.sh", kept=kept_by(first), input_files=[other]))
+    assert f"sha256:{Job.objects.get().input_sandboxes.get().sandbox.digest} run.sh" not in kept_by(first)
+
+
 def test_a_file_that_is_taken_away_does_not_go_along(portal: Client) -> None:
     portal.post(FORM, form(executable="./run.sh", input_files=[run_sh()], action="check"))
     portal.post(FORM, form())

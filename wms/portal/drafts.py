@@ -45,6 +45,12 @@ class Draft:
 # ---- Files by name ---------------------------------------------------------------------------------------------------
 
 
+def replaced(kept: Sequence[KeptFile], new: Sequence[KeptFile]) -> list[KeptFile]:
+    """Return the kept files and the new ones; a new file replaces one of its name, as in a directory."""
+    names = {file.name for file in new}
+    return list(dict.fromkeys([*[file for file in kept if file.name not in names], *new]))
+
+
 def with_references(description: Mapping[str, Json], files: Sequence[KeptFile]) -> dict[str, Json]:
     """Return the description with references for the names of files, and with all *files* in its input sandbox.
 

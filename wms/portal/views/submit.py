@@ -36,7 +36,7 @@ from wms.kernel.memo import CachedLookups
 from wms.kernel.protocol import SANDBOX_PREFIX
 from wms.kernel.rates import Rate, count
 from wms.portal import starts
-from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of
+from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of, replaced
 from wms.portal.forms.fields import MAX_FILES
 from wms.portal.forms.submission import Action, JdlForm, JsonForm, SimpleForm, SubmissionForm, TextForm
 from wms.portal.pages import show, signed_in
@@ -307,7 +307,7 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
         for file in coming
     }
     try:
-        request = parse_submission(form.body([*form.kept_files, *coming]))
+        request = parse_submission(form.body(replaced(form.kept_files, coming)))
         return check_of(rehearse(request, owner=user, coming_files=files, now=timezone.now()))
     except WmsError as error:
         return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])
@@ -335,11 +335,11 @@ def _save(request: HttpRequest, form: SubmissionForm, shows: Action, *, user: Us
 
 def _uploaded(form: SubmissionForm, user: User) -> list[KeptFile]:
     """Store the files of the form, and return them after the kept ones."""
-    files = form.kept_files
+    new = []
     for file in form.cleaned_data.get("input_files") or ():
         named = stored_files.upload(file, file_name=file.name, owner=user, now=timezone.now())
-        files.append(KeptFile(stored_files.reference_of(named.sandbox), named.file_name))
-    return list(dict.fromkeys(files))[:MAX_FILES]
+        new.append(KeptFile(stored_files.reference_of(named.sandbox), named.file_name))
+    return replaced(form.kept_files, new)[:MAX_FILES]
 
 
 def _to_new_jobs(request: HttpRequest, result: SubmissionResult) -> HttpResponse:
