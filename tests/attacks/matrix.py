@@ -117,6 +117,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET jobs": PEOPLE,
         "POST jobs": PEOPLE,
         "GET jobs-summary": PEOPLE,
+        "GET jobs-changes": PEOPLE,
         "POST jobs-bulk": PEOPLE,
         "POST sandboxes": PEOPLE,
         "GET job": OF_THE_JOB,

@@ -9,8 +9,10 @@ from tests import factories
 from tests.factories import NOW
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
+from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import control
+from wms.jobs.services.submission import submit
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import Revisions, jobs_seen_by, of_submission
@@ -23,6 +25,11 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revisions, "_revisions", Revisions())
 
 
+def _submitted(owner: User) -> Job:
+    result = submit(parse_submission({"executable": "a.sh"}), owner=owner, now=NOW)
+    return Job.objects.get(submission=result.job_group_id)
+
+
 def _hold(job: Job) -> None:
     control.apply_to_one(Action.HOLD, job.pk, by=job.owner, now=NOW)
 
@@ -30,7 +37,7 @@ def _hold(job: Job) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("fresh")
 def test_revisions_change_with_visible_jobs_only() -> None:
-    sharing = factories.make_group(properties=["JOB_SHARING"])
+    sharing = factories.make_group(shares_jobs=True)
     alice, bob, stranger = (
         factories.make_user(groups=[sharing]),
         factories.make_user(groups=[sharing]),
@@ -39,8 +46,8 @@ def test_revisions_change_with_visible_jobs_only() -> None:
     operator = factories.make_user(operator=True)
     manager = factories.make_user()
     sharing.vo.managers.add(manager)
-    job = factories.make_queued_job(owner=alice, group=sharing)
-    other = factories.make_queued_job(owner=alice, group=sharing)
+    job = _submitted(alice)
+    other = _submitted(alice)
     everybody = (alice, bob, operator, manager, stranger)
 
     def seen() -> list[object]:
@@ -60,8 +67,8 @@ def test_revisions_change_with_visible_jobs_only() -> None:
 @pytest.mark.usefixtures("fresh")
 def test_after_too_many_changes_every_page_counts_as_changed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revisions, "MOST_KEYS", 3)
-    alice, stranger = factories.make_user(), factories.make_user()
-    job = factories.make_queued_job(owner=alice)
+    alice, stranger = factories.make_user(groups=[factories.make_group()]), factories.make_user()
+    job = _submitted(alice)
     before = jobs_seen_by(stranger)
     _hold(job)
     after = jobs_seen_by(stranger)

@@ -516,10 +516,10 @@ class JobHistory(models.Model):
     class Meta:
         verbose_name_plural = "job history"
         indexes = [
-            # The stream of changes (ADR 62). Lines are stored in nearly the order of their transactions, so that a
+            # The stream of changes (ADR 62). Lines are stored in nearly the order of transactions and ids, so that a
             # summary of each range of pages finds the newest. A tree would cost each change of a status an entry.
             BrinIndex(
-                name="job_history_in_order", fields=["transaction_number"], pages_per_range=16, autosummarize=True
+                name="job_history_in_order", fields=["transaction_number", "id"], pages_per_range=16, autosummarize=True
             ),
         ]
 

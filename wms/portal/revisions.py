@@ -1,4 +1,4 @@
-"""Revisions of pages with jobs: numbers that change whenever a job on the page changes its status.
+"""Revisions of pages with jobs: numbers that change whenever the history of a job on the page gets a line.
 
 Each process follows the stream of changes in memory: at most one reading a second, by the request that needs it,
 whatever the number of open pages.
@@ -10,25 +10,26 @@ from time import monotonic
 from uuid import UUID
 
 from wms.accounts.models import VO, Group, User
-from wms.jobs.queries.changes import WINDOW, Position, now, touched
+from wms.jobs.queries.changes import Position, now, touched
 
 #: Age of a reading, in seconds, from which on the next request reads again.
 MAX_AGE_S = 1.0
-#: Owners, groups, VOs and submissions remembered; beyond it, or if the last reading is too long ago, all pages count as
-#: changed once.
+#: Owners, groups, VOs and submissions remembered. Beyond it all pages count as changed once.
 MOST_KEYS = 200_000
+#: Transactions since the last reading that are looked through; after more of them, pages count as changed once.
+MOST_TRANSACTIONS = 20_000
 
 _ALL = ("all", 0)
 
 
 class Revisions:
-    """The last transaction that changed a job, by owner, group, VO and submission."""
+    """The last change of a job, by owner, group, VO and submission, as the id of its line in the history."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._read_at = float("-inf")
         self._end: Position | None = None
-        #: Number of the transaction before which nothing is remembered.
+        #: The transaction before which no change is remembered.
         self._begin = 0
         self._last: dict[Hashable, int] = {}
 
@@ -40,27 +41,29 @@ class Revisions:
             return (self._begin, *(self._last.get(key, 0) for key in keys))
 
     def _read(self) -> None:
-        end = now()
-        since = self._end
-        if since is None or not since <= end <= Position(since.transaction_number + WINDOW):
+        end, since = now(), self._end
+        if since is None or not 0 <= end.end - since.first <= MOST_TRANSACTIONS:
             self._forget(end)
         else:
-            for change in touched(since, end):
-                for key in (
-                    ("owner", change.owner_id),
-                    ("group", change.group_id),
-                    ("vo", change.vo_id),
-                    ("submission", change.submission_id),
-                    _ALL,
-                ):
-                    self._last[key] = max(change.transaction_number, self._last.get(key, 0))
-            if len(self._last) > MOST_KEYS:
-                self._forget(end)
+            self._remember(since, end)
         self._end, self._read_at = end, monotonic()
+
+    def _remember(self, since: Position, end: Position) -> None:
+        for change in touched(since, end):
+            keys = (
+                ("owner", change.owner_id),
+                ("group", change.group_id),
+                ("vo", change.vo_id),
+                ("submission", change.submission_id),
+                _ALL,
+            )
+            self._last.update((key, max(change.last, self._last.get(key, 0))) for key in keys)
+        if len(self._last) > MOST_KEYS:
+            self._forget(end)
 
     def _forget(self, end: Position) -> None:
         self._last.clear()
-        self._begin = end.transaction_number
+        self._begin = end.end
 
 
 _revisions = Revisions()

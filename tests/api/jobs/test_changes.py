@@ -1,6 +1,7 @@
 """The stream of changes over REST: cursors, rights, and what is in a change."""
 
 from collections.abc import Callable
+from time import time
 from typing import Any
 
 import pytest
@@ -13,27 +14,23 @@ from tests.api.jobs.conftest import SampleData
 from tests.factories import NOW
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.models import Job
 from wms.jobs.queries.changes import now
 from wms.jobs.services import control
+from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CHANGES = "/api/v1/jobs/changes/"
 
 
-@pytest.fixture
-def client_of(sample: SampleData) -> Callable[[User], APIClient]:
-    """Return a function that returns the client of a user."""
-
-    def client(user: User) -> APIClient:
-        client = APIClient()
-        client.force_authenticate(user)
-        return client
-
-    return client
+def _submitted(owner: User) -> Job:
+    result = submit(parse_submission({"executable": "a.sh"}), owner=owner, now=NOW)
+    return Job.objects.get(submission=result.job_group_id)
 
 
-def _read(client: APIClient, **query: object) -> dict[str, Any]:
+def _read(client: APIClient, **query: str | int) -> dict[str, Any]:
     response = client.get(CHANGES, query)
     assert response.status_code == 200, response.json()
     answer: dict[str, Any] = response.json()
@@ -44,7 +41,7 @@ def test_changes_are_told_from_the_cursor_on_with_what_the_history_says(
     sample: SampleData, client_of: Callable[[User], APIClient]
 ) -> None:
     alice = client_of(sample.alice)
-    job = factories.make_queued_job(owner=sample.alice, group=sample.users)
+    job = _submitted(sample.alice)
     begin = _read(alice)
     assert begin["changes"] == []
     assert begin["more"] is False
@@ -63,7 +60,7 @@ def test_pages_continue_without_loss_and_an_edit_is_a_change(
     sample: SampleData, client_of: Callable[[User], APIClient]
 ) -> None:
     alice = client_of(sample.alice)
-    jobs = [factories.make_queued_job(owner=sample.alice, group=sample.users) for _ in range(3)]
+    jobs = [_submitted(sample.alice) for _ in range(3)]
     cursor = _read(alice)["cursor"]
     for job in jobs:
         assert alice.patch(f"/api/v1/jobs/{job.pk}/", {"priority": 5}, format="json").status_code == 200
@@ -78,7 +75,7 @@ def test_pages_continue_without_loss_and_an_edit_is_a_change(
 
 def test_only_changes_of_visible_jobs_are_told(sample: SampleData, client_of: Callable[[User], APIClient]) -> None:
     cursor = _read(client_of(sample.alice))["cursor"]
-    job = factories.make_queued_job(owner=sample.alice, group=sample.users)
+    job = _submitted(sample.alice)
     control.apply_to_one(Action.HOLD, job.pk, by=sample.alice, now=NOW)
     stranger, operator = factories.make_user(), factories.make_user(operator=True)
     assert _read(client_of(stranger), since=cursor)["changes"] == []
@@ -96,8 +93,8 @@ def test_a_cursor_that_is_too_old_or_of_another_database_is_gone(
     assert "begin without a cursor" in response.json()["detail"]
     settings.WMS_JOB_CHANGES_S = 60
     assert alice.get(CHANGES, {"since": cursor}).status_code == 200
-    _, line, issued_at_s = signing.loads(cursor, salt="wms.jobs.changes")
-    later = signing.dumps((now().transaction_number + 1000, line, issued_at_s), salt="wms.jobs.changes")
+    until = now().end + 1000
+    later = signing.dumps((f"{until}:{until}:", "", 0, int(time())), salt="wms.jobs.changes", compress=True)
     assert alice.get(CHANGES, {"since": later}).status_code == 410
 
 
@@ -111,7 +108,7 @@ def test_a_cursor_that_is_too_old_or_of_another_database_is_gone(
     ],
 )
 def test_wrong_parameters_are_refused_at_their_field(
-    sample: SampleData, client_of: Callable[[User], APIClient], query: dict[str, object], field: str
+    sample: SampleData, client_of: Callable[[User], APIClient], query: dict[str, str | int], field: str
 ) -> None:
     response = client_of(sample.alice).get(CHANGES, query)
     assert response.status_code == 400

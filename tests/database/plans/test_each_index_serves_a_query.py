@@ -40,6 +40,7 @@ from wms.accounts.security_log import remove_old
 from wms.jobs import queries
 from wms.jobs import sql as jobs_sql
 from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries import changes
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
@@ -138,6 +139,7 @@ def _row_to_delete(model: type[Any], filled: Filled) -> Any:
 #: {index of a table that grows with use: the query that reads it}.
 OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     # ---- Jobs
+    "job_history_in_order": lambda filled: changes.touched(changes.now(), changes.now()),
     "job_of_its_kind": page(owner),
     "job_of_its_kind_at_site": page(operator, site=lambda filled: filled.job.site),
     "job_of_submission": page(owner, job_group_id=lambda filled: filled.job.submission_id),

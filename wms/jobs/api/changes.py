@@ -38,7 +38,7 @@ class ChangesIn(StrictSerializer):
     """Query string of GET /api/v1/jobs/changes/."""
 
     since = serializers.CharField(
-        required=False, max_length=200, help_text="Cursor of the previous answer; left out: begin now."
+        required=False, max_length=4000, help_text="Cursor of the previous answer; left out: begin now."
     )
     page_size = serializers.IntegerField(
         required=False,
@@ -55,15 +55,17 @@ class ChangeOut(HistoryOut):
 
 
 class ChangesOut(serializers.Serializer[Changes]):
-    """The next changes, in the order of the transactions that made them."""
+    """The next changes; those of a job in their order."""
 
     changes = ChangeOut(many=True, source="lines")
     cursor = serializers.SerializerMethodField(help_text="Position behind these changes, for the next request.")
     more = serializers.BooleanField(source="is_partial", help_text="Whether more changes may be there already.")
 
     def get_cursor(self, part: Changes) -> str:
-        """Return the end of this part, with the time until which it is accepted."""
-        return signing.dumps((*part.end, int(timezone.now().timestamp())), salt=_SALT)
+        """Return the end of this part, with the present time."""
+        end = part.end
+        issued_at_s = int(timezone.now().timestamp())
+        return signing.dumps((end.seen, end.until, end.line, issued_at_s), salt=_SALT, compress=True)
 
 
 class JobChangesView(APIView):
@@ -79,7 +81,7 @@ class JobChangesView(APIView):
         responses={200: ChangesOut, **error_responses(400, 401, 403, 410)},
     )
     def get(self, request: Request) -> Response:
-        """Return every change of a job's status since the cursor, each exactly once and in order.
+        """Return every change of a job's status since the cursor, each exactly once, those of a job in their order.
 
         Begin without a cursor, read the list of jobs, then repeat with the cursor of each answer: at once while `more`
         is true, otherwise after some seconds. A cursor that is too old is 410: read the list again, and begin anew.
@@ -100,13 +102,13 @@ def _position(cursor: str) -> Position:
         CursorExpiredError: it is too old, or of a later state of the database.
     """
     try:
-        transaction_number, line, issued_at_s = signing.loads(cursor, salt=_SALT)
+        seen, until, line, issued_at_s = signing.loads(cursor, salt=_SALT)
     except signing.BadSignature as error:
         sentence = "This cursor is not valid; begin without one."
         raise UnknownCursorError(sentence, errors={"since": [sentence]}) from error
-    position = Position(transaction_number, line)
+    position = Position(seen=seen, until=until, line=line)
     age_s = (timezone.now() - datetime.fromtimestamp(issued_at_s, tz=UTC)).total_seconds()
-    if age_s > settings.WMS_JOB_CHANGES_S or position.transaction_number > now().transaction_number:
+    if age_s > settings.WMS_JOB_CHANGES_S or position.end > now().end:
         raise CursorExpiredError(
             "This cursor is no longer kept; read the list of jobs again, and begin without a cursor."
         )

@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="jobhistory",
             index=BrinIndex(
-                name="job_history_in_order", fields=["transaction_number"], pages_per_range=16, autosummarize=True
+                name="job_history_in_order", fields=["transaction_number", "id"], pages_per_range=16, autosummarize=True
             ),
         ),
     ]

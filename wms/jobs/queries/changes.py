@@ -1,36 +1,51 @@
-"""The stream of changes of jobs: every line of their histories, in the order of the transactions that wrote them.
+"""The stream of changes of jobs: every line of their histories, each once, those of a job in their order.
 
-A line is shown when every transaction with a smaller number has ended, so that no line appears later between two that
-were read: a reader who continues after the last line that it got misses none, and gets none twice (ADR 62).
+A position is a snapshot: the transactions whose lines were read. The next lines are those of transactions that are
+visible now and were not then, however long ago they began, so that a reader misses none (ADR 62).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Max, Q, QuerySet
+from django.db.models import BooleanField, F, Func, Max, QuerySet, Value
 
 from wms.accounts.models import User
 from wms.jobs.models import Job, JobHistory
 
-#: Transactions looked at by one statement: a reader from long ago catches up by several.
-WINDOW: Final = 20_000
-#: Windows of one reading.
+#: Lines of one statement, by their ids, when a part is continued.
+_WINDOW: Final = 50_000
+#: Statements of one reading.
 _MOST_WINDOWS: Final = 10
-_HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 
 
-class Position(NamedTuple):
-    """A place in the stream: behind this line of this transaction."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in the stream.
 
-    transaction_number: int
+    The lines that are visible in ``seen`` were read, and of those visible only in ``until`` the lines up to ``line``.
+    """
+
+    seen: str
+    until: str = ""
     line: int = 0
+
+    @property
+    def first(self) -> int:
+        """The number of the first transaction that may not have been seen."""
+        return int(self.seen.split(":")[0])
+
+    @property
+    def end(self) -> int:
+        """The number of the first transaction that began later."""
+        return int((self.until or self.seen).split(":")[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """A part of the stream, oldest first; the next part begins at *end*."""
+    """A part of the stream; the next part begins at *end*."""
 
     lines: Sequence[JobHistory]
     end: Position
@@ -39,21 +54,30 @@ class Changes:
 
 
 class Touched(NamedTuple):
-    """The jobs of one submission have changed; *transaction_number* is the last that did."""
+    """Jobs of one submission have changed; *last* is the highest id of a line of their histories."""
 
     owner_id: int
     group_id: int
     vo_id: int
     submission_id: object
-    transaction_number: int
+    last: int
+
+
+class _IsVisible(Func):
+    """Whether a transaction, by its number, had committed in a snapshot."""
+
+    function = "pg_visible_in_snapshot"
+    template = "%(function)s(%(expressions)s::pg_snapshot)"
+    arg_joiner = "::text::xid8, "
+    output_field = BooleanField()
 
 
 def now() -> Position:
     """Return the present end of the stream."""
     with connection.cursor() as cursor:
-        cursor.execute(_HORIZON)
-        (horizon,) = cursor.fetchone()
-    return Position(horizon)
+        cursor.execute(_SNAPSHOT)
+        (snapshot,) = cursor.fetchone()
+    return Position(seen=snapshot)
 
 
 def changes(since: Position, *, by: User, at_most: int) -> Changes:
@@ -62,39 +86,39 @@ def changes(since: Position, *, by: User, at_most: int) -> Changes:
     Args:
         since: end of the part read before.
         by: the caller.
-        at_most: lines; all of them are read in few statements, each of WINDOW transactions.
+        at_most: lines.
     """
-    horizon, lines = now(), list[JobHistory]()
+    until = since.until or now().seen
+    lines, line = list[JobHistory](), since.line
+    unread = _between(since.seen, until).filter(job__in=Job.objects.visible_to(by)).order_by("pk")
+    newest = _between(since.seen, until).aggregate(last=Max("pk"))["last"] or 0 if line else 0
     for _ in range(_MOST_WINDOWS):
-        end = min(Position(since.transaction_number + WINDOW), horizon)
-        if end <= since:
-            break
-        visible = _between(since, end).filter(job__in=Job.objects.visible_to(by))
-        lines += visible.order_by("transaction_number", "pk")[: at_most + 1 - len(lines)]
+        # The first lines of a part are found by the numbers of transactions alone, the others also by their ids.
+        window = unread.filter(pk__gt=line, pk__lte=line + _WINDOW) if line else unread
+        lines += window[: at_most + 1 - len(lines)]
         if len(lines) > at_most:
-            last = lines[at_most - 1]
-            return Changes(lines=lines[:at_most], end=_position_of(last), is_partial=True)
-        since = end
-    return Changes(lines=lines, end=since, is_partial=since < horizon)
+            end = Position(seen=since.seen, until=until, line=lines[at_most - 1].pk)
+            return Changes(lines=lines[:at_most], end=end, is_partial=True)
+        if not line or line + _WINDOW >= newest:
+            return Changes(lines=lines, end=Position(seen=until), is_partial=False)
+        line += _WINDOW
+    return Changes(lines=lines, end=replace(since, until=until, line=line), is_partial=True)
 
 
-def touched(since: Position, end: Position) -> list[Touched]:
-    """Return the submissions whose jobs have changed between two positions."""
-    lines = _between(since, end).values("job__owner", "job__group", "job__vo", "job__submission")
-    rows = lines.annotate(last=Max("transaction_number")).values_list(
-        "job__owner", "job__group", "job__vo", "job__submission", "last"
-    )
+def touched(since: Position, until: Position) -> list[Touched]:
+    """Return the submissions whose jobs have changed between two positions without ``until``."""
+    of_job = ("job__owner", "job__group", "job__vo", "job__submission")
+    rows = _between(since.seen, until.seen).values(*of_job).annotate(last=Max("pk")).values_list(*of_job, "last")
     return [Touched(*row) for row in rows.order_by()]
 
 
-def _between(since: Position, end: Position) -> QuerySet[JobHistory]:
-    """Return the lines behind *since*, of transactions before that of *end*."""
+def _between(seen: str, until: str) -> QuerySet[JobHistory]:
+    """Return the lines that are visible in one snapshot and not in an earlier one."""
+    number = F("transaction_number")
     # Uses index: job_history_in_order
-    lines = JobHistory.objects.filter(
-        transaction_number__gte=since.transaction_number, transaction_number__lt=end.transaction_number
+    return JobHistory.objects.filter(
+        _IsVisible(number, Value(until)),
+        ~_IsVisible(number, Value(seen)),
+        transaction_number__gte=Position(seen=seen).first,
+        transaction_number__lt=Position(seen=until).end,
     )
-    return lines.exclude(Q(transaction_number=since.transaction_number, pk__lte=since.line)) if since.line else lines
-
-
-def _position_of(line: JobHistory) -> Position:
-    return Position(line.transaction_number or 0, line.pk)
