@@ -144,12 +144,19 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,
         "POST portal:submit-jdl": PEOPLE,
+<<<<<<< HEAD
         "GET portal:why": PEOPLE,
         "GET portal:task-queues": PEOPLE,
         "GET portal:task-queue": OF_THE_JOB,
         "GET portal:sites": PEOPLE,
         "GET portal:site": OF_THE_VO,
         "GET portal:shares": PEOPLE,
+=======
+        "GET portal:submit-json": PEOPLE,
+        "POST portal:submit-json": PEOPLE,
+        "POST portal:submit-check": PEOPLE,
+        "POST portal:saved-delete": OWNER,
+>>>>>>> submit
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
         "GET portal:submissions": PEOPLE,
@@ -215,6 +222,8 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST jobs": OWNER | MATES,  # in the group of these
         "POST portal:submit": OWNER | MATES,
         "POST portal:submit-jdl": OWNER | MATES,
+        "POST portal:submit-json": OWNER | MATES,
+        "POST portal:submit-check": NOBODY,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
         "POST match-preview": NOBODY,

@@ -26,6 +26,7 @@ from wms.accounts import security_log
 from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
 from wms.accounts.models import VO, Group, Invitation, SecurityEvent, User
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import SavedDescription, SavedSyntax
 
 # ---- the scene -------------------------------------------------------------------------------------------------------
 
@@ -66,6 +67,9 @@ def make_scene() -> Scene:
         created_at=timezone.now(),
         expires_at=timezone.now() + timedelta(days=1),
     )
+    saved = SavedDescription.objects.create(
+        owner=sample.alice, name="scan", syntax=SavedSyntax.JDL, text="[ ]", saved_at=timezone.now()
+    )
     key = Authenticator.objects.create(user=operator, type=Authenticator.Type.WEBAUTHN, data={})
     return Scene(
         sample=sample,
@@ -90,6 +94,7 @@ def make_scene() -> Scene:
             "portal:group-default pk": sample.group.pk,
             "portal:invitation-accept pk": invitation.pk,
             "portal:invitation-decline pk": invitation.pk,
+            "portal:saved-delete pk": saved.pk,
             "mfa_remove_webauthn pk": key.pk,
         },
     )

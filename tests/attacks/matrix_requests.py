@@ -139,6 +139,8 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "jobs": {"executable": "run.sh", "group": group},
         "replicas-remove": {"vo": scene.sample.vo.name, "replicas": [replica]},
         "portal:submit": {**in_her_group, "executable": "run.sh", "cpu_time_s": "100", "priority": "1"},
+        "portal:submit-json": {**in_her_group, "json": '{"executable": "run.sh"}'},
+        "portal:submit-check": {**in_her_group, "executable": "run.sh", "cpu_time_s": "1 h", "priority": "1"},
         "portal:submit-jdl": {**in_her_group, "jdl": '[ Executable = "run.sh"; ]', "syntax": "jdl"},
         "portal:account-mail": {"when": "never"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},

@@ -1,9 +1,11 @@
 """Clients of the portal, by user."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from tests.factories import make_group, make_site, make_user, make_vo
 from wms.accounts.models import VO, Group, User
@@ -43,3 +45,10 @@ def client_of() -> ClientOf:
 def portal(alice: User, client_of: ClientOf) -> Client:
     """Return Alice's browser."""
     return client_of(alice)
+
+
+@pytest.fixture
+def sandboxes_apart(settings: Settings, tmp_path: Path) -> None:
+    """Store sandboxes in a directory of the test."""
+    sandboxes = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": sandboxes}

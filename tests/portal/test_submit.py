@@ -2,7 +2,6 @@
 
 import io
 import tarfile
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,13 +15,7 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.models import Job, Sandbox, Submission
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def sandboxes_apart(settings: Settings, tmp_path: Path) -> None:
-    sandboxes = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
-    settings.STORAGES = {**settings.STORAGES, "sandboxes": sandboxes}
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sandboxes_apart")]
 
 
 def form(**others: Any) -> dict[str, Any]:
@@ -30,7 +23,7 @@ def form(**others: Any) -> dict[str, Any]:
         "request_id": str(uuid4()),
         "executable": "/bin/echo",
         "arguments": "hello",
-        "cpu_time_s": "500",
+        "cpu_time_s": "500 s",
         "priority": "1",
         "group": "lhcb_user",
         **others,
@@ -70,10 +63,17 @@ def test_the_form_submits_a_job_and_shows_it(portal: Client, alice: User) -> Non
 
 
 def test_the_form_asks_for_resources(portal: Client) -> None:
-    asked = {"wall_time_s": "3600", "processors": "4", "memory_mb": "2000", "gpus": "1", "disk_mb": "500"}
-    portal.post("/jobs/submit/", form(**asked, container="docker://alpine"))
+    asked = {"wall_time_s": "90 min", "processors": "4", "memory_mb": "2", "gpus": "1", "disk_mb": "500 MB"}
+    portal.post("/jobs/submit/", form(**asked, cpu_time_s="1.5", container="docker://alpine"))
     job = Job.objects.get()
-    assert {name: str(job.description[name]) for name in asked} == asked
+    assert {name: job.description[name] for name in ("cpu_time_s", *asked)} == {
+        "cpu_time_s": 5400,
+        "wall_time_s": 5400,
+        "processors": 4,
+        "memory_mb": 2000,
+        "gpus": 1,
+        "disk_mb": 500,
+    }
     page = portal.get(f"/jobs/{job.pk}/").content.decode()
     for text in ("Wall-clock time (s)", "GPUs", "Disk (MB)", "docker://alpine"):
         assert text in page
@@ -108,14 +108,17 @@ def test_an_empty_file_is_a_file(portal: Client) -> None:
     [
         ("executable", "", "This field is required."),
         ("executable", "x" * 2000, "at most 1024 characters"),
-        ("cpu_time_s", "0", "greater than or equal to 1"),
+        ("cpu_time_s", "0", "Write at least 1 s."),
+        ("cpu_time_s", "86400", "86400 without a unit would be hours; write 86400 s"),
         ("cpu_time_s", "", "This field is required."),
         ("priority", "11", "less than or equal to 10"),
-        ("wall_time_s", "-1", "greater than or equal to 0"),
-        ("wall_time_s", "99999999", "less than or equal to 31622400"),
+        ("wall_time_s", "-1", "Write a number and a unit, such as 24 h or 90 min."),
+        ("wall_time_s", "99999999 s", "Write at most 8784 h."),
         ("processors", "0", "greater than or equal to 1"),
         ("gpus", "1.5", "Enter a whole number"),
-        ("disk_mb", "x", "Enter a whole number"),
+        ("disk_mb", "x", "Write a number and a unit, such as 2 GB"),
+        ("others", "[", "Line 1, column 2"),
+        ("others", '{"priority": 3, "executable": "y"}', '"executable" has a field of its own'),
         ("container", "instance://other", "Images come from"),
         ("sites", "LCG.CERN.hc", 'Did you mean "LCG.CERN.ch"?'),
         ("banned_sites", "Nowhere", 'No site of the VO lhcb is called "Nowhere".'),

@@ -671,3 +671,34 @@ class InputSandbox(models.Model):
 
     def __str__(self) -> str:
         return f"{self.file_name} of job {self.job_id}"
+
+
+class SavedSyntax(models.TextChoices):
+    """The language of a saved description; that of the portal's form is JSON, too."""
+
+    FORM = "form", "Form"
+    JDL = "jdl", "JDL"
+    CFG = "cfg", "CFG"
+    JSON = "json", "JSON"
+
+
+class SavedDescription(models.Model):
+    """One row is a description that a user saved under a name, as the user wrote it."""
+
+    owner = models.ForeignKey(User, models.CASCADE, related_name="saved_descriptions", db_index=False)
+    name = models.CharField(max_length=64)
+    syntax = models.CharField(max_length=4, choices=SavedSyntax)
+    text = models.TextField()
+    files = models.JSONField(default=list, help_text="[reference, name] of each sandbox that goes along.")
+    saved_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="saved_description_has_a_name_of_its_own", fields=["owner", "name"]),
+            models.CheckConstraint(
+                name="saved_description_has_known_syntax", condition=Q(syntax__in=SavedSyntax.values)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

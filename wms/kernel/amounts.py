@@ -44,11 +44,6 @@ class Amount:
     #: The word for its unit in sentences.
     unit_name: str = ""
 
-    @property
-    def label_with_unit(self) -> str:
-        """Return its label with the word for its unit."""
-        return f"{self.label} in {self.unit_name if self.unit == 's' else self.unit}" if self.unit else self.label
-
 
 #: In the order in which pages show them. The limits are below that of PostgreSQL's integer, with room for rounding.
 AMOUNTS = (

@@ -180,7 +180,7 @@ def try_lock(key: LockKey) -> bool:
 
 
 @contextmanager
-def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
+def session_lock(key: LockKey, *, of: int, places: int, spared: int = 0) -> Iterator[bool]:
     """Hold one of *places* locks of a row until the end of the block, across transactions.
 
     PostgreSQL frees it when the connection ends, also when the process dies.
@@ -191,6 +191,7 @@ def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
         key: the kind of limit.
         of: the row's id.
         places: number of locks that may be held at a time; 0: no limit.
+        spared: number of the locks that are left to others, if there are more.
 
     Returns:
         Whether a lock was free.
@@ -200,7 +201,8 @@ def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
         return
     # The lower bits number the locks of a row; rows whose numbers collide after 2**31 only share their locks.
     first = of * places % 2**31
-    taken = next((at for at in range(first, first + places) if _try_session_lock(key, at % 2**31)), None)
+    usable = range(first, first + max(1, places - spared))
+    taken = next((at for at in usable if _try_session_lock(key, at % 2**31)), None)
     try:
         yield taken is not None
     finally:

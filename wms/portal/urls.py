@@ -3,21 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from wms.portal.views import (
-    account,
-    actions,
-    failures,
-    home,
-    job,
-    job_list,
-    pilots,
-    shares,
-    sites,
-    submissions,
-    submit,
-    task_queues,
-    waiting,
-)
+from wms.portal.views import account, actions, failures, home, job, job_list, jobs, pilots, shares, sites, submissions, submit, task_queues, waiting
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -47,6 +33,10 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/", job.job_page, name="job"),
     path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
     path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
+    path("jobs/submit/json/", submit.submit_json, name="submit-json"),
+    path("jobs/submit/check/", submit.submit_check, name="submit-check"),
+    path("jobs/submit/saved/<int:pk>/delete/", submit.delete_saved, name="saved-delete"),
+    path("jobs/<int:pk>/", jobs.job_page, name="job"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
     path("submissions/", submissions.submission_list, name="submissions"),
     path("submissions/<uuid:pk>/", submissions.submission_page, name="submission"),

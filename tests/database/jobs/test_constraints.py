@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.constraints import broken_constraint, insert_again
+from tests.constraints import broken_constraint, change, insert_again
 from tests.factories import NOW, make_job, make_submission, make_user
 from wms.jobs.models import (
     CountOfJobs,
@@ -13,6 +13,8 @@ from wms.jobs.models import (
     JobCount,
     Sandbox,
     SandboxUpload,
+    SavedDescription,
+    SavedSyntax,
     SiteJobCount,
     Submission,
     SubmissionJobCount,
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.django_db
         ("request_id_is_used_once_by_its_owner", lambda: insert_again(_submission())),
         ("a_user_uploads_a_content_under_a_name_once", lambda: insert_again(_upload())),
         ("a_job_names_a_sandbox_once", lambda: insert_again(_input())),
+        ("saved_description_has_a_name_of_its_own", lambda: insert_again(_saved())),
+        ("saved_description_has_known_syntax", lambda: change(_saved(), syntax="xml")),
         ("job_count_is_one_row", lambda: insert_again(_count(JobCount))),
         ("site_job_count_is_one_row", lambda: insert_again(_count(SiteJobCount))),
         ("submission_job_count_is_one_row", lambda: insert_again(_count(SubmissionJobCount))),
@@ -54,6 +58,12 @@ def _upload() -> SandboxUpload:
 
 def _input() -> InputSandbox:
     return InputSandbox.objects.create(job=make_job(), sandbox=_sandbox(), file_name="input.txt")
+
+
+def _saved() -> SavedDescription:
+    return SavedDescription.objects.create(
+        owner=make_user(), name="scan", syntax=SavedSyntax.JDL, text="[ ]", saved_at=NOW
+    )
 
 
 def _count(counter: type[CountOfJobs]) -> CountOfJobs:

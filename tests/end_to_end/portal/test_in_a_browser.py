@@ -158,7 +158,7 @@ def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServe
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Submit", exact=True).press("Enter")
-    page.get_by_role("link", name="JDL").press("Enter")
+    page.get_by_role("button", name="JDL").press("Enter")
     page.get_by_role("button", name="Submit").press("Enter")
     assert page.get_by_role("status").first.inner_text() == "3 jobs submitted."
     page.get_by_role("link", name="Show the jobs").press("Enter")

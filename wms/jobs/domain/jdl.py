@@ -128,6 +128,11 @@ def field_hint(name: str) -> str:
     return f" It is a field of the description: give {field} beside requirements ({attribute} in JDL and CFG)."
 
 
+def attribute_of(field: str) -> str | None:
+    """Return the attribute that sets a field of the description; None: there is none."""
+    return _ATTRIBUTE_OF[field] if field in _FIELD_OF.values() else None
+
+
 class InvalidJdlError(ClassAdError):
     """The JDL cannot be parsed, or is not a job description; ``line`` and ``column`` give the place."""
 

@@ -84,7 +84,7 @@ def parse_submission(body: object) -> SubmissionIn:
         jobs, groups = _single(content, path="", allowance=Allowance(), parts=CommonParts())
     return SubmissionIn(
         jobs=jobs,
-        group=_group(body.get("group"), groups),
+        group=one_group(body.get("group"), groups),
         request_id=request_id,
         digest=b"" if request_id is None else _digest(body),
     )
@@ -176,8 +176,12 @@ def _refuse_beside(form: str, content: Mapping[str, object]) -> None:
         raise InvalidDescriptionError(dict(list(errors.items())[:MAX_WRONG_FIELDS]))
 
 
-def _group(requested: object, named: Iterable[str]) -> str | None:
-    """Return the one group to act in, named by the request or by OwnerGroup in a JDL."""
+def one_group(requested: object, named: Iterable[str]) -> str | None:
+    """Return the one group to act in, named by the request or by OwnerGroup in a JDL; None: none is named.
+
+    Raises:
+        InvalidSubmissionError: several are named.
+    """
     if requested is not None and (not isinstance(requested, str) or not requested):
         raise _invalid("group", f"group must be the name of a group, not {shown(requested)}.")
     groups = {composed(name) for name in (named if requested is None else [requested, *named])}

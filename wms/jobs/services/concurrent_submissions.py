@@ -17,16 +17,20 @@ class SubmissionsInFlightError(TooManyError):
 
 
 @contextmanager
-def submission_in_flight(user: User) -> Iterator[None]:
+def submission_in_flight(user: User, *, spared: int = 0) -> Iterator[None]:
     """Hold one of the user's places for submissions, which all web processes share.
 
     Enter it before the body is read: parsing a large description takes longer than storing it.
+
+    Args:
+        user: who submits.
+        spared: number of places that are left to others, if there are more.
 
     Raises:
         SubmissionsInFlightError: all WMS_MAX_SUBMISSIONS_IN_FLIGHT places are taken.
     """
     most = settings.WMS_MAX_SUBMISSIONS_IN_FLIGHT
-    with session_lock(LockKey.SUBMISSIONS_IN_FLIGHT, of=user.pk, places=most) as is_held:
+    with session_lock(LockKey.SUBMISSIONS_IN_FLIGHT, of=user.pk, places=most, spared=spared) as is_held:
         if not is_held:
             raise SubmissionsInFlightError(
                 f"The server works on {most} of your submissions, as many as it does at a time; try again when one is "

@@ -1,113 +1,134 @@
-"""The two forms that submit jobs; each makes the body of the corresponding REST request."""
+"""The three forms that submit jobs; each makes the body of the corresponding REST request."""
 
+import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 from django import forms
-from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
+from resources.domain.classad import ClassAdError
 from wms.accounts.models import Group
-from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PATH, MAX_PRIORITY
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PATH, MAX_PRIORITY, InvalidDescriptionError
+from wms.jobs.domain.fields import shown
+from wms.jobs.domain.jdl import ATTRIBUTES, Json
+from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS
+from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, one_group
+from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
-from wms.kernel.amounts import AMOUNT, AMOUNTS, Amount
+from wms.kernel.amounts import AMOUNT, AMOUNTS
 from wms.kernel.errors import WmsError
+from wms.portal.drafts import Draft, KeptFile, with_references
+from wms.portal.forms.fields import (
+    MAX_FILES,
+    Files,
+    JsonObjectField,
+    JsonTextError,
+    Lines,
+    Names,
+    amount_field,
+    json_object,
+)
+from wms.portal.forms.quantities import DURATION, QuantityField
 
-MAX_FILES: Final = 20
-
-
-class KeptFile(NamedTuple):
-    """A file uploaded earlier, as kept in a hidden field."""
-
-    reference: str
-    name: str
-
-
-class Names(forms.CharField):
-    """Names, separated by commas or line breaks."""
-
-    def __init__(self, *, label: str | None = None, help_text: str) -> None:
-        super().__init__(required=False, label=label, help_text=help_text)
-
-    def clean(self, value: object) -> list[str]:
-        """Return the names in their order."""
-        return [name for part in str(super().clean(value)).replace(",", "\n").splitlines() if (name := part.strip())]
+#: CPU time of the form unless another is given. 12 h counts as the segment of 50,000 s (``WMS_CPU_SEGMENTS_S``), which
+#: the 14 h queues of small sites still offer; a day, the default of REST, counts as 300,000 s, which they do not.
+DEFAULT_CPU_TIME_S: Final = 12 * 3600
 
 
-class AmountField(forms.IntegerField):
-    """A required amount; left out: the least."""
+class Action(StrEnum):
+    """The button that was pressed; ``SUBMIT`` has no value of its own, as forms of scripts do."""
 
-    def __init__(self, amount: Amount) -> None:
-        super().__init__(
-            required=False,
-            min_value=amount.least,
-            max_value=amount.most,
-            initial=amount.least,
-            label=amount.label_with_unit,
-            help_text=amount.help_of_job,
-        )
-        self._least = amount.least
+    SUBMIT = ""
+    CHECK = "check"
+    SAVE = "save"
+    SHOW_FORM = "show-form"
+    SHOW_JDL = "show-jdl"
+    SHOW_JSON = "show-json"
 
-    def clean(self, value: object) -> int:
-        """Return the number."""
-        number: int | None = super().clean(value)
-        return self._least if number is None else number
-
-
-class Lines(forms.CharField):
-    """One value per line."""
-
-    def clean(self, value: object) -> list[str]:
-        """Return the values without surrounding blanks and without empty lines."""
-        return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
-
-
-class FilesInput(forms.ClearableFileInput):
-    """Several files at once."""
-
-    allow_multiple_selected = True
-
-
-class Files(forms.FileField):
-    """Several files at once."""
-
-    widget = FilesInput
-
-    def clean(self, data: object, initial: object = None) -> "list[UploadedFile[Any]]":
-        """Return the files."""
-        files = data if isinstance(data, list | tuple) else [data] if data else []
-        if len(files) > MAX_FILES:
-            raise forms.ValidationError(f"Choose at most {MAX_FILES} files; pack more of them into an archive.")
-        cleaned = [super(Files, self).clean(file, initial) for file in files]
-        return [file for file in cleaned if isinstance(file, UploadedFile)]
+    @property
+    def needs_everything(self) -> bool:
+        """Return whether the description must be complete."""
+        return self in {Action.SUBMIT, Action.CHECK}
 
 
 class SubmissionForm(forms.Form):
-    """The common fields: the group, and an id by which a form that is sent twice is accepted once."""
+    """The common fields: group, files, and an id by which a form that is sent twice is accepted once."""
 
     group = forms.ChoiceField(required=False, help_text="Group in which you act.")
+    input_files = Files(
+        required=False,
+        allow_empty_file=True,
+        label="Input files",
+        help_text="Files for the job's directory; archives are unpacked there. Drop them anywhere on the page.",
+    )
+    save_as = forms.CharField(required=False, max_length=MAX_NAME, label="Save as")
+    kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     request_id = forms.UUIDField(widget=forms.HiddenInput)
 
     #: {field of a description: field of this form}.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __init__(
-        self, data: QueryDict | None = None, files: MultiValueDict[str, Any] | None = None, *, groups: Sequence[Group]
+        self,
+        data: QueryDict | None = None,
+        files: MultiValueDict[str, Any] | None = None,
+        *,
+        groups: Sequence[Group],
+        initial: Mapping[str, object] = MappingProxyType({}),
+        action: Action = Action.SUBMIT,
     ) -> None:
-        super().__init__(data, files, initial={"request_id": uuid4()})
+        super().__init__(data, files, initial={"request_id": uuid4(), **initial})
+        self._action = action
         default = [] if len(groups) == 1 else [("", "my default group")]
         choices = [(group.name, f"{group.name} ({group.vo.name})") for group in groups]
         field = self.fields["group"]
         if isinstance(field, forms.ChoiceField):
             field.choices = [*default, *choices]
+        self._adapt()
 
-    def body(self) -> dict[str, object]:
-        """Return the body of the request."""
-        values = self.cleaned_data
-        return {"request_id": str(values["request_id"]), **({"group": values["group"]} if values["group"] else {})}
+    def _adapt(self) -> None:
+        """Add or change fields of one kind of form."""
+
+    def clean_save_as(self) -> str:
+        """Return the name under which the description is saved."""
+        name = str(self.cleaned_data["save_as"])
+        if self._action is Action.SAVE and not name:
+            raise forms.ValidationError("Write the name under which the description is saved.")
+        return name
+
+    @property
+    def kept_files(self) -> list[KeptFile]:
+        """The files uploaded before, which need not be chosen again."""
+        texts = self.data.getlist("kept") if isinstance(self.data, QueryDict) else self.initial.get("kept", [])
+        return [KeptFile(*text.split(" ", 1)) for text in texts if " " in text][:MAX_FILES]
+
+    def keep(self, files: Sequence[KeptFile]) -> None:
+        """Keep uploads for the next submission of the form."""
+        self.change_data("kept", [" ".join(file) for file in files])
+        self.files = MultiValueDict()
+
+    def draft(self, files: Sequence[KeptFile] | None = None) -> Draft:
+        """Return what is described, with these files or the kept ones.
+
+        Raises:
+            ClassAdError, InvalidDescriptionError, InvalidSubmissionError: a text cannot be read.
+        """
+        raise NotImplementedError
+
+    def body(self, files: Sequence[KeptFile] | None = None) -> dict[str, object]:
+        """Return the body of the request.
+
+        Raises:
+            ClassAdError, InvalidDescriptionError, InvalidSubmissionError: as ``draft``.
+        """
+        draft = self.draft(files)
+        group = {} if draft.group is None else {"group": draft.group}
+        return {**draft.description, **group, "request_id": str(self.cleaned_data["request_id"])}
 
     def refuse(self, error: WmsError) -> None:
         """Show the errors of the service, each beside its field; nothing was submitted."""
@@ -127,49 +148,30 @@ class SubmissionForm(forms.Form):
         self.data = data
 
     def _show(self, errors: Mapping[str, Sequence[str]]) -> None:
-        shown = {name for name, field in self.fields.items() if not field.widget.is_hidden}
+        shown_fields = {name for name, field in self.fields.items() if not field.widget.is_hidden}
         for path, sentences in errors.items():
             field = self.renamed.get(path.partition(".")[0], path.partition(".")[0])
             for sentence in sentences:
-                self.add_error(field if field in shown else None, sentence)
+                self.add_error(field if field in shown_fields else None, sentence)
 
 
 class SimpleForm(SubmissionForm):
-    """The fields that most jobs need."""
+    """The fields that most jobs need, and one for all others."""
 
     renamed = MappingProxyType({"input_sandbox": "input_files", "file": "input_files", "parameters": "values"})
     #: Fields with the same name in a description.
     PLAIN: ClassVar[Sequence[str]] = (
-        "executable",
-        "arguments",
-        "job_name",
-        "cpu_time_s",
-        *AMOUNT,
-        "container",
-        "priority",
-        "sites",
-        "banned_sites",
-        "output_sandbox",
-        "input_data",
-        "output_data",
-    )
-    field_order = (
-        *("executable", "arguments", "input_files", "output_sandbox", "input_data", "output_data", "values"),
-        *("job_name", "cpu_time_s", *AMOUNT, "container"),
-        *("priority", "sites", "banned_sites", "group"),
+        *("executable", "arguments", "job_name", "cpu_time_s", *AMOUNT, "container", "priority", "job_group"),
+        *("sites", "banned_sites", "platforms", "tags", "software"),
+        *("output_sandbox", "input_data", "output_data"),
     )
 
     executable = forms.CharField(
         max_length=1024, help_text="Program on the worker node, or one of the input files, such as ./run.sh."
     )
-    arguments = forms.CharField(required=False, help_text="Arguments as the shell reads them.")
-    input_files = Files(
-        required=False,
-        allow_empty_file=True,
-        label="Input files",
-        help_text="Files for the job's directory; archives are unpacked there.",
+    arguments = forms.CharField(
+        required=False, help_text="As the shell reads them; %n is the number of the job, %s its value below."
     )
-    kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     output_sandbox = Names(
         label="Output files",
         help_text="Names or patterns of files to return, such as *.root, log.txt; standard output and error "
@@ -184,12 +186,17 @@ class SimpleForm(SubmissionForm):
         help_text="Names or patterns of files to store at the site and register; JDL and REST accept another place.",
     )
     job_name = forms.CharField(required=False, max_length=255, label="Job name")
-    cpu_time_s = forms.IntegerField(
-        min_value=1,
-        max_value=MAX_CPU_TIME_S,
-        initial=86400,
-        label="CPU time in seconds",
-        help_text="CPU time in reference-core seconds per core.",
+    job_group = forms.CharField(
+        required=False, max_length=255, label="Label", help_text="A word of yours by which lists find the jobs."
+    )
+    cpu_time_s = QuantityField(
+        DURATION,
+        least=1,
+        most=MAX_CPU_TIME_S,
+        required=True,
+        initial=DEFAULT_CPU_TIME_S,
+        label="CPU time in hours",
+        help_text=f"Per core, of a reference core. Or with its unit: {DURATION.example}.",
     )
     container = forms.CharField(
         required=False,
@@ -202,41 +209,59 @@ class SimpleForm(SubmissionForm):
         initial=1,
         help_text="User priority, 0 to 10: chance relative to your other jobs.",
     )
-    sites = Names(help_text="Sites where the job may run; empty: any.")
-    banned_sites = Names(label="Banned sites", help_text="Sites where the job must not run.")
+    sites = Names(choices="sites", help_text="Sites where the job may run, separated by commas; empty: any.")
+    banned_sites = Names(choices="sites", label="Banned sites", help_text="Sites where the job must not run.")
+    platforms = Names(choices="platforms", help_text="Platforms of which the node must run one; empty: any.")
+    tags = Names(choices="tags", help_text="Tags that the queue must offer, such as gpu.")
+    software = Names(choices="software", help_text="Software that the queue must publish, or that the node finds.")
+    count = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_PARAMETRIC_JOBS,
+        label="Number of jobs",
+        help_text="Jobs that differ in %n only; empty: one.",
+    )
     values = Lines(
         required=False,
         label="Parametric values",
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="Values, one per line; each makes a job, whose %s in arguments and names is replaced by the value.",
     )
+    others = JsonObjectField(
+        required=False,
+        label="Other fields",
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "code"}),
+        help_text='Fields of REST without a place above, as JSON, such as {"environment": {"RUN": "7"}}.',
+    )
 
-    def __init__(
-        self, data: QueryDict | None = None, files: MultiValueDict[str, Any] | None = None, *, groups: Sequence[Group]
-    ) -> None:
-        super().__init__(data, files, groups=groups)
-        self.fields |= {amount.name: AmountField(amount) for amount in AMOUNTS}
-        self.order_fields(self.field_order)
+    def _adapt(self) -> None:
+        self.fields |= {amount.name: amount_field(amount) for amount in AMOUNTS}
+        self.fields["executable"].required = self._action.needs_everything
 
-    @property
-    def kept_files(self) -> list[KeptFile]:
-        """The files uploaded when the form was sent before, which need not be chosen again."""
-        texts = self.data.getlist("kept") if isinstance(self.data, QueryDict) else []
-        return [KeptFile(*text.split(" ", 1)) for text in texts if " " in text][:MAX_FILES]
+    def clean(self) -> dict[str, Any]:
+        """Refuse fields that are given twice."""
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        if values.get("values") and values.get("count"):
+            self.add_error("count", "Give either values or the number of jobs.")
+        for name in values.get("others", {}):
+            given = name in self.PLAIN and values.get(name) not in (self.fields[name].initial, None, "", [], 0)
+            if given or name in ENVELOPE or (name == "parameters" and (values.get("values") or values.get("count"))):
+                self.add_error("others", f"{shown(name)} has a field of its own above; give it once.")
+        return values
 
-    def keep(self, files: Sequence[KeptFile]) -> None:
-        """Keep uploads for the next submission of the form."""
-        self.change_data("kept", [" ".join(file) for file in files])
-
-    def body(self) -> dict[str, object]:
-        """Return the body of the request; its input files are the kept ones."""
+    def draft(self, files: Sequence[KeptFile] | None = None) -> Draft:
+        """Return what is described."""
         values = self.cleaned_data
-        body = {**super().body(), **{name: values[name] for name in self.PLAIN}}
-        if self.kept_files:
-            body["input_sandbox"] = [file.reference for file in self.kept_files]
+        files = self.kept_files if files is None else files
+        description: dict[str, Json] = {name: values[name] for name in self.PLAIN}
+        if not description["executable"]:
+            del description["executable"]
         if values["values"]:
-            body["parameters"] = {"values": values["values"]}
-        return body
+            description["parameters"] = {"values": values["values"]}
+        elif values["count"]:
+            description["parameters"] = {"count": values["count"]}
+        description = with_references({**description, **values["others"]}, files)
+        return Draft(description=description, group=values["group"] or None, files=files)
 
 
 EXAMPLE: Final = """[
@@ -246,26 +271,107 @@ EXAMPLE: Final = """[
   CPUTime = 500;
   Parameters = 3;
 ]"""
+_EDITOR: Final[Mapping[str, object]] = MappingProxyType({"rows": 14, "spellcheck": "false", "class": "code"})
 
 
-class JdlForm(SubmissionForm):
+class TextForm(SubmissionForm):
+    """A description as a text, in which names of files mean those that go along with the form."""
+
+    #: Name of the field with the text.
+    text: ClassVar[str]
+
+    def _adapt(self) -> None:
+        self.fields[self.text].required = self._action.needs_everything
+
+    def read(self, text: str) -> tuple[Mapping[str, Json], set[str]]:
+        """Return the description in the text, and the groups that it names.
+
+        Raises:
+            ClassAdError, InvalidDescriptionError: the text cannot be read.
+        """
+        raise NotImplementedError
+
+    def draft(self, files: Sequence[KeptFile] | None = None) -> Draft:
+        """Return what is described."""
+        files = self.kept_files if files is None else files
+        text = self.cleaned_data[self.text]
+        description, groups = self.read(text) if text.strip() else ({}, set[str]())
+        group = one_group(self.cleaned_data["group"] or None, groups)
+        return Draft(description=with_references(description, files), group=group, files=files)
+
+
+class JdlForm(TextForm):
     """A text in one of DIRAC's two languages."""
 
-    renamed = MappingProxyType({"cfg": "jdl"})
+    renamed = MappingProxyType({"cfg": "jdl", "input_sandbox": "input_files", "file": "input_files"})
+    text = "jdl"
 
     jdl = forms.CharField(
         label="Description",
         strip=False,
         initial=EXAMPLE,
-        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "class": "code"}),
-        help_text="Job description with DIRAC's attribute names; with Parameters, many jobs from one description.",
+        widget=forms.Textarea(attrs={**_EDITOR, "data-editor": "jdl", "data-words": " ".join(ATTRIBUTES)}),
+        help_text="Job description with DIRAC's attribute names; with Parameters, many jobs from one description. "
+        'InputSandbox = {"run.sh"} means an input file below.',
     )
     syntax = forms.ChoiceField(
         required=False,
         choices=[("jdl", "JDL: [ Name = value; … ]"), ("cfg", "CFG: one Name = value in each line")],
     )
-    field_order = ("jdl", "syntax", "group")
 
-    def body(self) -> dict[str, object]:
-        """Return the body."""
-        return {**super().body(), self.cleaned_data["syntax"] or "jdl": self.cleaned_data["jdl"]}
+    def read(self, text: str) -> tuple[Mapping[str, Json], set[str]]:
+        """Return the description in the text, and the group that it names."""
+        syntax = self.cleaned_data["syntax"] or "jdl"
+        try:
+            job = TEXT_FORMS[syntax](text)
+        except ClassAdError as error:
+            error.errors[syntax] = [error.detail]
+            raise
+        return job.description, set() if job.group is None else {job.group}
+
+
+class JsonForm(TextForm):
+    """A description as JSON, with the names of the REST interface."""
+
+    renamed = MappingProxyType({"input_sandbox": "input_files", "file": "input_files"})
+    text = "json"
+
+    json = forms.CharField(
+        label="Description",
+        strip=False,
+        initial='{\n  "executable": "/bin/echo",\n  "arguments": "Hello",\n  "cpu_time_s": 500\n}',
+        widget=forms.Textarea(attrs={**_EDITOR, "data-editor": "json"}),
+        help_text="Body of POST /api/v1/jobs/: one description, or a list under jobs. Times in s, sizes in MB; "
+        '"input_sandbox": ["run.sh"] means an input file below.',
+    )
+
+    def read(self, text: str) -> tuple[Mapping[str, Json], set[str]]:
+        """Return the description in the text, and the group that it names."""
+        try:
+            content = json_object(text)
+        except JsonTextError as error:
+            raise InvalidDescriptionError({"json": [str(error)]}) from error
+        content.pop("request_id", None)
+        group = content.pop("group", None)
+        if group is not None and not isinstance(group, str):
+            raise InvalidDescriptionError({"group": [f"group must be the name of a group, not {shown(group)}."]})
+        return content, set() if group is None else {group}
+
+    def _show(self, errors: Mapping[str, Sequence[str]]) -> None:
+        known = {*self.fields, *self.renamed}
+        placed = {
+            path: sentences
+            if path.partition(".")[0] in known
+            else [f"{_place_of(path, self.cleaned_data.get('json', ''))}{sentence}" for sentence in sentences]
+            for path, sentences in errors.items()
+        }
+        super()._show(placed)
+
+
+def _place_of(path: str, text: str) -> str:
+    """Return where the last field of a path is first named in a JSON text; empty: nowhere."""
+    found = re.search(rf'"{re.escape(path.rpartition(".")[2])}"\s*:', text)
+    if found is None:
+        return ""
+    at = found.start()
+    return f"Line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}: "

@@ -1,115 +1,353 @@
-"""Submission of jobs: by a form, or by a JDL text."""
+"""Submission of jobs by a form, by JDL and by JSON, which are views of one description."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
 from http import HTTPStatus
+<<<<<<< HEAD
+=======
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlencode
+>>>>>>> submit
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+<<<<<<< HEAD
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+=======
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+>>>>>>> submit
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
+from matching.services.rehearsal import rehearse
 from matching.services.submission import submit
-from wms.accounts.models import User
+from resources.queries.choices import Choices, choices_of, joined
+from taskqueues.services.index.shared import index
+from wms.accounts.models import Group, User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.services import sandboxes
+from wms.jobs.models import Sandbox, SavedDescription, SavedSyntax
+from wms.jobs.services import sandboxes as stored_files
+from wms.jobs.services import saved_descriptions
 from wms.jobs.services.concurrent_submissions import submission_in_flight
+from wms.jobs.services.sandboxes import NamedSandbox
 from wms.jobs.services.submission import SubmissionResult
-from wms.kernel.errors import TooManyError, WmsError
+from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
+from wms.kernel.memo import CachedLookups
+from wms.kernel.protocol import SANDBOX_PREFIX
 from wms.kernel.rates import Rate, count
-from wms.portal.forms.submission import MAX_FILES, JdlForm, KeptFile, SimpleForm
+from wms.portal import starts
+from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of, replaced
+from wms.portal.forms.fields import MAX_FILES
+from wms.portal.forms.submission import Action, JdlForm, JsonForm, SimpleForm, SubmissionForm, TextForm
 from wms.portal.pages import show, signed_in
+from wms.portal.presentation.submit import Check, SubmitPage, check_of, page_of, refused
+from wms.portal.starts import Start
 
 #: Bytes of multipart's headers, and of the other fields of the form.
 ENVELOPE_BYTES = 1024 * 1024
 #: Size of all files of one form, in sandboxes of the largest size; more belong into several, or onto a storage element.
 LARGEST_SANDBOXES = 5
+#: Endings of the names of archives, by which files that are not uploaded yet are judged.
+_ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
-def bounded(view: View) -> View:
-    """Refuse a too large body, or too many submissions, before the body is read; allow only users with their forms."""
-    inner = csrf_protect(view)
+def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], View]:
+    """Refuse a too large body, or too many requests, before the body is read; allow only users with their forms.
 
-    @csrf_exempt  # NB: `inner` checks the token instead: the middleware would read the whole body first
-    @login_required
-    @wraps(view)
-    def outer(request: HttpRequest) -> HttpResponse:
-        most = LARGEST_SANDBOXES * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
-        announced = str(request.META.get("CONTENT_LENGTH") or "0")
-        if announced.isdecimal() and int(announced) > most:
-            context = {"most_mb": most // (1024 * 1024)}
-            return show(request, "portal/too_large.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if request.method != "POST":
-            return inner(request)
-        user = signed_in(request)
-        try:
-            count(Rate.SUBMISSIONS, user_id=user.pk)
-            with submission_in_flight(user):
+    Args:
+        sandboxes: of the largest size, that a body may hold beside its other fields.
+        rate: by which POST requests are counted.
+        spared: places of simultaneous submissions that the view leaves to others.
+    """
+
+    def most_bytes() -> int:
+        return sandboxes * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
+
+    def decorate(view: View) -> View:
+        inner = csrf_protect(view)
+
+        @csrf_exempt  # NB: `inner` checks the token instead: the middleware would read the whole body first
+        @login_required
+        @wraps(view)
+        def outer(request: HttpRequest) -> HttpResponse:
+            announced = str(request.META.get("CONTENT_LENGTH") or "0")
+            if announced.isdecimal() and int(announced) > most_bytes():
+                context = {"most_mb": most_bytes() // (1024 * 1024)}
+                return show(request, "portal/too_large.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            if request.method != "POST":
                 return inner(request)
-        except TooManyError as error:
-            context = {"sentence": error.detail}
-            answer = show(request, "portal/too_many.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
-            answer.headers["Retry-After"] = str(error.retry_after_s)
-            return answer
+            user = signed_in(request)
+            try:
+                count(rate, user_id=user.pk)
+                with submission_in_flight(user, spared=spared):
+                    return inner(request)
+            except TooManyError as error:
+                context = {"sentence": error.detail}
+                answer = show(request, "portal/too_many.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
+                answer.headers["Retry-After"] = str(error.retry_after_s)
+                return answer
 
-    outer.most_body_bytes = LARGEST_SANDBOXES * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES  # type: ignore[attr-defined]
-    return outer
+        outer.most_body_bytes = most_bytes()  # type: ignore[attr-defined]
+        return outer
+
+    return decorate
+
+
+#: Of the forms.
+bounded = _bounded(Rate.SUBMISSIONS, sandboxes=LARGEST_SANDBOXES, spared=0)
+#: Of the panel, which asks while the user types: it never takes the last place of a submission.
+lightly_bounded = _bounded(Rate.REQUESTS, sandboxes=0, spared=1)
+
+
+# ---- Tabs ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tab:
+    """One view of the description."""
+
+    form: type[SubmissionForm]
+    url_name: str
+    #: Field of its form with a text; empty: none.
+    text: str
+    #: Initial values of its form from a draft.
+    initial: Callable[[Draft], Mapping[str, object]]
+
+
+def _initial_of_form(draft: Draft) -> Mapping[str, object]:
+    return form_of(draft, fields=SimpleForm.PLAIN)
+
+
+def _initial_of_jdl(draft: Draft) -> Mapping[str, object]:
+    # The group is a field of its own.
+    return {"jdl": jdl_of(replace(draft, group=None)), "syntax": "jdl", "group": draft.group}
+
+
+def _initial_of_json(draft: Draft) -> Mapping[str, object]:
+    return {"json": json_of(replace(draft, group=None)), "group": draft.group}
+
+
+#: {action that shows it: tab}.
+_TABS: Final[Mapping[Action, _Tab]] = MappingProxyType(
+    {
+        Action.SHOW_FORM: _Tab(form=SimpleForm, url_name="portal:submit", text="", initial=_initial_of_form),
+        Action.SHOW_JDL: _Tab(form=JdlForm, url_name="portal:submit-jdl", text="jdl", initial=_initial_of_jdl),
+        Action.SHOW_JSON: _Tab(form=JsonForm, url_name="portal:submit-json", text="json", initial=_initial_of_json),
+    }
+)
+_TAB_OF_SYNTAX: Final = {
+    SavedSyntax.FORM: Action.SHOW_FORM,
+    SavedSyntax.JDL: Action.SHOW_JDL,
+    SavedSyntax.CFG: Action.SHOW_JDL,
+    SavedSyntax.JSON: Action.SHOW_JSON,
+}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_form(request: HttpRequest) -> HttpResponse:
     """Show the form, or submit its job."""
-    user = signed_in(request)
-    groups = groups_of(user)
-    if request.method != "POST":
-        return show(request, "portal/submit.html", {"form": SimpleForm(groups=groups)})
-    form = SimpleForm(request.POST, request.FILES, groups=groups)
-    if form.is_valid():
-        try:
-            parse_submission(form.body())  # before its files are stored
-            form.keep(_uploaded(form, user))
-            result = submit(parse_submission(form.body()), owner=user, now=timezone.now())
-        except WmsError as error:
-            form.refuse(error)
-        else:
-            return _to_new_jobs(request, result)
-    return show(request, "portal/submit.html", {"form": form}, status=HTTPStatus.BAD_REQUEST)
+    return _answer(request, Action.SHOW_FORM)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_jdl(request: HttpRequest) -> HttpResponse:
-    """Show the text area, or submit its text."""
+    """Show the JDL, or submit its jobs."""
+    return _answer(request, Action.SHOW_JDL)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@bounded
+def submit_json(request: HttpRequest) -> HttpResponse:
+    """Show the JSON, or submit its jobs."""
+    return _answer(request, Action.SHOW_JSON)
+
+
+@require_POST
+@lightly_bounded
+def submit_check(request: HttpRequest) -> HttpResponse:
+    """Show what a submission would be answered, for the panel beside the form; nothing is stored."""
+    user = signed_in(request)
+    action = _action_in(request, "tab")
+    tab = _TABS.get(action, _TABS[Action.SHOW_FORM])
+    form = tab.form(request.POST, groups=groups_of(user), action=Action.CHECK)
+    names = request.POST.getlist("coming")[:MAX_FILES]
+    coming = [KeptFile(f"{SANDBOX_PREFIX}{number:064x}", name) for number, name in enumerate(names)]
+    return render(request, "portal/_submit_check.html", {"check": _check(form, user, coming=coming)})
+
+
+@login_required
+@require_POST
+def delete_saved(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete a saved description of the user."""
+    try:
+        name = saved_descriptions.delete(pk, owner=signed_in(request))
+    except NotFoundError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, f"{name} is deleted.")
+    return redirect("portal:submit")
+
+
+def _answer(request: HttpRequest, shows: Action) -> HttpResponse:
     user = signed_in(request)
     groups = groups_of(user)
+    tab = _TABS[shows]
     if request.method != "POST":
-        return show(request, "portal/submit_jdl.html", {"form": JdlForm(groups=groups)})
-    form = JdlForm(request.POST, groups=groups)
-    if form.is_valid():
-        try:
-            result = submit(parse_submission(form.body()), owner=user, now=timezone.now())
-        except WmsError as error:
-            form.refuse(error)
-        else:
-            return _to_new_jobs(request, result)
-    return show(request, "portal/submit_jdl.html", {"form": form}, status=HTTPStatus.BAD_REQUEST)
+        return _fresh(request, shows, user=user, groups=groups)
+    action = _action_in(request, "action")
+    form = tab.form(request.POST, request.FILES, groups=groups, action=action)
+    is_valid = form.is_valid()
+    try:
+        # Even if something else is wrong: the user need not choose them again.
+        form.keep(_uploaded(form, user))
+        if is_valid and action is Action.SUBMIT:
+            return _to_new_jobs(request, submit(parse_submission(form.body()), owner=user, now=timezone.now()))
+        if is_valid and action is Action.SAVE:
+            return _save(request, form, shows, user=user)
+        if is_valid and action in _TABS:
+            return _shown(request, _converted(form, _TABS[action], groups), action, user=user, groups=groups)
+        if action is Action.CHECK:
+            return _shown(request, form, shows, user=user, groups=groups, check=_check(form, user))
+    except WmsError as error:
+        form.refuse(error)
+    return _shown(request, form, shows, user=user, groups=groups, status=HTTPStatus.BAD_REQUEST)
 
 
-def _uploaded(form: SimpleForm, user: User) -> list[KeptFile]:
+def _converted(form: SubmissionForm, tab: _Tab, groups: Sequence[Group]) -> SubmissionForm:
+    """Return the form of a tab with what another form describes; with its example if that is nothing."""
+    draft = checked(form.draft())
+    initial = {"group": draft.group} if is_blank(draft) else tab.initial(draft)
+    kept = [" ".join(file) for file in draft.files]
+    return tab.form(groups=groups, initial={**initial, "kept": kept, "save_as": form.cleaned_data["save_as"]})
+
+
+def _action_in(request: HttpRequest, name: str) -> Action:
+    try:
+        return Action(request.POST.get(name, ""))
+    except ValueError:
+        return Action.SUBMIT
+
+
+def _shown(
+    request: HttpRequest,
+    form: SubmissionForm,
+    shows: Action,
+    *,
+    user: User,
+    groups: Sequence[Group],
+    check: Check | None = None,
+    status: HTTPStatus = HTTPStatus.OK,
+) -> HttpResponse:
+    saved = list(SavedDescription.objects.filter(owner=user).defer("text", "files").order_by("name"))
+    page: SubmitPage = page_of(form, current=shows, choices=_choices(groups), saved=saved, check=check)
+    context = {"form": form, "page": page, "url_name": _TABS[shows].url_name, "shows": shows}
+    return show(request, "portal/submit.html", context, status=status)
+
+
+def _choices(groups: Sequence[Group]) -> Choices:
+    vos = {group.vo_id: group.vo for group in groups}
+    lookups = CachedLookups(index.current().memo)
+    return joined(lookups.get(choices_of, vo) for vo in vos.values())
+
+
+# ---- What a form starts with -----------------------------------------------------------------------------------------
+
+
+def _fresh(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[Group]) -> HttpResponse:
+    """Show a form that nobody sent yet: an empty one, a copy, or a saved description."""
+    start, belongs_to = _start(request, shows, user=user, groups=groups)
+    if belongs_to is not shows:
+        return HttpResponseRedirect(f"{reverse(_TABS[belongs_to].url_name)}?{urlencode(request.GET.dict())}")
+    tab = _TABS[shows]
+    initial: Mapping[str, object] = {}
+    try:
+        if start.draft is not None:
+            initial = tab.initial(checked(start.draft))
+        elif start.saved is not None:
+            initial = {tab.text: start.saved.text, "syntax": start.saved.syntax}
+    except RejectedError as error:
+        messages.error(request, f"It cannot be shown in this form: {error.detail}")
+    for note in start.notes:
+        messages.warning(request, note)
+    kept = [" ".join(file) for file in start.files]
+    form = tab.form(groups=groups, initial={**initial, "kept": kept, "save_as": start.name})
+    return _shown(request, form, shows, user=user, groups=groups)
+
+
+def _start(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[Group]) -> tuple[Start, Action]:
+    """Return what the form starts with, and the tab in which that is shown."""
+    if copied := request.GET.get("clone"):
+        return starts.of_copy(copied, user=user, groups=groups), shows
+    number = request.GET.get("saved", "")
+    if number.isascii() and number.isdecimal() and len(number) < 19:
+        saved = get_object_or_404(SavedDescription, owner=user, pk=int(number))
+        return starts.of_saved(saved, user=user, groups=groups), _TAB_OF_SYNTAX[SavedSyntax(saved.syntax)]
+    return Start(), shows
+
+
+# ---- Actions of the buttons ------------------------------------------------------------------------------------------
+
+
+def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ()) -> Check:
+    """Return what a submission of the form would be answered."""
+    if not form.is_valid():
+        return refused(
+            [
+                f"{form[name].label}: {text}"
+                for name, texts in form.errors.items()
+                if name in form.fields
+                for text in texts
+            ]
+        )
+    files = {
+        file.reference: NamedSandbox(sandbox=Sandbox(is_archive=file.name.endswith(_ARCHIVES)), file_name=file.name)
+        for file in coming
+    }
+    try:
+        request = parse_submission(form.body(replaced(form.kept_files, coming)))
+        return check_of(rehearse(request, owner=user, coming_files=files, now=timezone.now()))
+    except WmsError as error:
+        return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])
+
+
+def _save(request: HttpRequest, form: SubmissionForm, shows: Action, *, user: User) -> HttpResponse:
+    """Save the description under the name that the form gives, and show it as saved."""
+    if isinstance(form, TextForm):
+        text = str(form.cleaned_data[form.text])
+        syntax = SavedSyntax(form.cleaned_data.get("syntax") or form.text)
+    else:
+        text, syntax = json_of(form.draft()), SavedSyntax.FORM
+    saved = saved_descriptions.save(
+        owner=user,
+        name=str(form.cleaned_data["save_as"]),
+        syntax=syntax,
+        text=text,
+        files=form.kept_files,
+        now=timezone.now(),
+    )
+    verb = "saved, in the place of the one before" if saved.replaced else "saved"
+    messages.success(request, f"{saved.description.name} is {verb}.")
+    return HttpResponseRedirect(f"{reverse(_TABS[shows].url_name)}?{urlencode({'saved': saved.description.pk})}")
+
+
+def _uploaded(form: SubmissionForm, user: User) -> list[KeptFile]:
     """Store the files of the form, and return them after the kept ones."""
-    files = form.kept_files
-    for file in form.cleaned_data["input_files"]:
-        named = sandboxes.upload(file, file_name=file.name, owner=user, now=timezone.now())
-        files.append(KeptFile(sandboxes.reference_of(named.sandbox), named.file_name))
-    return list(dict.fromkeys(files))[:MAX_FILES]
+    new = []
+    for file in form.cleaned_data.get("input_files") or ():
+        named = stored_files.upload(file, file_name=file.name, owner=user, now=timezone.now())
+        new.append(KeptFile(stored_files.reference_of(named.sandbox), named.file_name))
+    return replaced(form.kept_files, new)[:MAX_FILES]
 
 
 def _to_new_jobs(request: HttpRequest, result: SubmissionResult) -> HttpResponse:

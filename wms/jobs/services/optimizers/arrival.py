@@ -1,6 +1,6 @@
 """The jobs of one request while they pass the optimizers, with errors and warnings."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -29,6 +29,9 @@ class Arrival:
     group: Group
     jobs: tuple[RequestedJob, ...]
     now: datetime
+    #: Of a rehearsal, which writes nothing: files that the jobs name and that are not uploaded yet. None: the jobs are
+    #: submitted.
+    coming_files: Mapping[str, NamedSandbox] | None = None
     errors: dict[str, list[str]] = field(default_factory=dict)
     #: {warning: positions in ``jobs``}, in order; no positions: it concerns the request.
     warnings: dict[str, Sequence[int]] = field(default_factory=dict)
@@ -47,6 +50,11 @@ class Arrival:
     def vo(self) -> VO:
         """The VO of the group."""
         return self.group.vo
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Return whether nothing may be written."""
+        return self.coming_files is not None
 
     @property
     def refused_enough(self) -> bool:

@@ -41,7 +41,7 @@ def register_requirements(arrival: Arrival) -> None:
             arrival.refuse_as(job, error)
         if arrival.refused_enough:
             break
-    if arrival.errors:
+    if arrival.errors or arrival.is_rehearsal:
         return
     requirement_sets = [dict(job.common.requirements) for job in by_key.values()]
     pools = submit_pools.register_all(vo=arrival.vo, requirements=requirement_sets, now=arrival.now)

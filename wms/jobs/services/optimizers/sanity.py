@@ -36,7 +36,7 @@ def check_sanity(arrival: Arrival) -> None:
     _check_output_data(arrival)
     _check_stall_windows(arrival)
     _warn_of_doubts(arrival)
-    if pools := arrival.values("submit_pools"):
+    if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
 
@@ -63,7 +63,8 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
     all_references = arrival.values("input_sandbox")
     if not all_references:
         return
-    nameable = sandboxes.held(sandboxes.nameable(all_references, owner=arrival.owner, group=arrival.group))
+    nameable = sandboxes.nameable(all_references, owner=arrival.owner, group=arrival.group)
+    nameable = sandboxes.held(nameable) if arrival.coming_files is None else {**nameable, **arrival.coming_files}
     for job in arrival.among(lambda description: description.input_sandbox):
         references = job.common.input_sandbox
         if references in arrival.input_sandboxes or arrival.refused_enough:

@@ -1,0 +1,260 @@
+// The page that submits jobs: an editor for texts, files dropped anywhere, names that are offered, and a panel that says
+// while one types how many queues fit. Without scripts the page has text areas, a field for files and the button Check.
+const form = document.getElementById("submit");
+const panel = document.getElementById("check");
+const files = form.elements.input_files;
+const PAUSE_MS = 500;
+
+// The tab that the server has shown in answer to a button of another one has an address of its own.
+if (location.pathname !== new URL(form.action).pathname) history.replaceState(null, "", form.action);
+
+// ---- The panel ----
+
+let timer = null;
+let asking = null;
+let asked = null;
+
+function content() {
+  const data = new FormData(form);
+  const coming = data.getAll("input_files").filter((file) => file.name);
+  for (const name of ["input_files", "save_as", "action"]) data.delete(name);
+  for (const file of coming) data.append("coming", file.name);
+  return data;
+}
+
+function isEmpty() {
+  const text = form.elements.executable ?? form.elements.jdl ?? form.elements.json;
+  return !text || !text.value.trim();
+}
+
+async function check() {
+  if (isEmpty()) return;
+  const data = content();
+  const key = JSON.stringify([...data].filter(([name]) => !["request_id", "csrfmiddlewaretoken"].includes(name)));
+  if (key === asked) return;
+  asking?.abort();
+  asking = new AbortController();
+  panel.setAttribute("aria-busy", "true");
+  try {
+    const response = await fetch(form.dataset.check, { method: "POST", body: data, signal: asking.signal, redirect: "error" });
+    if (response.status === 429) {
+      later(4 * PAUSE_MS);
+      return;
+    }
+    if (!response.ok) return;
+    const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+    panel.replaceChildren(...answer.body.childNodes);
+    asked = key;
+  } catch {
+    // Aborted by the next one, or the server is not reachable: the panel stays as it is.
+  } finally {
+    panel.removeAttribute("aria-busy");
+  }
+}
+
+function later(wait = PAUSE_MS) {
+  clearTimeout(timer);
+  timer = setTimeout(check, wait);
+}
+
+form.addEventListener("input", () => later());
+form.addEventListener("change", () => later());
+form.addEventListener("submit", () => {
+  clearTimeout(timer);
+  asking?.abort();
+});
+
+// ---- Files ----
+
+function add(more) {
+  const all = new DataTransfer();
+  for (const file of [...files.files, ...more]) all.items.add(file);
+  files.files = all.files;
+  files.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function list() {
+  const chosen = document.getElementById("chosen");
+  chosen.hidden = files.files.length < 2;
+  chosen.replaceChildren(
+    ...[...files.files].map((file) => {
+      const item = document.createElement("li");
+      item.textContent = file.name;
+      return item;
+    }),
+  );
+}
+
+function carriesFiles(event) {
+  return [...(event.dataTransfer?.types ?? [])].includes("Files");
+}
+
+files.addEventListener("change", list);
+document.addEventListener("dragover", (event) => {
+  if (!carriesFiles(event)) return;
+  event.preventDefault();
+  form.classList.add("dropping");
+});
+document.addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) form.classList.remove("dropping");
+});
+// Captured, so that the editor does not insert the content of the file.
+document.addEventListener(
+  "drop",
+  (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    form.classList.remove("dropping");
+    add(event.dataTransfer.files);
+  },
+  true,
+);
+
+// ---- Names: the browser offers a whole value, so the names before the last one are put before each choice ----
+
+for (const field of form.querySelectorAll("input[data-names]")) {
+  const all = [...field.list.options].map((option) => option.value);
+  const own = document.createElement("datalist");
+  own.id = `${field.id}-choices`;
+  field.after(own);
+  const offer = () => {
+    const before = field.value.slice(0, field.value.lastIndexOf(",") + 1);
+    const given = before.split(",").map((name) => name.trim());
+    own.replaceChildren(
+      ...all
+        .filter((name) => !given.includes(name))
+        .map((name) => {
+          const option = document.createElement("option");
+          option.value = before ? `${before} ${name}` : name;
+          return option;
+        }),
+    );
+  };
+  field.setAttribute("list", own.id);
+  field.addEventListener("input", offer);
+  offer();
+}
+
+// ---- The editor ----
+
+function jdl(editor) {
+  return editor.StreamLanguage.define({
+    name: "jdl",
+    startState: () => ({ comment: false }),
+    token(stream, state) {
+      if (state.comment) {
+        state.comment = !stream.match(/^.*?\*\//);
+        if (state.comment) stream.skipToEnd();
+        return "comment";
+      }
+      if (stream.eatSpace()) return null;
+      if ((stream.sol() || /^\s*$/.test(stream.string.slice(0, stream.pos))) && stream.match(/^#.*/)) return "comment";
+      if (stream.match(/^\/\/.*/)) return "comment";
+      if (stream.match("/*")) {
+        state.comment = true;
+        return "comment";
+      }
+      if (stream.match(/^"(?:[^"\\]|\\.)*"?/)) return "string";
+      if (stream.match(/^[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/)) return "number";
+      if (stream.match(/^(?:true|false|undefined|error)\b/i)) return "bool";
+      if (stream.match(/^[A-Za-z_][\w.]*(?=\s*=(?!=))/)) return "propertyName";
+      if (stream.match(/^[A-Za-z_][\w.]*/)) return "variableName";
+      stream.next();
+      return null;
+    },
+    languageData: { commentTokens: { line: "//", block: { open: "/*", close: "*/" } } },
+  });
+}
+
+//: Colours of the page, light and dark, which the shadow root inherits.
+function look(editor) {
+  const tags = editor.tags;
+  return [
+    editor.EditorView.theme({
+      "&": { color: "var(--text)", fontSize: "13px", maxHeight: "60vh" },
+      "&.cm-focused": { outline: "none" },
+      ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", overflow: "auto", minHeight: "18rem" },
+      ".cm-content": { caretColor: "var(--text)" },
+      ".cm-cursor": { borderLeftColor: "var(--text)" },
+      ".cm-gutters": { color: "var(--quiet)", background: "var(--sunk)", border: "none" },
+      ".cm-activeLine, .cm-activeLineGutter": { background: "color-mix(in srgb, var(--primary) 8%, transparent)" },
+      "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { background: "color-mix(in srgb, var(--primary) 30%, transparent) !important" },
+      ".cm-matchingBracket": { background: "color-mix(in srgb, var(--success) 30%, transparent) !important" },
+      ".cm-tooltip": { color: "var(--text)", background: "var(--card)", border: "1px solid var(--line)" },
+      ".cm-tooltip-autocomplete ul li[aria-selected]": { color: "#fff !important", background: "var(--primary) !important" },
+    }),
+    editor.syntaxHighlighting(
+      editor.HighlightStyle.define([
+        { tag: [tags.propertyName], color: "var(--link)" },
+        { tag: [tags.string], color: "var(--done-text)" },
+        { tag: [tags.number, tags.bool, tags.null], color: "var(--held-text)" },
+        { tag: [tags.comment], color: "var(--quiet)", fontStyle: "italic" },
+      ]),
+    ),
+  ];
+}
+
+function wordsOf(area, editor) {
+  const words = (area.dataset.words ?? "").split(" ").filter(Boolean);
+  if (!words.length) return editor.autocompletion();
+  const options = words.map((label) => ({ label, type: "property", apply: `${label} = ` }));
+  const source = (context) => {
+    const word = context.matchBefore(/^\s*\w+/);
+    return word && { from: word.from + word.text.search(/\S/), options, validFor: /^\w*$/ };
+  };
+  return editor.autocompletion({ override: [source] });
+}
+
+//: The place that an error names, such as "Line 3, column 7".
+function placeOf(area) {
+  const said = /Line (\d+), column (\d+)/.exec(area.closest(".field").querySelector(".errorlist")?.textContent ?? "");
+  return said && { line: Number(said[1]), column: Number(said[2]) };
+}
+
+async function replace(area) {
+  const editor = await import(form.dataset.editorModule);
+  const host = document.createElement("div");
+  host.className = "editor";
+  host.dataset.keep = "";
+  // In a shadow root its style sheets are adopted; in the page they would be elements that the rules for content refuse.
+  const root = host.attachShadow({ mode: "open" });
+  area.before(host);
+  const label = form.querySelector(`label[for="${area.id}"]`)?.textContent.trim() ?? "";
+  const view = new editor.EditorView({
+    root,
+    parent: root,
+    doc: area.value,
+    extensions: [
+      editor.lineNumbers(),
+      editor.history(),
+      editor.drawSelection(),
+      editor.bracketMatching(),
+      editor.highlightActiveLine(),
+      editor.EditorView.lineWrapping,
+      editor.EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+      editor.keymap.of([...editor.completionKeymap, ...editor.defaultKeymap, ...editor.historyKeymap]),
+      area.dataset.editor === "json" ? editor.json() : jdl(editor),
+      wordsOf(area, editor),
+      look(editor),
+      editor.EditorView.updateListener.of((update) => {
+        if (!update.docChanged) return;
+        area.value = update.state.doc.toString();
+        area.dispatchEvent(new Event("input", { bubbles: true }));
+      }),
+    ],
+  });
+  area.classList.add("replaced");
+  area.tabIndex = -1;
+  area.setAttribute("aria-hidden", "true");
+  area.addEventListener("focus", () => view.focus());
+  const place = placeOf(area);
+  if (place) {
+    const line = view.state.doc.line(Math.min(place.line, view.state.doc.lines));
+    view.dispatch({ selection: { anchor: Math.min(line.from + place.column - 1, line.to) }, scrollIntoView: true });
+    view.focus();
+  }
+}
+
+for (const area of form.querySelectorAll("textarea[data-editor]")) replace(area);
+if (!panel.querySelector(".message")) later(0);
