@@ -15,11 +15,12 @@ from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.fast.serializers import FastSerializer
-from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Usage
+from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Tails, Usage
 from wms.kernel.rest import Flag, Name, Number, Text, WholeNumber
 
 MAX_NAMES = 1000
-MAX_OUTPUT_TAIL = 16 * 1024
+#: Characters of the last lines of a stream, four times what our agent sends; they are stored for each attempt of a job.
+MAX_TAIL = 16 * 1024
 #: Maximum of seconds and megabytes of one payload; more is an error of units.
 LARGEST = 10**12
 
@@ -169,12 +170,25 @@ class UsageIn(FastSerializer):
         return Usage(*map(values.get, Usage._fields))
 
 
+def _tail(stream: str) -> Text:
+    return Text(
+        max_length=MAX_TAIL,
+        required=False,
+        allow_blank=True,
+        help_text=f"Last lines of standard {stream}; left out: unchanged.",
+    )
+
+
+def tails_of(values: dict[str, Any]) -> Tails:
+    """Return the last lines in the checked values of a body."""
+    return Tails(*map(values.get, Tails._fields))
+
+
 class HeartbeatIn(UsageIn):
     """A heartbeat."""
 
-    std_output = Text(
-        max_length=MAX_OUTPUT_TAIL, required=False, allow_blank=True, help_text="Last lines of standard output."
-    )
+    std_output = _tail("output")
+    std_error = _tail("error")
     acknowledged = serializers.ListField(
         child=WholeNumber(), max_length=1000, required=False, help_text="Ids of executed commands."
     )
@@ -198,6 +212,8 @@ class FinishIn(FastSerializer):
         allow_null=True,
         help_text="Name of the output sandbox that was uploaded on this lease.",
     )
+    std_output = _tail("output")
+    std_error = _tail("error")
     fault = serializers.ChoiceField(
         choices=[FAULT_OF_JOB, FAULT_OF_SUPERVISOR],
         required=False,

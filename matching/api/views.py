@@ -31,6 +31,7 @@ from matching.api.serializers import (
     answer_out,
     lease_out,
     preview_out,
+    tails_of,
 )
 from matching.queries.preview import preview
 from matching.services import leases, offers
@@ -48,6 +49,8 @@ from wms.kernel.rest import error_responses
 
 #: The credentials of reports on a lease.
 LeaseCredential: TypeAlias = JobCredential | PilotCredential
+#: Of a report with the last lines of two streams: 16 Ki characters each, each written as two escapes (``\uXXXX``).
+_BYTES_WITH_TAILS = 512 * 1024
 #: Random numbers of the draws: unpredictable, and different in forked processes.
 CHANCE = SystemRandom()
 
@@ -194,8 +197,7 @@ class LeaseStatusView(_LeaseView):
 class HeartbeatView(_LeaseView):
     """Heartbeats of payloads: thousands of pilots send one every 30 s, so the ordinary ones are answered fast."""
 
-    #: Bytes: 16 Ki characters, each written as two escapes (``\uXXXX``).
-    most_body_bytes = 256 * 1024
+    most_body_bytes = _BYTES_WITH_TAILS
     fast_path = _path_of("heartbeat")
     fast_body = HeartbeatIn
 
@@ -212,12 +214,12 @@ class HeartbeatView(_LeaseView):
     @classmethod
     def fast_answer(cls, credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer | None:
         """Renew an open lease of the caller; None if it is not, or if commands are acknowledged."""
-        lease, usage, std_output = UUID(match_id), UsageIn.usage_of(values), values.get("std_output")
+        lease, usage, tails = UUID(match_id), UsageIn.usage_of(values), tails_of(values)
         pilot_id = credential.pilot_id if isinstance(credential, PilotCredential) else None
         another = isinstance(credential, JobCredential) and credential.match_id != lease
         if another or values.get("acknowledged"):
             return None
-        renewed = leases.renew(lease, of=pilot_id, usage=usage, std_output=std_output)
+        renewed = leases.renew(lease, of=pilot_id, usage=usage, tails=tails)
         return None if renewed is None else FastAnswer(answer_out(renewed, token=renewed_token(credential, lease)))
 
     @classmethod
@@ -225,7 +227,7 @@ class HeartbeatView(_LeaseView):
         answer = leases.heartbeat(
             match_id,
             usage=UsageIn.usage_of(values),
-            std_output=values.get("std_output"),
+            tails=tails_of(values),
             acknowledged=values.get("acknowledged", []),
         )
         return FastAnswer(answer_out(answer, token=renewed_token(credential, match_id)))
@@ -234,6 +236,7 @@ class HeartbeatView(_LeaseView):
 class FinishView(_LeaseView):
     """Final reports on leases."""
 
+    most_body_bytes = _BYTES_WITH_TAILS
     fast_path = _path_of("finish")
     fast_body = FinishIn
 
@@ -258,6 +261,7 @@ class FinishView(_LeaseView):
             minor=values.get("minor_status"),
             usage=UsageIn.usage_of(values["usage"]),
             output_sandbox=values.get("output_sandbox"),
+            tails=tails_of(values),
             job_at_fault=values.get("fault") == FAULT_OF_JOB,
             supervisor_died=values.get("fault") == FAULT_OF_SUPERVISOR,
         )

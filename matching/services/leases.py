@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce, Greatest
 from psycopg.errors import NoDataFound
 
 from matching.models import Match
+from matching.services import attempts
 from matching.services.signs_of_life import seen_within_s
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
@@ -26,21 +27,22 @@ from pilots.services.reports import PilotRevokedError
 from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
-from wms.jobs.models import Job, JobCommand, OutputTail
+from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import array_of, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.fast.statements import ask_directly
-from wms.kernel.fields import compressed
 from wms.kernel.memo import Memo
 from wms.kernel.protocol import (
     KILL,
     LEASE_ENDED,
+    NO_TAILS,
     NOT_EXECUTABLE_EXIT_CODE,
     NOT_FOUND_EXIT_CODE,
     OUTPUT_SANDBOX_NAME,
     RESCHEDULE_EXIT_CODE,
     SANDBOX_PREFIX,
+    Tails,
     Usage,
 )
 
@@ -49,7 +51,8 @@ _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_COD
 
 _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("
-    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::float8, $9::float8)"
+    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::bytea, $9::float8, "
+    "$10::float8)"
 )
 _REPORT_STATUS: Final = (
     "SELECT lease_end::text, orders::text FROM wms_report_status("
@@ -58,7 +61,7 @@ _REPORT_STATUS: Final = (
 _END: Final = (
     "SELECT wms_end_lease("
     "$1::uuid, $2::text, $3::text[], $4::text, $5::text, $6::boolean, $7::integer, "
-    "$8::float8, $9::float8, $10::float8, $11::float8, $12::text, $13::text, $14::float8)::text"
+    "$8::float8, $9::float8, $10::float8, $11::float8, $12::text, $13::text, $14::bytea, $15::bytea, $16::float8)::text"
 )
 #: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
 _SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
@@ -142,8 +145,8 @@ def report_ordinary_status(
     return _renewal(rows[0]) if rows else None
 
 
-def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> LeaseRenewal:
-    """Renew the lease, record the usage of the payload, and return the commands to execute.
+def heartbeat(match_id: UUID, *, usage: Usage, tails: Tails, acknowledged: Collection[int]) -> LeaseRenewal:
+    """Renew the lease, record the usage and the last lines of the payload, and return the commands to execute.
 
     An acknowledged kill command ends the lease: the payload is gone.
 
@@ -151,12 +154,14 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
         PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
         LeaseEndedError: the lease has ended; nothing has changed.
     """
-    if not acknowledged and (answer := renew(match_id, usage=usage, std_output=std_output)):
+    if not acknowledged and (answer := renew(match_id, usage=usage, tails=tails)):
         return answer
     with transaction.atomic(durable=True):
         now = database_now()
         match, job = _lock_open(match_id, now=now)
-        _note_usage(job, usage, std_output=std_output, now=now)
+        _note_usage(job, usage, now=now)
+        attempts.store_tails(job, tails)
+        attempts.sample_usage(job, usage, reported_at=match.reported_at, now=now)
         if job.status == JobStatus.STALLED:
             transitions.move(
                 job.pk,
@@ -175,14 +180,14 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
         return _renewed(match, now=now)
 
 
-def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: str | None) -> LeaseRenewal | None:
+def renew(match_id: UUID, *, of: int | None = None, usage: Usage, tails: Tails) -> LeaseRenewal | None:
     """Process an ordinary heartbeat in one round trip to the database; its text is ``sql/heartbeat.sql``.
 
     Args:
         match_id: the lease.
         of: primary key of the pilot that must hold the lease; None: already checked.
         usage: of the payload so far.
-        std_output: its last lines; None: unchanged.
+        tails: its last lines.
 
     Returns:
         None if more is to be done, or the heartbeat must be refused: nothing has changed.
@@ -192,7 +197,7 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
         _RENEW,
         str(match_id),
         *(None if value is None else repr(value) for value in (of, *usage)),
-        None if std_output is None else f"\\x{compressed(std_output).hex()}",
+        *attempts.stored_texts(tails),
         repr(settings.WMS_LEASE_S),
         repr(seen_within_s()),
     )
@@ -223,12 +228,13 @@ def finish(
     minor: str | None,
     usage: Usage,
     output_sandbox: str | None,
+    tails: Tails = NO_TAILS,
     job_at_fault: bool = False,
     supervisor_died: bool = False,
 ) -> JobStatus:
     """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
 
-    A job that was killed or rescheduled keeps its status; usage and output are recorded all the same.
+    A job that was killed or rescheduled keeps its status; usage, output and last lines are recorded all the same.
     Repeating it is harmless.
 
     Args:
@@ -237,6 +243,7 @@ def finish(
         minor: the reason in words; None: derived from the exit code.
         usage: over the payload's whole life.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
+        tails: last lines of the payload.
         job_at_fault: whether it ended because the node lacks what the job itself requires; ignored if *exit_code* shows
             that the payload has run.
         supervisor_died: whether the pilot returns the job because its process for the job died.
@@ -255,6 +262,7 @@ def finish(
             minor=minor,
             usage=usage,
             output_sandbox=output_sandbox,
+            tails=tails,
             job_at_fault=job_at_fault,
         )
         if ended is not None:
@@ -268,7 +276,8 @@ def finish(
             return JobStatus(job.status)
         if match.ended_at is not None and not _is_last_word(match, job):
             raise _ended(match)
-        _note_usage(job, usage, std_output=None, now=now)
+        _note_usage(job, usage, now=now)
+        attempts.store_tails(job, tails)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
             at_fault = _is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)
@@ -285,6 +294,7 @@ def end_ordinarily(
     minor: str | None,
     usage: Usage,
     output_sandbox: str | None,
+    tails: Tails,
     job_at_fault: bool,
 ) -> JobStatus | None:
     """Process an ordinary end in one round trip to the database (``sql/reports.sql``).
@@ -307,6 +317,7 @@ def end_ordinarily(
         *(None if value is None else repr(value) for value in (exit_code, *usage)),
         None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
         OUTPUT_SANDBOX_NAME,
+        *attempts.stored_texts(tails),
         repr(seen_within_s()),
     )
     return status if rows == [("true",)] else None
@@ -428,7 +439,7 @@ def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
     return LeaseRenewal(commands=list(commands.order_by("pk")), expires_at=expires_at)
 
 
-def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime) -> None:
+def _note_usage(job: Job, usage: Usage, *, now: datetime) -> None:
     columns: dict[str, object] = {"heartbeat_at": now}
     # The highest value: reports may arrive late.
     for column, value in (
@@ -440,9 +451,6 @@ def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime
         if value is not None:
             columns[column] = Greatest(Coalesce(F(column), Value(value)), Value(value))
     Job.objects.filter(pk=job.pk).update(**columns)
-    if std_output is not None:
-        tail = OutputTail(job=job, text=std_output)
-        OutputTail.objects.bulk_create([tail], update_conflicts=True, unique_fields=["job"], update_fields=["text"])
 
 
 def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> None:

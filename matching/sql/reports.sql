@@ -113,6 +113,9 @@ CREATE FUNCTION wms_end_lease(
     the_output_digest text,
     -- Its file name, with %s for the id of the job.
     the_output_name text,
+    -- Last lines, compressed; null: unchanged.
+    the_std_output bytea,
+    the_std_error bytea,
     seen_within_s double precision
 ) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -157,9 +160,12 @@ BEGIN
            exit_code = the_exit_code,
            output_sandbox_id = the_output
      WHERE id = lease.job_id AND status = ANY (sources)
-    RETURNING application_status INTO moved;
+    RETURNING application_status, reschedules INTO moved;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL THEN
+        PERFORM wms_store_tails(lease.job_id, moved.reschedules, the_std_output, the_std_error);
     END IF;
     UPDATE matching_match
        SET ended_at = right_now, end_reason = the_reason, job_at_fault = is_job_at_fault

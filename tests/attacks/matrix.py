@@ -133,6 +133,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST job-release": OF_THE_JOB,
         "GET portal:jobs": PEOPLE,
         "GET portal:job": OF_THE_JOB,
+        "GET portal:job-file": OF_THE_JOB,
+        "GET portal:job-input": OF_THE_JOB,
         "GET portal:submit": PEOPLE,
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,

@@ -47,6 +47,7 @@ def make_job(
     queue: Queue | None = None,
     pilot_id: int | None = None,
     std_output_tail: str = "",
+    std_error_tail: str = "",
     submitted_at: datetime = NOW,
     **description: object,
 ) -> Job:
@@ -77,8 +78,10 @@ def make_job(
         status_changed_at=submitted_at,
         ended_at=submitted_at if status in FINAL else None,
     )
-    if std_output_tail:
-        OutputTail.objects.create(job=job, text=std_output_tail)
+    if std_output_tail or std_error_tail:
+        OutputTail.objects.create(
+            job=job, attempt=job.attempt, std_output=std_output_tail or None, std_error=std_error_tail or None
+        )
     if status is JobStatus.WAITING:
         with transaction.atomic():
             put_back_in_queues([job], now=submitted_at)

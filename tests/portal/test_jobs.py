@@ -1,6 +1,5 @@
 """The list of jobs, the page of one job, and actions on jobs."""
 
-from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -8,13 +7,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_submission, make_user
+from tests.factories import make_group, make_job, make_queue, make_site, make_submission, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.domain.request import parse_submission
-from wms.jobs.models import Job, JobHistory, Sandbox
-from wms.jobs.services.submission import submit
+from wms.jobs.models import Job
 from wms.portal.pages import ROWS_PER_PAGE
 from wms.portal.presentation.statuses import BADGES
 
@@ -153,170 +150,7 @@ def test_every_status_has_a_badge() -> None:
     assert set(BADGES) == set(JobStatus)
 
 
-# ---- one job ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_page_of_a_job_tells_all_about_it(portal: Client, alice: User, group: Group) -> None:
-    queue = make_queue()
-    job = make_job(
-        owner=alice,
-        group=group,
-        status=JobStatus.RUNNING,
-        site=queue.ce.site,
-        queue=queue,
-        pilot_id=4711,
-        std_output_tail="event 1\nevent 2",
-        arguments="--events 10",
-        environment={"SEED": "5"},
-    )
-    Job.objects.filter(pk=job.pk).update(cpu_s=1234.5, max_memory_mb=800, minor_status="Application", heartbeat_at=NOW)
-    JobHistory.objects.create(job=job, changed_at=NOW, status=JobStatus.RUNNING, source="pilot 4711")
-    page = portal.get(f"/jobs/{job.pk}/").content.decode()
-    for text in (queue.name, queue.ce.site.name, "4711", "1,234.5 s", "800.0 MB", "Application", "--events 10"):
-        assert text in page
-    for text in ("SEED = 5", "event 1\nevent 2", "pilot 4711"):
-        assert text in page
-
-
-def test_the_page_of_a_job_shows_no_site_that_was_removed_while_it_was_matched(
-    portal: Client, alice: User, group: Group
-) -> None:
-    job = make_job(owner=alice, group=group, status=JobStatus.MATCHED, pilot_id=4711)
-    Job.objects.filter(pk=job.pk).update(site_id=10**9, queue_id=10**9)
-    for address in ("/jobs/", f"/jobs/{job.pk}/"):
-        assert portal.get(address).status_code == HTTPStatus.OK
-    facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
-    assert facts["Site"] == ""
-
-
-def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, group: Group) -> None:
-    job = make_job(owner=alice, group=group)
-    facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
-    assert facts["Task queue"].isdecimal()
-
-
-def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
-    ce = make_ce(site=make_site(vos=[group.vo]))
-    for processors in (1, 2, 4):
-        make_queue(ce=ce, processors=processors)
-    job = make_job(owner=alice, group=group, processors=2, tags=["<gpu>"])
-    response = portal.get(f"/jobs/{job.pk}/")
-    page = response.content.decode()
-    assert "Why it waits" in page
-    assert (
-        "It waits because no queue that serves lhcb fits it: it requires the tag &lt;gpu&gt;; queues offer none."
-        in page
-    )
-    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in response.context["why"].hurdles}
-    assert (shown["tags"], shown["processors"], shown["memory"]) == (
-        ("0 of 3", "failed"),
-        ("2 of 3", "held"),
-        ("3 of 3", "done"),
-    )
-
-
-def test_a_job_whose_requirements_no_queue_meets_says_which_and_how_many_they_hold_back(
-    portal: Client, alice: User, group: Group
-) -> None:
-    ce = make_ce(site=make_site(vos=[group.vo]), parameters={"SoftwareTag": ["v1"], "Memory": 2000})
-    for memory in (1000, 4000):
-        make_queue(ce=ce, parameters={"Memory": memory})
-    make_queue(ce=ce)
-    described = {"executable": "a", "requirements": {"Memory": 2000, "SoftwareTag": "<b>v2</b>"}}
-    (job,) = submit(parse_submission(described), owner=alice, now=NOW).jobs
-    response = portal.get(f"/jobs/{job.id}/")
-    page = response.content.decode()
-    assert (
-        "It waits because no queue that serves lhcb provides what it requires: "
-        "Memory = 2000 and SoftwareTag = &lt;b&gt;v2&lt;/b&gt;." in page
-    )
-    assert "Memory holds back 1 queue and SoftwareTag holds back 3 queues" in page
-    (hurdle,) = (hurdle for hurdle in response.context["why"].hurdles if hurdle.name == "submit pool")
-    assert (hurdle.passed, hurdle.badge) == ("0 of 3", "failed")
-
-
-def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
-    job = make_job(owner=alice, group=group, status=JobStatus.HELD)
-    assert "Why it waits" not in portal.get(f"/jobs/{job.pk}/").content.decode()
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        (JobStatus.WAITING, ["kill", "hold", "delete"]),
-        (JobStatus.HELD, ["kill", "release", "delete"]),
-        (JobStatus.RUNNING, ["kill", "reschedule"]),
-        (JobStatus.FAILED, ["reschedule", "delete"]),
-        (JobStatus.DONE, ["delete"]),
-        (JobStatus.DELETED, []),
-    ],
-)
-def test_only_what_the_state_allows_has_a_button(
-    status: JobStatus, expected: list[str], portal: Client, alice: User, group: Group
-) -> None:
-    job = make_job(owner=alice, group=group, status=status)
-    assert [button.action for button in portal.get(f"/jobs/{job.pk}/").context["job"].buttons] == expected
-
-
-def test_the_output_can_be_fetched_once_it_is_there(portal: Client, alice: User, group: Group) -> None:
-    job = make_job(owner=alice, group=group, status=JobStatus.DONE)
-    link = f"/api/v1/jobs/{job.pk}/output/"
-    assert link not in portal.get(f"/jobs/{job.pk}/").content.decode()
-    job.output_sandbox = Sandbox.objects.create(digest="0" * 64, size_bytes=1, is_archive=True, created_at=NOW)
-    job.save()
-    assert link in portal.get(f"/jobs/{job.pk}/").content.decode()
-
-
-@pytest.mark.parametrize(
-    ("who", "status"), [("owner", 200), ("group_mate", 200), ("stranger", 404), ("manager", 200), ("operator", 200)]
-)
-def test_who_sees_and_kills_a_job(who: str, status: int, vo: Any, client_of: ClientOf) -> None:
-    sharing = make_group(vo=vo, shares_jobs=True)
-    job = make_job(group=sharing)
-    user = {
-        "owner": lambda: job.owner,
-        "group_mate": lambda: make_user(groups=[sharing]),
-        "stranger": lambda: make_user(groups=[make_group(vo=vo)]),
-        "manager": lambda: make_user(manages=[vo]),
-        "operator": lambda: make_user(operator=True),
-    }[who]()
-    browser = client_of(user)
-    assert browser.get(f"/jobs/{job.pk}/").status_code == status
-    response = browser.post(f"/jobs/{job.pk}/actions/", {"action": "kill"})
-    assert response.status_code == (302 if status == 200 else 404)
-    job.refresh_from_db()
-    assert job.status == (JobStatus.KILLED if status == 200 else JobStatus.WAITING)
-
-
-@pytest.mark.parametrize("pk", [0, 1, 10**30])
-def test_a_job_that_does_not_exist_is_not_found(pk: int, portal: Client) -> None:
-    assert portal.get(f"/jobs/{pk}/").status_code == 404
-    assert portal.post(f"/jobs/{pk}/actions/", {"action": "kill"}).status_code == 404
-
-
-def test_hold_release_reschedule_and_delete(portal: Client, alice: User, group: Group) -> None:
-    job = make_job(owner=alice, group=group)
-    for action, expected in (
-        ("hold", JobStatus.HELD),
-        ("release", JobStatus.WAITING),
-        ("delete", JobStatus.DELETED),
-    ):
-        response = portal.post(f"/jobs/{job.pk}/actions/", {"action": action}, follow=True)
-        assert response.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
-        job.refresh_from_db()
-        assert job.status == expected
-    failed = make_job(owner=alice, group=group, status=JobStatus.FAILED)
-    portal.post(f"/jobs/{failed.pk}/actions/", {"action": "reschedule"})
-    failed.refresh_from_db()
-    assert failed.status == JobStatus.WAITING
-
-
-def test_what_the_state_forbids_is_told_and_changes_nothing(portal: Client, alice: User, group: Group) -> None:
-    job = make_job(owner=alice, group=group, status=JobStatus.DONE)
-    response = portal.post(f"/jobs/{job.pk}/actions/", {"action": "kill"}, follow=True)
-    assert "message error" in response.content.decode()
-    job.refresh_from_db()
-    assert job.status == JobStatus.DONE
+# ---- actions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("address", ["/jobs/1/actions/", "/jobs/actions/"])

@@ -36,7 +36,7 @@ class JobAdmin(VOLevelLedger[Job]):
     ordering = ("-id",)
     inlines = (HistoryInline,)
     # Stored in other tables; lists do not load them.
-    readonly_fields = ("complete_description", "std_output_tail")
+    readonly_fields = ("complete_description", "std_output_tail", "std_error_tail")
     exclude = ("stored_description",)
 
     def managed(self, vos: frozenset[int]) -> Q:

@@ -1,5 +1,6 @@
 """Models of the demand: jobs with their history, submissions, and sandboxes."""
 
+from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.kernel.fields import CompressedTextField, CurrentTransaction
+from wms.kernel.fields import CompressedTextField, CurrentTransaction, RealField, SamplesField
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
@@ -303,9 +304,23 @@ class Job(models.Model):
         return {**stored, "job_name": self.job_name}
 
     @property
+    def attempt(self) -> int:
+        """Number of its present attempt, else of its last one; the first is 0."""
+        # A job that is rescheduled while a pilot has it is in the same attempt until that pilot has stopped it.
+        return max(0, self.reschedules - (self.status == JobStatus.RESCHEDULED))
+
+    @property
     def std_output_tail(self) -> str:
-        """Last lines of its standard output, as of the last heartbeat that had some."""
-        return self.output_tail.text if hasattr(self, "output_tail") else ""
+        """Last lines of the standard output of its attempt, as far as they were reported."""
+        return next((tail.std_output or "" for tail in self._tails_of_attempt()), "")
+
+    @property
+    def std_error_tail(self) -> str:
+        """Last lines of the standard error of its attempt, as far as they were reported."""
+        return next((tail.std_error or "" for tail in self._tails_of_attempt()), "")
+
+    def _tails_of_attempt(self) -> "Iterator[OutputTail]":
+        return (tail for tail in self.output_tails.all() if tail.attempt == self.attempt)
 
 
 class JobOnHost(models.Model):
@@ -325,15 +340,40 @@ class JobOnHost(models.Model):
         return f"job {self.job_id} on {self.host_name}"
 
 
-class OutputTail(models.Model):
-    """One row is the last lines of the standard output of a job whose pilot has sent some (ADR 57)."""
+# ---- What attempts leave (ADR 63) ------------------------------------------------------------------------------------
 
-    # No constraint: written with a row of the job that is locked, and is never deleted.
-    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, related_name="output_tail", db_constraint=False)
-    text = CompressedTextField(help_text="Last lines, as of the last heartbeat.")
+
+class OutputTail(models.Model):
+    """One row is the last lines of an attempt whose pilot has sent some; it stays when the job is rescheduled."""
+
+    pk = models.CompositePrimaryKey("job_id", "attempt")
+    # No constraint: written while the row of the job is locked, which is never deleted. The primary key is the index.
+    job = models.ForeignKey(Job, models.CASCADE, related_name="output_tails", db_index=False, db_constraint=False)
+    attempt = models.SmallIntegerField(help_text="Number of times that the job had been rescheduled; the first is 0.")
+    std_output = CompressedTextField(null=True, help_text="Last lines of standard output; null: none were sent.")
+    std_error = CompressedTextField(null=True, help_text="Last lines of standard error; null: none were sent.")
 
     def __str__(self) -> str:
-        return f"output of job {self.job_id}"
+        return f"output of job {self.job_id}, attempt {self.attempt}"
+
+
+class UsageSamples(models.Model):
+    """One row is the usage of the payload of an attempt over time, thinned out (``matching/sql/attempts.sql``)."""
+
+    pk = models.CompositePrimaryKey("job_id", "attempt")
+    # As for OutputTail.
+    job = models.ForeignKey(Job, models.CASCADE, related_name="usage_samples", db_index=False, db_constraint=False)
+    attempt = models.SmallIntegerField(help_text="Number of times that the job had been rescheduled; the first is 0.")
+    step_s = models.IntegerField(
+        help_text="Seconds since the start are divided into steps; each has one sample at most."
+    )
+    samples = SamplesField(
+        RealField(null=True),
+        help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in MB.",
+    )
+
+    def __str__(self) -> str:
+        return f"usage of job {self.job_id}, attempt {self.attempt}"
 
 
 # ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------

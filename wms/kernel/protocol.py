@@ -100,6 +100,21 @@ class Usage(NamedTuple):
         return {name: round(value, 3) for name, value in self._asdict().items() if value is not None}
 
 
+class Tails(NamedTuple):
+    """The last lines of output of a payload; None: as reported before."""
+
+    std_output: str | None = None
+    std_error: str | None = None
+
+    def as_record(self) -> dict[str, str]:
+        """Return the lines as fields of a report."""
+        return {name: text for name, text in self._asdict().items() if text is not None}
+
+
+#: No line is to be changed.
+NO_TAILS = Tails()
+
+
 @dataclass(frozen=True)
 class WatchdogMargins:
     """Limits beyond which a pilot ends its payload, in the configuration of a pilot (PIL §2.1)."""

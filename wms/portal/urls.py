@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, jobs, pilots, submit
+from wms.portal.views import account, actions, job, jobs, pilots, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -25,7 +25,9 @@ urlpatterns: list[URLPattern] = [
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/submit/", submit.submit_form, name="submit"),
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
-    path("jobs/<int:pk>/", jobs.job_page, name="job"),
+    path("jobs/<int:pk>/", job.job_page, name="job"),
+    path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
+    path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),

@@ -13,6 +13,7 @@ from pilots.agent.base.clock import monotonic
 from pilots.agent.data import output_spool
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
+from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
 from pilots.agent.job.stage_out import NoOutputDataError, Persistently, present_files, store_file, store_output_data
@@ -93,30 +94,31 @@ class Delivery:
     """Storing the output and reporting the result of one job."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, workspace: Workspace, configuration: PilotConfiguration
-    ) -> None:
+        self, context: JobContext, lease: Lease, *, workspace: Workspace, heartbeat: Heartbeat,
+        configuration: PilotConfiguration,
+    ) -> None:  # fmt: skip
         self._context = context
         self._lease = lease
         self._workspace = workspace
         #: End of a sentence that says where output too large for the server is kept; empty: nowhere.
         self._keeping_place = ""
+        self._heartbeat = heartbeat
         self._limits = ArchiveLimits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
         )
 
-    def deliver(self, conclusion: Conclusion, *, usage: Usage, last_lines: str | None) -> None:
+    def deliver(self, conclusion: Conclusion, *, usage: Usage) -> None:
         """Store the output and report the result; without a report the lease expires and the job is queued again.
 
         Args:
             conclusion: result of the job.
             usage: of the whole payload.
-            last_lines: of standard output, for peeks; None: the payload was not started.
         """
         if conclusion.reason == ENDED:
             return  # the job may already be leased to another pilot
         try:
             if conclusion.ran and conclusion.reason is None:
-                self._report_completing(usage, last_lines)
+                self._report_completing(usage)
                 conclusion = self._store_data(conclusion)
             output, trouble = self._deliver_output(conclusion)
             self._acknowledge_kills(usage)
@@ -204,11 +206,12 @@ class Delivery:
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
         return conclusion
 
-    def _report_completing(self, usage: Usage, last_lines: str | None) -> None:
+    def _report_completing(self, usage: Usage) -> None:
         def once() -> None:
             self._context.server.report_status(self._lease, status=COMPLETING)
             # The output of a job shorter than the heartbeat interval could not be peeked at without this heartbeat.
-            self._context.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
+            with self._lease.reporting:
+                self._beat(usage, acknowledged=())
 
         try:
             self._persistently(
@@ -285,7 +288,8 @@ class Delivery:
 
         def once() -> None:
             with self._lease.reporting:
-                self._context.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
+                # The final report is refused if the job was rescheduled, so that the last lines come with this one.
+                self._beat(usage, acknowledged=kills)
                 self._lease.handed_back = True
 
         try:
@@ -293,6 +297,11 @@ class Delivery:
             log.event("kill.acknowledged", job=self._lease.job.id)
         except LeaseEndedError:
             pass  # an earlier try arrived, but its answer was lost
+
+    def _beat(self, usage: Usage, *, acknowledged: Sequence[int]) -> None:
+        tails = self._heartbeat.unreported_tails()
+        self._context.server.heartbeat(self._lease, usage=usage, tails=tails, acknowledged=acknowledged)
+        self._heartbeat.tails_reported(tails)
 
     def _finish(self, conclusion: Conclusion, *, usage: Usage, output: str | None, trouble: str | None) -> str:
         minor = conclusion.minor if not trouble else _both(conclusion, trouble)
@@ -305,6 +314,7 @@ class Delivery:
                     minor=minor,
                     usage=usage,
                     output=output,
+                    tails=self._heartbeat.unreported_tails(),
                     fault=conclusion.fault,
                 )
                 self._lease.handed_back = True

@@ -14,7 +14,7 @@ from pilots.agent.base import linux, log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import StopRequest
 from pilots.agent.job import isolation, user_helper
-from pilots.agent.job.heartbeat import Heartbeat, tail_of
+from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, NoIdentityError, Streams
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, PayloadProcess
@@ -71,8 +71,6 @@ class Execution:
         self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
         self._watchdog: Watchdog | None = None
         self._parent_ended = False
-        #: Last lines of standard output, set when the payload has ended; None: it was not started.
-        self.last_lines: str | None = None
 
     def usage(self) -> Usage:
         """Return the usage of the payload so far; thread-safe."""
@@ -112,14 +110,13 @@ class Execution:
                 "payload.started", job=self._lease.job.id, supervisor=payload.supervisor_pid, user=identity.uid,
                 stalled_after_s=self._limits.stalled_s,
             )  # fmt: skip
-            heartbeat.watch_output(streams.stdout)
+            heartbeat.watch_output(streams)
             payload.note_processes()
             try:
                 outcome = self._wait(payload, self._watchdog, heartbeat)
             finally:
                 payload.close()
-                heartbeat.watch_output(None)
-                self.last_lines = tail_of(streams.stdout)
+                heartbeat.end_output()
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
 

@@ -8,14 +8,15 @@ import traceback
 from collections.abc import Callable
 
 from pilots.agent.base import log
+from pilots.agent.job.identity import Streams
 from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Backoff
-from wms.kernel.protocol import MAX_NAME, RUNNING, Usage
+from wms.kernel.protocol import MAX_NAME, RUNNING, Tails, Usage
 
-#: Last lines of standard output that a heartbeat carries, at most TAIL_BYTES.
+#: Last lines of standard output and error each that reports carry, at most TAIL_BYTES.
 TAIL_LINES = 20
 TAIL_BYTES = 4096
 #: Longest wait in seconds after a heartbeat that failed.
@@ -41,8 +42,9 @@ class Heartbeat:
         self._lease = lease
         self._every_s = every_s
         self._usage = usage
-        self._output: int | None = None
-        self._reported_tail: str | None = None
+        self._streams: Streams | None = None
+        #: Last lines of a payload that has ended, and those that the server has: of an attempt that begins none.
+        self._final = self._reported = Tails("", "")
         #: Warning for the owner of the job; assigned from the main thread.
         self._warning: str | None = None
         self._stopped = threading.Event()
@@ -57,11 +59,23 @@ class Heartbeat:
         self._stopped.set()
         self._hurry.set()
 
-    def watch_output(self, descriptor: int | None) -> None:
-        """Report the last lines of this file from now on; None: the payload has ended, they stay as they are."""
-        if descriptor is None:
-            self._warning = None
-        self._output = descriptor
+    def watch_output(self, streams: Streams) -> None:
+        """Report the last lines of these files from now on."""
+        self._streams = streams
+
+    def end_output(self) -> None:
+        """Report the last lines as they are now; the payload has ended."""
+        self._warning = None
+        if self._streams is not None:
+            self._final, self._streams = tails_of(self._streams), None
+
+    def unreported_tails(self) -> Tails:
+        """Return the last lines that the server does not have; call it under the lease's ``reporting``."""
+        return _changed(self._present_tails(), since=self._reported)
+
+    def tails_reported(self, tails: Tails) -> None:
+        """Record that the server has these last lines; call it under the lease's ``reporting``."""
+        self._reported = Tails(**{**self._reported._asdict(), **tails.as_record()})
 
     def warn(self, sentence: str) -> None:
         """Report that the payload is near a limit; a warning that is still unreported is replaced."""
@@ -101,14 +115,13 @@ class Heartbeat:
                 self._report()
 
     def _report(self) -> None:
-        tail = self._tail()
-        output = tail if tail != self._reported_tail or self._lease.take_peek() else None
+        tails = self._present_tails() if self._lease.take_peek() else self.unreported_tails()
         carried_out = self._lease.to_acknowledge()
         timeout_s = max(_SHORTEST_CALL_S, min(_LONGEST_CALL_S, self._every_s))
         self._server.heartbeat(
-            self._lease, usage=self._usage(), std_output=output, acknowledged=carried_out, timeout_s=timeout_s
+            self._lease, usage=self._usage(), tails=tails, acknowledged=carried_out, timeout_s=timeout_s
         )
-        self._reported_tail = tail
+        self.tails_reported(tails)
         self._lease.acknowledged(carried_out)
         self._report_warning()
 
@@ -123,8 +136,19 @@ class Heartbeat:
         if self._warning == warning:
             self._warning = None
 
-    def _tail(self) -> str | None:
-        return self._reported_tail if self._output is None else tail_of(self._output)
+    def _present_tails(self) -> Tails:
+        streams = self._streams
+        return self._final if streams is None else tails_of(streams)
+
+
+def _changed(present: Tails, *, since: Tails) -> Tails:
+    """Return the lines that differ from those before."""
+    return Tails(*(text if text != before else None for text, before in zip(present, since)))  # noqa: B905 - Python 3.9
+
+
+def tails_of(streams: Streams) -> Tails:
+    """Return the last lines of standard output and error; when both go to one file, they are those of the output."""
+    return Tails(tail_of(streams.stdout), "" if streams.stderr == streams.stdout else tail_of(streams.stderr))
 
 
 def tail_of(descriptor: int) -> str:

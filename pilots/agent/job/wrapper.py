@@ -85,9 +85,11 @@ class Wrapper:
                 "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,
                 reason=conclusion.reason,
             )  # fmt: skip
-            Delivery(self._context, self._lease, workspace=workspace, configuration=self._configuration).deliver(
-                conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
-            )
+            delivery = Delivery(
+                self._context, self._lease, workspace=workspace, heartbeat=self._heartbeat,
+                configuration=self._configuration,
+            )  # fmt: skip
+            delivery.deliver(conclusion, usage=self._execution.usage())
         in_order = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE_EXIT_CODE
         return in_order or (self._lacks_software and not self.container_failed)
 

@@ -35,6 +35,7 @@ from wms.kernel.protocol import (
     PILOT_REVOKED,
     THROTTLE_BUSY,
     WHY_HEADER,
+    Tails,
     Usage,
     output_sandbox_name,
 )
@@ -158,7 +159,7 @@ class Server:
         lease: Lease,
         *,
         usage: Usage,
-        std_output: str | None,
+        tails: Tails,
         acknowledged: Sequence[int],
         timeout_s: float | None = None,
     ) -> tuple[PilotCommand, ...]:
@@ -167,9 +168,7 @@ class Server:
         Raises:
             LeaseEndedError: the lease is over.
         """
-        body: dict[str, object] = {**usage.as_record(), "acknowledged": list(acknowledged)}
-        if std_output is not None:
-            body["std_output"] = std_output
+        body: dict[str, object] = {**usage.as_record(), **tails.as_record(), "acknowledged": list(acknowledged)}
         renewal = self._report(lease, "heartbeat", body, timeout_s=timeout_s)
         lease.renew(renewal)
         return renewal.commands
@@ -182,6 +181,7 @@ class Server:
         minor: str | None,
         usage: Usage,
         output: str | None,
+        tails: Tails,
         fault: str | None = None,
     ) -> str:
         """Report the end of the job and return its status; idempotent.
@@ -189,7 +189,7 @@ class Server:
         Raises:
             LeaseEndedError: the lease is over.
         """
-        body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record()}
+        body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record(), **tails.as_record()}
         if minor is not None:
             body["minor_status"] = minor[:MAX_NAME]
         if output is not None:

@@ -58,6 +58,8 @@ class SampleData:
         return {
             "match_id": self.match.pk,
             "match-sandbox digest": self.sandbox,
+            "portal:job-file name": "a",
+            "portal:job-input digest": self.sandbox,
             "pk": self.job.pk,
             "auth-token-revoke pk": self.alice_token_id,
             "pilot-log-read pk": self.pilot.pk,

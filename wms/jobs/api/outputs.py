@@ -127,6 +127,7 @@ class PeekOut(serializers.Serializer[Job]):
     id = serializers.IntegerField(help_text="Id of the job.")
     status = StatusField(help_text="Status of the job.")
     std_output = serializers.CharField(source="std_output_tail", help_text="Last lines of its standard output.")
+    std_error = serializers.CharField(source="std_error_tail", help_text="Last lines of its standard error.")
     reported_at = serializers.DateTimeField(
         source="heartbeat_at",
         allow_null=True,

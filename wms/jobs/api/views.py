@@ -166,13 +166,13 @@ class JobPeekView(APIView):
 
     @extend_schema(
         operation_id="jobs_peek",
-        summary="Show the last lines of a job's standard output",
+        summary="Show the last lines of a job's standard output and error",
         tags=["jobs"],
         responses={200: PeekOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
-        """Return the lines of the last heartbeat."""
-        jobs = Job.objects.visible_to(user_of(request)).select_related("output_tail")
+        """Return the last lines that its pilot has sent, of the present attempt."""
+        jobs = Job.objects.visible_to(user_of(request)).prefetch_related("output_tails")
         return Response(PeekOut(get_object_or_404(jobs, pk=pk)).data)
 
 

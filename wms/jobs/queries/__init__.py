@@ -23,8 +23,10 @@ from wms.jobs.models import (
     Job,
     JobHistory,
     JobQuerySet,
+    OutputTail,
     OwnedQuerySet,
     StoredDescription,
+    UsageSamples,
 )
 from wms.jobs.queries import contents
 from wms.jobs.queries.filtering import JobFilters, narrowing_fields
@@ -72,8 +74,20 @@ def in_list(jobs: JobQuerySet) -> JobQuerySet:
 
 
 def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
-    """Load what a response about one job names: as ``in_list``, and its description and output."""
-    return in_list(jobs).select_related("stored_description", "output_tail")
+    """Load what a response about one job names: as ``in_list``, its description, and the last lines of its attempts."""
+    return in_list(jobs).select_related("stored_description").prefetch_related("output_tails")
+
+
+def outputs_of(job: Job) -> list[OutputTail]:
+    """Return the last lines of output of the job's attempts, the oldest first; attempts that sent none are left out."""
+    # Uses index: jobs_outputtail_pkey
+    return sorted(job.output_tails.all(), key=lambda tail: tail.attempt)
+
+
+def samples_of(job: Job) -> list[UsageSamples]:
+    """Return the usage of the payloads of the job's attempts over time, the oldest first."""
+    # Uses index: jobs_usagesamples_pkey
+    return list(UsageSamples.objects.filter(job=job).order_by("attempt"))
 
 
 def listed(filters: JobFilters, extent: Extent, *, by: User) -> list[Job]:

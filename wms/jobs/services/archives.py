@@ -6,7 +6,7 @@ import io
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import BinaryIO, Protocol
 
@@ -170,8 +170,49 @@ def _check(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
         raise DamagedArchiveError("The archive is damaged or incomplete. Pack and send it again.") from error
 
 
+def members_of(content: BinaryIO, *, max_unpacked_bytes: int) -> list[Member]:
+    """Return the members of an archive, in their order, which can all be unpacked safely.
+
+    Raises:
+        UnsafeArchiveError, SandboxTooLargeError, DamagedArchiveError: as ``is_safe_archive``.
+    """
+    accepted: list[Member] = []
+
+    def noted() -> Iterator[Member]:
+        for member in _members(content):
+            yield member
+            accepted.append(member)
+
+    try:
+        check_members(noted(), max_members=MAX_MEMBERS, max_unpacked_bytes=max_unpacked_bytes)
+    except DAMAGE as error:
+        raise DamagedArchiveError("The archive is damaged or incomplete.") from error
+    return accepted
+
+
+def data_of_member(content: BinaryIO, *, position: int) -> Generator[bytes]:
+    """Yield the data of the member at *position*, from 0, of an archive that ``members_of`` has accepted."""
+    for number, (info, forward) in enumerate(_headers(content)):
+        if number == position:
+            yield from forward.data(info.size)
+            return
+
+
 def _members(content: BinaryIO) -> Iterator[Member]:
     """Yield the members; the next header is read only after the previous member was accepted."""
+    for info, _ in _headers(content):
+        yield Member(
+            name=info.name,
+            kind=_kind_of(info),
+            link_target=info.linkname if info.issym() or info.islnk() else "",
+            mode=info.mode,
+            # For directories and links only a negative size counts: no pilot can unpack such a member.
+            size_bytes=info.size if info.isreg() or info.size < 0 else 0,
+        )
+
+
+def _headers(content: BinaryIO) -> "Iterator[tuple[tarfile.TarInfo, _Forward]]":
+    """Yield the header of each member, and the file at the beginning of its data."""
     packed_bytes = content.seek(0, io.SEEK_END)
     forward = _Forward(_unpacked(content), max_bytes=_most_header_bytes(packed_bytes))
     archive = tarfile.TarFile(fileobj=forward, mode="r", encoding="utf-8", errors="surrogateescape")
@@ -181,14 +222,7 @@ def _members(content: BinaryIO) -> Iterator[Member]:
         if len(info.pax_headers) > MAX_ATTRIBUTES:
             raise UnsafeArchiveError(f"A member has more than {MAX_ATTRIBUTES} attributes.")
         forward.count(len(info.pax_headers) * BYTES_OF_ATTRIBUTE)
-        yield Member(
-            name=info.name,
-            kind=_kind_of(info),
-            link_target=info.linkname if info.issym() or info.islnk() else "",
-            mode=info.mode,
-            # For directories and links only a negative size counts: no pilot can unpack such a member.
-            size_bytes=info.size if info.isreg() or info.size < 0 else 0,
-        )
+        yield info, forward
         archive.members.clear()  # type: ignore[attr-defined]  # undocumented; tarfile would keep all members
         forward.begin_member()
     # NB: tarfile takes a broken header as the end. A valid end is a block of zeros, or the end of the file.
@@ -269,6 +303,13 @@ class _Forward:
             self._position += len(part)
         self.last_read = b"".join(parts)
         return self.last_read
+
+    def data(self, size: int) -> Iterator[bytes]:
+        """Yield the next *size* bytes, which are not counted as header, in chunks; fewer only at the end."""
+        while size and (chunk := self._source.read(min(CHUNK_BYTES, size))):
+            self._position += len(chunk)
+            size -= len(chunk)
+            yield chunk
 
     def write(self, _data: bytes) -> None:
         """Refuse: the archive is read-only; the type of tarfile requires the method."""

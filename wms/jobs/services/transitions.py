@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 
 from wms.jobs import sql
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
-from wms.jobs.models import Job, JobHistory, JobQuerySet, OutputTail, Submission
+from wms.jobs.models import Job, JobHistory, JobQuerySet, Submission
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
@@ -46,7 +46,7 @@ class StatusColumns(TypedDict, total=False):
     output_sandbox_id: int | None
 
 
-#: Columns reset when a job waits (again); only its history and its number of reschedules stay.
+#: Columns reset when a job waits (again); its history, its number of reschedules and what attempts left stay.
 _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "site": None,
     "ce": None,
@@ -112,8 +112,6 @@ def record(
         found = sql.move(ordered[start : start + AT_ONCE], columns, only_from=sources, source=source)
         for had, ids in found.items():
             (moved if had in sources else refused).update(dict.fromkeys(ids, had))
-    if moved and status is JobStatus.WAITING:
-        OutputTail.objects.filter(job__id__among=moved.keys()).delete()
     return Recorded(moved=moved, refused=refused)
 
 

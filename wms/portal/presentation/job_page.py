@@ -1,5 +1,6 @@
-"""Presentation of the page of one job."""
+"""Presentation of the page of one job: what is around its tabs, and the short tabs."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,12 +8,20 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from django.urls import reverse
+
 from matching.queries.explain.condition_texts import counted
+from pilots.queries import KeptLog
+from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
+from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job, JobHistory
 from wms.kernel.amounts import AMOUNTS
 from wms.portal.presentation.job_list import Button, JobRow, buttons_of, row_of
-from wms.portal.presentation.statuses import Fact, Moment, badge_of, in_words
+from wms.portal.presentation.job_sentence import Sentence
+from wms.portal.presentation.job_tabs import Tab, TabLink, tab_links
+from wms.portal.presentation.job_timeline import AttemptView
+from wms.portal.presentation.statuses import Fact, badge_of, in_words
 
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
 #: Labels of the API's fields, with their units.
@@ -40,46 +49,142 @@ class HistoryRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """The question that precedes an action that cannot be undone."""
+
+    button: Button
+    question: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """One job on its own page."""
+    """One job on its own page: what is around the tabs."""
 
     row: JobRow
+    sentence: Sentence
     application_status: str
     buttons: Sequence[Button]
+    #: Of those buttons, the ones that act at once, and those that ask first.
+    direct: Sequence[Button]
+    confirmed: Sequence[Confirmation]
     facts: Sequence[Fact]
-    usage: Sequence[Fact]
-    moments: Sequence[Moment]
-    asked_for: Sequence[Fact]
-    history: Sequence[HistoryRow]
-    std_output_tail: str
-    reported_at: datetime | None
+    timeline: Sequence[AttemptView]
+    tabs: Sequence[TabLink]
     has_output: bool
     submission: UUID
 
 
-def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None, pilot: Fact) -> JobPage:
-    """Return the page of *job*.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescriptionView:
+    """The description of a job."""
+
+    #: Fields that differ from their defaults, and the others.
+    asked_for: Sequence[Fact]
+    defaults: Sequence[Fact]
+    #: All of it, as the REST interface takes it.
+    json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotLogView:
+    """The log of the pilot that ran a job last."""
+
+    #: With a link if the reader may see its page.
+    pilot: Fact
+    #: Newest lines; empty: none, or hidden.
+    text: str
+    changed_at: datetime | None
+    #: Why there is no text.
+    why_empty: str
+    #: Address of the whole log; empty: none, or hidden.
+    whole_url: str
+
+
+def job_view(
+    job: Job,
+    *,
+    task_queue_id: int | None,
+    pilot: Fact,
+    sentence: Sentence,
+    timeline: Sequence[AttemptView],
+    tab: Tab,
+) -> JobPage:
+    """Return what is around the tabs of *job*.
 
     Args:
-        job: with its related rows.
-        history: its changes, oldest first.
+        job: with the related rows of a list.
         task_queue_id: the task queue in which it waits; None: none.
         pilot: the pilot that runs it or ran it last.
+        sentence: its state in words.
+        timeline: its attempts.
+        tab: the chosen tab.
     """
+    buttons = buttons_of(job)
     return JobPage(
         row=row_of(job),
+        sentence=sentence,
         application_status=job.application_status,
-        buttons=buttons_of(job),
+        buttons=buttons,
+        direct=[button for button in buttons if not button.is_final],
+        confirmed=[_confirmation(job, button) for button in buttons if button.is_final],
         facts=_facts(job, task_queue_id, pilot),
-        usage=_usage(job),
-        moments=_moments(job),
-        asked_for=_asked_for(job.description),
-        history=[_change(change) for change in history],
-        std_output_tail=job.std_output_tail,
-        reported_at=job.heartbeat_at,
+        timeline=timeline,
+        tabs=tab_links(tab),
         has_output=job.output_sandbox_id is not None,
         submission=job.submission_id,
     )
+
+
+def description_view(job: Job) -> DescriptionView:
+    """Return the description of *job*, which has it loaded."""
+    description = job.description
+    known = [field for field in FIELDS if field in description]
+    return DescriptionView(
+        asked_for=[_field(name, description[name]) for name in known if description[name] != _DEFAULTS[name]],
+        defaults=[_field(name, description[name]) for name in known if description[name] == _DEFAULTS[name]],
+        json=json.dumps({name: description[name] for name in known}, indent=2, ensure_ascii=False),
+    )
+
+
+def history_rows(changes: Sequence[JobHistory]) -> Sequence[HistoryRow]:
+    """Return the rows of a job's history."""
+    return [_change(change) for change in changes]
+
+
+def pilot_log_view(pilot: Fact, *, log: KeptLog | None) -> PilotLogView:
+    """Return the log of a job's pilot.
+
+    Args:
+        pilot: the pilot; of an empty value: the job has had none.
+        log: None: the reader may not see it.
+    """
+    if not pilot.value:
+        why_empty = "No pilot has had the job yet."
+    elif log is None:
+        why_empty = (
+            "You may not see the log of this pilot: a pilot that runs jobs of several users is visible to the managers "
+            "of its VO and to operators. What your own job wrote is in Output and Errors."
+        )
+    else:
+        why_empty = "The pilot sent no log, or the log was removed."
+    return PilotLogView(
+        pilot=pilot,
+        text=log.text if log else "",
+        changed_at=log.changed_at if log else None,
+        why_empty=why_empty,
+        whole_url=reverse("portal:pilot-whole-log", args=[log.pilot_id]) if log and log.text else "",
+    )
+
+
+def _confirmation(job: Job, button: Button) -> Confirmation:
+    if button.action == Action.KILL:
+        effect = "It ends and does not run again; what it has not stored yet is lost."
+        if job.status not in LEASED:
+            effect = "It leaves its queue and does not run."
+    else:
+        effect = "It leaves your lists, and its stored output is removed later."
+    return Confirmation(button=button, question=f"{button.label} job {job.pk}?", effect=effect)
 
 
 def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
@@ -104,34 +209,8 @@ def _input_data(job: Job) -> list[Fact]:
     return [Fact(label="Sites with its input data", value=in_words(job.input_sites) or "none")]
 
 
-def _usage(job: Job) -> list[Fact]:
-    used = (
-        ("CPU time", job.cpu_s, "s"),
-        ("Wall time", job.wall_s, "s"),
-        ("Memory, highest", job.max_memory_mb, "MB"),
-        ("Disk, highest", job.max_disk_mb, "MB"),
-    )
-    return [Fact(label=label, value=f"{value:,.1f} {unit}") for label, value, unit in used if value is not None]
-
-
-def _moments(job: Job) -> list[Moment]:
-    moments = (
-        ("Submitted", job.submitted_at),
-        ("Matched", job.matched_at),
-        ("Started", job.started_at),
-        ("Last heartbeat", job.heartbeat_at),
-        ("Ended", job.ended_at),
-    )
-    return [Moment(label=label, at=at) for label, at in moments if at is not None]
-
-
-def _asked_for(description: Mapping[str, object]) -> list[Fact]:
-    """Return the fields of a description that differ from their defaults, in the order of the API."""
-    return [
-        Fact(label=_LABELS.get(field, field.replace("_", " ").capitalize()), value=in_words(description[field]))
-        for field in FIELDS
-        if field in description and description[field] != _DEFAULTS[field]
-    ]
+def _field(name: str, value: object) -> Fact:
+    return Fact(label=_LABELS.get(name, name.replace("_", " ").capitalize()), value=in_words(value))
 
 
 def _text(value: int | None) -> str:

@@ -1,25 +1,17 @@
-"""The list of jobs, and the page of one job."""
+"""The list of jobs."""
 
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import explain
-from pilots.queries import pilot_of_job
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job
 from wms.jobs.queries.found_jobs import Extent
-from wms.kernel.db import database_now
 from wms.portal.forms.filters import JobPageFilterSet
 from wms.portal.pages import filters_in, page_of, show, signed_in
 from wms.portal.presentation.job_list import all_buttons, counts_of, row_of
-from wms.portal.presentation.job_page import job_view
-from wms.portal.presentation.pilots import pilot_fact
-from wms.portal.presentation.why import why_view
 
 
 @login_required
@@ -47,19 +39,3 @@ def job_list(request: HttpRequest) -> HttpResponse:
         "query": request.GET.urlencode(),
     }
     return show(request, "portal/jobs.html", context)
-
-
-@login_required
-@require_safe
-def job_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show one job; 404 if the user may not see it."""
-    user = signed_in(request)
-    jobs = queries.with_surroundings(Job.objects.visible_to(user))
-    job = get_object_or_404(jobs, pk=pk)
-    task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
-    pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
-    view = job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id, pilot=pilot)
-    waits = job.status in {JobStatus.WAITING, JobStatus.CHECKING}
-    explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits else None
-    why = None if explained is None else why_view(explained)
-    return show(request, "portal/job.html", {"job": view, "why": why})

@@ -1,0 +1,318 @@
+"""The page of one job: its sentence, its tabs, its actions, and what a stranger sees of it."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.factories import (
+    NOW,
+    make_ce,
+    make_group,
+    make_job,
+    make_match,
+    make_pilot,
+    make_queue,
+    make_site,
+    make_user,
+)
+from tests.portal.conftest import ClientOf
+from wms.accounts.models import Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.models import Job, JobHistory, OutputTail, Sandbox, UsageSamples
+from wms.jobs.services.submission import submit
+from wms.portal.presentation.job_tabs import Tab
+
+pytestmark = pytest.mark.django_db
+
+
+def whole_page(portal: Client, job: Job) -> str:
+    """Return the page with each of its tabs."""
+    return "".join(portal.get(f"/jobs/{job.pk}/?tab={tab}").content.decode() for tab in Tab)
+
+
+# ---- what it says ----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_job_tells_all_about_it(portal: Client, alice: User, group: Group) -> None:
+    queue = make_queue()
+    job = make_job(
+        owner=alice,
+        group=group,
+        status=JobStatus.RUNNING,
+        site=queue.ce.site,
+        queue=queue,
+        pilot_id=4711,
+        std_output_tail="event 1\nevent 2",
+        arguments="--events 10",
+        environment={"SEED": "5"},
+    )
+    Job.objects.filter(pk=job.pk).update(cpu_s=1234.5, max_memory_mb=800, minor_status="Application", heartbeat_at=NOW)
+    JobHistory.objects.create(job=job, changed_at=NOW, status=JobStatus.RUNNING, source="pilot 4711")
+    page = whole_page(portal, job)
+    for text in (queue.name, queue.ce.site.name, "4711", "1,234.5 s", "800.0 MB", "Application", "--events 10"):
+        assert text in page
+    for text in ("SEED = 5", "event 1\nevent 2", "pilot 4711"):
+        assert text in page
+
+
+def test_the_page_of_a_job_shows_no_site_that_was_removed_while_it_was_matched(
+    portal: Client, alice: User, group: Group
+) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.MATCHED, pilot_id=4711)
+    Job.objects.filter(pk=job.pk).update(site_id=10**9, queue_id=10**9)
+    for address in ("/jobs/", f"/jobs/{job.pk}/"):
+        assert portal.get(address).status_code == HTTPStatus.OK
+    facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
+    assert facts["Site"] == ""
+
+
+def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group)
+    facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
+    assert facts["Task queue"].isdecimal()
+
+
+def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+    ce = make_ce(site=make_site(vos=[group.vo]))
+    for processors in (1, 2, 4):
+        make_queue(ce=ce, processors=processors)
+    job = make_job(owner=alice, group=group, processors=2, tags=["<gpu>"])
+    response = portal.get(f"/jobs/{job.pk}/")
+    page = response.content.decode()
+    assert "Why it waits" in page
+    assert (
+        "It waits because no queue that serves lhcb fits it: it requires the tag &lt;gpu&gt;; queues offer none."
+        in page
+    )
+    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in response.context["why"].hurdles}
+    assert (shown["tags"], shown["processors"], shown["memory"]) == (
+        ("0 of 3", "failed"),
+        ("2 of 3", "held"),
+        ("3 of 3", "done"),
+    )
+
+
+def test_a_job_whose_requirements_no_queue_meets_says_which_and_how_many_they_hold_back(
+    portal: Client, alice: User, group: Group
+) -> None:
+    ce = make_ce(site=make_site(vos=[group.vo]), parameters={"SoftwareTag": ["v1"], "Memory": 2000})
+    for memory in (1000, 4000):
+        make_queue(ce=ce, parameters={"Memory": memory})
+    make_queue(ce=ce)
+    described = {"executable": "a", "requirements": {"Memory": 2000, "SoftwareTag": "<b>v2</b>"}}
+    (job,) = submit(parse_submission(described), owner=alice, now=NOW).jobs
+    response = portal.get(f"/jobs/{job.id}/")
+    page = response.content.decode()
+    assert (
+        "It waits because no queue that serves lhcb provides what it requires: "
+        "Memory = 2000 and SoftwareTag = &lt;b&gt;v2&lt;/b&gt;." in page
+    )
+    assert "Memory holds back 1 queue and SoftwareTag holds back 3 queues" in page
+    (hurdle,) = (hurdle for hurdle in response.context["why"].hurdles if hurdle.name == "submit pool")
+    assert (hurdle.passed, hurdle.badge) == ("0 of 3", "failed")
+
+
+def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.HELD)
+    assert "Why it waits" not in portal.get(f"/jobs/{job.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (JobStatus.WAITING, ["kill", "hold", "delete"]),
+        (JobStatus.HELD, ["kill", "release", "delete"]),
+        (JobStatus.RUNNING, ["kill", "reschedule"]),
+        (JobStatus.FAILED, ["reschedule", "delete"]),
+        (JobStatus.DONE, ["delete"]),
+        (JobStatus.DELETED, []),
+    ],
+)
+def test_only_what_the_state_allows_has_a_button(
+    status: JobStatus, expected: list[str], portal: Client, alice: User, group: Group
+) -> None:
+    job = make_job(owner=alice, group=group, status=status)
+    assert [button.action for button in portal.get(f"/jobs/{job.pk}/").context["job"].buttons] == expected
+
+
+def test_the_output_can_be_fetched_once_it_is_there(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE)
+    link = f"/api/v1/jobs/{job.pk}/output/"
+    assert link not in portal.get(f"/jobs/{job.pk}/").content.decode()
+    job.output_sandbox = Sandbox.objects.create(digest="0" * 64, size_bytes=1, is_archive=True, created_at=NOW)
+    job.save()
+    assert link in portal.get(f"/jobs/{job.pk}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("who", "status"), [("owner", 200), ("group_mate", 200), ("stranger", 404), ("manager", 200), ("operator", 200)]
+)
+def test_who_sees_and_kills_a_job(who: str, status: int, vo: Any, client_of: ClientOf) -> None:
+    sharing = make_group(vo=vo, shares_jobs=True)
+    job = make_job(group=sharing)
+    user = {
+        "owner": lambda: job.owner,
+        "group_mate": lambda: make_user(groups=[sharing]),
+        "stranger": lambda: make_user(groups=[make_group(vo=vo)]),
+        "manager": lambda: make_user(manages=[vo]),
+        "operator": lambda: make_user(operator=True),
+    }[who]()
+    browser = client_of(user)
+    assert browser.get(f"/jobs/{job.pk}/").status_code == status
+    response = browser.post(f"/jobs/{job.pk}/actions/", {"action": "kill"})
+    assert response.status_code == (302 if status == 200 else 404)
+    job.refresh_from_db()
+    assert job.status == (JobStatus.KILLED if status == 200 else JobStatus.WAITING)
+
+
+@pytest.mark.parametrize("pk", [0, 1, 10**30])
+def test_a_job_that_does_not_exist_is_not_found(pk: int, portal: Client) -> None:
+    assert portal.get(f"/jobs/{pk}/").status_code == 404
+    assert portal.post(f"/jobs/{pk}/actions/", {"action": "kill"}).status_code == 404
+
+
+def test_hold_release_reschedule_and_delete(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group)
+    for action, expected in (
+        ("hold", JobStatus.HELD),
+        ("release", JobStatus.WAITING),
+        ("delete", JobStatus.DELETED),
+    ):
+        response = portal.post(f"/jobs/{job.pk}/actions/", {"action": action}, follow=True)
+        assert response.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
+        job.refresh_from_db()
+        assert job.status == expected
+    failed = make_job(owner=alice, group=group, status=JobStatus.FAILED)
+    portal.post(f"/jobs/{failed.pk}/actions/", {"action": "reschedule"})
+    failed.refresh_from_db()
+    assert failed.status == JobStatus.WAITING
+
+
+def test_what_the_state_forbids_is_told_and_changes_nothing(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE)
+    response = portal.post(f"/jobs/{job.pk}/actions/", {"action": "kill"}, follow=True)
+    assert "message error" in response.content.decode()
+    job.refresh_from_db()
+    assert job.status == JobStatus.DONE
+
+
+# ---- actions ---------------------------------------------------------------------------------------------------------
+
+
+def test_kill_and_delete_ask_first_without_a_script(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group)
+    response = portal.get(f"/jobs/{job.pk}/")
+    view, page = response.context["job"], response.content.decode()
+    assert [button.action for button in view.direct] == ["hold"]
+    assert [asked.button.action for asked in view.confirmed] == ["kill", "delete"]
+    # The button is in a fold, closed, whose heading only opens it.
+    fold = page[page.index('id="confirm-kill"') : page.index("</details>", page.index('id="confirm-kill"'))]
+    assert "<summary>Kill…</summary>" in fold
+    assert f"Kill job {job.pk}?" in fold
+    assert 'name="action" value="kill"' in fold
+    assert page.count('value="kill"') == 1
+
+
+# ---- live ------------------------------------------------------------------------------------------------------------
+
+
+def etag_of(portal: Client, address: str) -> str:
+    return str(portal.get(address)["ETag"])
+
+
+def test_a_heartbeat_changes_the_page_and_nothing_else_does(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE, std_output_tail="before")
+    address = f"/jobs/{job.pk}/?tab=output"
+    etag = etag_of(portal, address)
+    with CaptureQueriesContext(connection) as captured:
+        assert portal.get(address, headers={"If-None-Match": etag}).status_code == HTTPStatus.NOT_MODIFIED
+    assert sum("jobs_job" in query["sql"] for query in captured) == 1
+    OutputTail.objects.filter(job=job).update(std_output="after")
+    Job.objects.filter(pk=job.pk).update(heartbeat_at=NOW + timedelta(seconds=30))
+    response = portal.get(address, headers={"If-None-Match": etag})
+    assert "after" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": JobStatus.STALLED},
+        {"status_changed_at": NOW + timedelta(seconds=1)},
+        {"minor_status": "x"},
+        {"application_status": "event 7"},
+        {"reschedules": 1},
+        {"job_name": "x"},
+    ],
+)
+def test_what_the_page_shows_of_the_job_is_in_its_revision(
+    changes: Mapping[str, object], portal: Client, alice: User, group: Group
+) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.RUNNING)
+    etag = etag_of(portal, f"/jobs/{job.pk}/")
+    Job.objects.filter(pk=job.pk).update(**changes)
+    assert etag_of(portal, f"/jobs/{job.pk}/") != etag
+
+
+def test_the_reasons_of_a_waiting_job_are_read_again_after_seconds(
+    portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(owner=alice, group=group)
+    now = timezone.now().replace(second=0)
+
+    def etags() -> list[str]:
+        return [etag_of(portal, f"/jobs/{job.pk}/?tab={tab}") for tab in (Tab.WHY, Tab.HISTORY)]
+
+    monkeypatch.setattr("wms.portal.views.job.timezone.now", lambda: now)
+    before = etags()
+    assert etags() == before
+    monkeypatch.setattr("wms.portal.views.job.timezone.now", lambda: now + timedelta(seconds=6))
+    assert [old == new for old, new in zip(before, etags(), strict=True)] == [False, True]
+
+
+def test_a_page_that_is_no_longer_visible_is_not_found(vo: Any, client_of: ClientOf) -> None:
+    sharing = make_group(vo=vo, shares_jobs=True)
+    job, mate = make_job(group=sharing), make_user(groups=[sharing])
+    browser = client_of(mate)
+    etag = etag_of(browser, f"/jobs/{job.pk}/")
+    mate.memberships.all().delete()
+    assert browser.get(f"/jobs/{job.pk}/", headers={"If-None-Match": etag}).status_code == HTTPStatus.NOT_FOUND
+
+
+# ---- costs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tab", Tab)
+def test_thirty_attempts_cost_no_more_queries_than_one(tab: Tab, portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=make_pilot().pk)
+
+    def new_attempt(number: int) -> None:
+        queue = make_queue()
+        match = make_match(job=job, ended_at=NOW)
+        match.queue = queue
+        match.save()
+        OutputTail.objects.create(job=job, attempt=number, std_output="a", std_error="b")
+        UsageSamples.objects.create(job=job, attempt=number, step_s=1, samples=[1.0, 1.0, 1.0, 1.0])
+        for status in (JobStatus.WAITING, JobStatus.MATCHED, JobStatus.RESCHEDULED):
+            JobHistory.objects.create(job=job, changed_at=NOW, status=status, source="x")
+        content = Sandbox.objects.create(digest=f"{number:064d}", size_bytes=1, is_archive=False, created_at=NOW)
+        job.input_sandboxes.create(sandbox=content, file_name="a")
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert portal.get(f"/jobs/{job.pk}/?tab={tab}").status_code == HTTPStatus.OK
+        return len(captured)
+
+    new_attempt(0)
+    one = queries()
+    for number in range(1, 30):
+        new_attempt(number)
+    assert queries() == one
+    assert one <= 16

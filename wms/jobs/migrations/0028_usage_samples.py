@@ -1,0 +1,55 @@
+"""The usage of payloads over time (ADR 63)."""
+
+import django.db.models.deletion
+from django.db import migrations, models
+
+from wms.kernel.fields import RealField, SamplesField
+
+
+class Migration(migrations.Migration):
+    dependencies = [("jobs", "0027_tails_of_attempts")]
+
+    operations = [
+        migrations.CreateModel(
+            name="UsageSamples",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "job_id", "attempt", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "attempt",
+                    models.SmallIntegerField(
+                        help_text="Number of times that the job had been rescheduled; the first is 0."
+                    ),
+                ),
+                (
+                    "step_s",
+                    models.IntegerField(
+                        help_text="Seconds since the start are divided into steps; each has one sample at most."
+                    ),
+                ),
+                (
+                    "samples",
+                    SamplesField(
+                        base_field=RealField(null=True),
+                        help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in "
+                        "MB.",
+                        size=None,
+                    ),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="usage_samples",
+                        to="jobs.job",
+                    ),
+                ),
+            ],
+        ),
+    ]

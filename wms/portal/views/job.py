@@ -1,0 +1,246 @@
+"""The page of one job, and the files that it links to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from django.contrib.auth.decorators import login_required
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+
+from matching.queries.explain.explanation import explain
+from matching.queries.explain.summary import not_waiting
+from matching.queries.job_leases import leases_of_job
+from pilots.models import Pilot
+from pilots.queries import pilot_of_job, stored_log
+from wms.accounts.models import User
+from wms.jobs import queries
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
+from wms.jobs.models import InputSandbox, Job, JobHistory
+from wms.jobs.services import sandbox_contents, sandboxes
+from wms.jobs.services.sandbox_contents import Contents
+from wms.kernel.db import database_now
+from wms.kernel.errors import NotFoundError, WmsError
+from wms.portal.live import live
+from wms.portal.pages import show, signed_in
+from wms.portal.presentation.job_files import MOST_SHOWN_BYTES, ShownFile, files_view, no_output, shown_file
+from wms.portal.presentation.job_output import output_view
+from wms.portal.presentation.job_page import description_view, history_rows, job_view, pilot_log_view
+from wms.portal.presentation.job_sentence import sentence_of
+from wms.portal.presentation.job_tabs import Tab, tab_named
+from wms.portal.presentation.job_timeline import timeline_of
+from wms.portal.presentation.job_usage import usage_view
+from wms.portal.presentation.pilots import pilot_fact
+from wms.portal.presentation.statuses import Fact
+from wms.portal.presentation.why import WhyView, why_view
+
+#: Changes of one job that are read, the newest; a job that stalls again and again has many.
+MOST_CHANGES: Final = 500
+MOST_INPUTS: Final = 200
+#: Characters of a pilot's log, whose page links to the whole.
+LOG_LENGTH: Final = 32 * 1024
+_WAITS: Final = frozenset({JobStatus.CHECKING, JobStatus.WAITING})
+#: Seconds for which a page holds whose job has not changed: its reasons to wait do, and so does the time that it runs.
+_REASONS_HOLD_S, _SUMMARY_HOLDS_S, _TIMES_HOLD_S = 5, 30, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What the tabs are read from."""
+
+    request: HttpRequest
+    user: User
+    job: Job
+    history: Sequence[JobHistory]
+    #: None: it is neither Waiting nor Checking.
+    why: WhyView | None
+    pilot: Fact
+
+
+def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
+    """Return values that change with the page of a job: one row, by its key.
+
+    Raises:
+        Http404: the user may not see the job.
+    """
+    columns = (
+        "status", "status_changed_at", "minor_status", "application_status", "heartbeat_at", "reschedules",
+        "output_sandbox_id", "stored_description_id", "priority", "job_name",
+    )  # fmt: skip
+    row = Job.objects.visible_to(signed_in(request)).filter(pk=pk).values_list(*columns).first()
+    if row is None:
+        raise Http404
+    return (*row, _period(request, status=row[0]))
+
+
+def _period(request: HttpRequest, *, status: str) -> int:
+    """Return the number of the period for which the page holds."""
+    if status in _WAITS:
+        is_about_it = tab_named(request.GET.get("tab", ""), status=status) is Tab.WHY
+        holds_s = _REASONS_HOLD_S if is_about_it else _SUMMARY_HOLDS_S
+    elif status in LEASED:
+        holds_s = _TIMES_HOLD_S
+    else:
+        return 0
+    return int(timezone.now().timestamp()) // holds_s
+
+
+@login_required
+@require_safe
+@live(revision_of_job)
+def job_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one job with one of its tabs; 404 if the user may not see it."""
+    user, now = signed_in(request), timezone.now()
+    job = get_object_or_404(queries.in_list(Job.objects.visible_to(user)), pk=pk)
+    tab = tab_named(request.GET.get("tab", ""), status=job.status)
+    task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
+    why = why_of(job, task_queue_id=task_queue_id)
+    # Uses index: jobs_jobhistory_pkey
+    history = list(queries.history(job).reverse()[:MOST_CHANGES])[::-1]
+    pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
+    view = job_view(
+        job,
+        task_queue_id=task_queue_id,
+        pilot=pilot,
+        sentence=sentence_of(job, why=why.summary if why and tab is not Tab.WHY else "", now=now),
+        timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
+        tab=tab,
+    )
+    reading = _Reading(request=request, user=user, job=job, history=history, why=why, pilot=pilot)
+    context = {"job": view, "tab": tab, "tab_template": f"portal/job_tabs/{_TEMPLATES[tab]}.html"}
+    return show(request, "portal/job.html", {**context, **_READERS[tab](reading)})
+
+
+def why_of(job: Job, *, task_queue_id: int | None) -> WhyView | None:
+    """Return the explanation why the job waits; None: it is neither Waiting nor Checking."""
+    if job.status not in _WAITS:
+        return None
+    return why_view(explain(job, task_queue_id=task_queue_id, now=database_now()))
+
+
+# ---- the tabs --------------------------------------------------------------------------------------------------------
+
+
+def _output(reading: _Reading) -> Mapping[str, object]:
+    return {"output": output_view(reading.job, tails=queries.outputs_of(reading.job), tab=Tab.OUTPUT)}
+
+
+def _errors(reading: _Reading) -> Mapping[str, object]:
+    return {"output": output_view(reading.job, tails=queries.outputs_of(reading.job), tab=Tab.ERRORS)}
+
+
+def _files(reading: _Reading) -> Mapping[str, object]:
+    job, output = reading.job, reading.job.output_sandbox
+    contents, problem, shown, not_shown = Contents(files=(), count=0), "", None, ""
+    if output is None:
+        problem = no_output(job)
+    else:
+        try:
+            contents = sandbox_contents.contents_of(output)
+        except WmsError as error:
+            problem = error.detail
+        else:
+            shown, not_shown = _chosen_file(job, name=reading.request.GET.get("file", ""))
+    inputs = InputSandbox.objects.filter(job=job).select_related("sandbox").order_by("file_name", "pk")[:MOST_INPUTS]
+    view = files_view(job, contents=contents, problem=problem, shown=shown, not_shown=not_shown, inputs=list(inputs))
+    return {"files": view}
+
+
+def _chosen_file(job: Job, *, name: str) -> tuple[ShownFile | None, str]:
+    """Return the file of this name in place, and why it is not shown."""
+    if not name or job.output_sandbox is None:
+        return None, ""
+    try:
+        file = sandbox_contents.file_named(job.output_sandbox, name=name)
+        start = sandbox_contents.start_of(job.output_sandbox, file=file, most_bytes=MOST_SHOWN_BYTES)
+    except NotFoundError as error:
+        return None, error.detail
+    return shown_file(job, file=file, start=start), ""
+
+
+def _why(reading: _Reading) -> Mapping[str, object]:
+    return {"why": reading.why, "not_waiting": "" if reading.why else not_waiting(reading.job)}
+
+
+def _resources(reading: _Reading) -> Mapping[str, object]:
+    return {"usage": usage_view(reading.job, samples=queries.samples_of(reading.job))}
+
+
+def _description(reading: _Reading) -> Mapping[str, object]:
+    return {"description": description_view(reading.job)}
+
+
+def _history(reading: _Reading) -> Mapping[str, object]:
+    is_cut = len(reading.history) == MOST_CHANGES
+    return {"history": history_rows(reading.history), "newest_changes": MOST_CHANGES if is_cut else None}
+
+
+def _pilot(reading: _Reading) -> Mapping[str, object]:
+    pilot = Pilot.objects.visible_to(reading.user).filter(pk=reading.job.pilot_id).first()
+    log = None if pilot is None else stored_log(pilot, newest=LOG_LENGTH)
+    return {"pilot_log": pilot_log_view(reading.pilot, log=log)}
+
+
+_READERS: Final[Mapping[Tab, Callable[[_Reading], Mapping[str, object]]]] = MappingProxyType(
+    {
+        Tab.OUTPUT: _output,
+        Tab.ERRORS: _errors,
+        Tab.FILES: _files,
+        Tab.WHY: _why,
+        Tab.RESOURCES: _resources,
+        Tab.DESCRIPTION: _description,
+        Tab.HISTORY: _history,
+        Tab.PILOT: _pilot,
+    }
+)
+#: {tab: its template}.
+_TEMPLATES: Final[Mapping[Tab, str]] = MappingProxyType({**{tab: str(tab) for tab in Tab}, Tab.ERRORS: "output"})
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_safe
+def job_file(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
+    """Download one file of the output; 404 if there is none of that name, or the user may not see the job."""
+    visible = Job.objects.visible_to(signed_in(request)).select_related("output_sandbox")
+    job = get_object_or_404(visible, pk=pk)
+    try:
+        output = sandboxes.output_to_fetch(job)
+        file = sandbox_contents.file_named(output, name=name)
+        stream = sandbox_contents.FileStream(output, file=file)
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    response = StreamingHttpResponse(stream)
+    response.headers["Content-Length"] = str(file.size_bytes)
+    return _as_attachment(response, name=file.name.rpartition("/")[2])
+
+
+@login_required
+@require_safe
+def job_input(request: HttpRequest, pk: int, digest: str) -> HttpResponseBase:
+    """Download one input sandbox, by its digest; 404 if it is none of the job's, or the user may not see the job."""
+    job = get_object_or_404(Job.objects.visible_to(signed_in(request)), pk=pk)
+    try:
+        row = sandboxes.input_sandbox_of(job, digest=digest)
+        content = sandboxes.open_content(row.sandbox)
+    except (WmsError, FileNotFoundError) as error:
+        raise Http404("The job has no such input, or it is no longer stored.") from error
+    return _as_attachment(FileResponse(content), name=row.file_name)
+
+
+def _as_attachment(response: HttpResponseBase, *, name: str) -> HttpResponseBase:
+    """Make browsers save a payload's content whatever it is; shown in our origin, it could act as the user."""
+    response.headers["Content-Type"] = "application/octet-stream"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    response.headers["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    )
+    return response
