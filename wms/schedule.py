@@ -42,6 +42,8 @@ BEAT: dict[str, BeatEntry] = {
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # Each count of jobs reads the changes that are not added yet: some thousands in 5 s of a busy system.
     "add-job-counts": every(5, "jobs.add_counts"),
+    # Plots are a minute old at most; a run reads only what has changed since the one before.
+    "account-jobs": every(60, "jobs.account"),
     # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.

@@ -141,6 +141,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit-jdl": PEOPLE,
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
+        "GET portal:plots": PEOPLE,  # with what the caller may see
+        "GET portal:plots-csv": PEOPLE,
         # What jobs wait for.
         "GET sites": PEOPLE,
         "GET task-queues": PEOPLE,

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import counting, reevaluation, sandbox_upkeep, unused_submit_pools
+from wms.jobs.services import accounting, counting, reevaluation, sandbox_upkeep, unused_submit_pools
 from wms.kernel.after_commit import send_after_commit
 
 
@@ -32,6 +32,12 @@ def remove_unused_sandboxes() -> None:
 def add_counts() -> None:
     """Add changes of the numbers of jobs to the counters (ADR 53); runs every 5 seconds."""
     counting.add_changes()
+
+
+@shared_task(name="jobs.account", ignore_result=True, acks_late=True)
+def account() -> None:
+    """Add what jobs did since the last run to the accounting's buckets (ADR 64); runs every minute."""
+    accounting.account(now=timezone.now())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

@@ -38,6 +38,7 @@ class Link:
 NAVIGATION: Final[Sequence[Link]] = (
     Link(url_name="portal:jobs", label="Jobs", icon="list"),
     Link(url_name="portal:submit", label="Submit", icon="send"),
+    Link(url_name="portal:plots", label="Plots", icon="chart-line"),
 )
 #: Entries for managers and operators.
 PILOTS: Final = Link(url_name="portal:pilots", label="Pilots", icon="cpu")

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import account, actions, job, jobs, pilots, submit
+from wms.portal.views import account, actions, job, jobs, pilots, plots, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -29,6 +29,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
     path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("plots/", plots.plots, name="plots"),
+    path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),
