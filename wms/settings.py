@@ -156,6 +156,10 @@ WMS_LEASE_GRACE_S = env.int("WMS_LEASE_GRACE_S", default=60)
 #: Age of a position in the stream of changes of jobs from which on it is refused (410): a client that was away for
 #: longer reads the list of jobs anew, which costs less than the changes of days.
 WMS_JOB_CHANGES_S = env.int("WMS_JOB_CHANGES_S", default=24 * 3600)
+#: Age at which the accounting's hours are removed (ADR 64): a bad day is looked at hour by hour in the week after it.
+WMS_ACCOUNTING_HOURS_S = env.int("WMS_ACCOUNTING_HOURS_S", default=14 * 24 * 3600)
+#: Age at which its days and weeks are removed: reports compare a year with those before it.
+WMS_ACCOUNTING_DAYS_S = env.int("WMS_ACCOUNTING_DAYS_S", default=3 * 365 * 24 * 3600)
 #: Time between two reports of a pilot; after five missed ones its job is Stalled (docs/architecture.md, Leases).
 WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: Largest number of reschedules of a job (DIRAC's MaxRescheduling).

@@ -144,24 +144,23 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,
         "POST portal:submit-jdl": PEOPLE,
-<<<<<<< HEAD
         "GET portal:why": PEOPLE,
         "GET portal:task-queues": PEOPLE,
         "GET portal:task-queue": OF_THE_JOB,
         "GET portal:sites": PEOPLE,
         "GET portal:site": OF_THE_VO,
         "GET portal:shares": PEOPLE,
-=======
         "GET portal:submit-json": PEOPLE,
         "POST portal:submit-json": PEOPLE,
         "POST portal:submit-check": PEOPLE,
         "POST portal:saved-delete": OWNER,
->>>>>>> submit
         "POST portal:jobs-actions": PEOPLE,
         "POST portal:job-actions": OF_THE_JOB,
         "GET portal:submissions": PEOPLE,
         "GET portal:submission": OF_THE_JOB,
         "GET portal:submission-outputs": OF_THE_JOB,
+        "GET portal:plots": PEOPLE,  # with what the caller may see
+        "GET portal:plots-csv": PEOPLE,
         # What jobs wait for.
         "GET sites": PEOPLE,
         "GET task-queues": PEOPLE,

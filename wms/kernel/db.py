@@ -48,6 +48,7 @@ class LockKey(IntEnum):
     SUBMISSIONS_IN_FLIGHT = 14
     COUNT_JOBS_OF_USER = 15
     ADD_JOB_COUNTS = 16
+    ACCOUNT_JOBS = 17
 
 
 class DatabaseNow(Func):

@@ -3,7 +3,23 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from wms.portal.views import account, actions, failures, home, job, job_list, jobs, pilots, shares, sites, submissions, submit, task_queues, waiting
+from wms.portal.views import (
+    account,
+    actions,
+    failures,
+    home,
+    job,
+    job_list,
+    jobs,
+    pilots,
+    plots,
+    shares,
+    sites,
+    submissions,
+    submit,
+    task_queues,
+    waiting,
+)
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -47,6 +63,8 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/", sites.site_page, name="site"),
     path("shares/", shares.shares_page, name="shares"),
     path("failures/", failures.failures, name="failures"),
+    path("plots/", plots.plots, name="plots"),
+    path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),
     path("pilots/", pilots.pilot_list, name="pilots"),
     path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
     path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),

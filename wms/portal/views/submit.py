@@ -4,24 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from http import HTTPStatus
-<<<<<<< HEAD
-=======
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
->>>>>>> submit
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-<<<<<<< HEAD
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-=======
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
->>>>>>> submit
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST

@@ -1,0 +1,42 @@
+"""The buckets of the accounting: hours, days and weeks, in UTC."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+
+
+class Width(IntEnum):
+    """Length of a bucket in seconds."""
+
+    HOUR = 3600
+    DAY = 24 * HOUR
+    WEEK = 7 * DAY
+
+    @property
+    def length(self) -> timedelta:
+        """The same as a duration."""
+        return timedelta(seconds=self)
+
+    def begin_of(self, moment: datetime) -> datetime:
+        """Return the begin of the bucket that *moment* is in; weeks begin on Mondays."""
+        hour = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        if self is Width.HOUR:
+            return hour
+        day = hour.replace(hour=0)
+        return day if self is Width.DAY else day - timedelta(days=day.weekday())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Some consecutive buckets of one length."""
+
+    width: Width
+    #: Begins of the first and of the last bucket.
+    first: datetime
+    last: datetime
+
+    @property
+    def begins(self) -> list[datetime]:
+        """The begin of each bucket."""
+        number = (self.last - self.first) // self.width.length
+        return [self.first + index * self.width.length for index in range(number + 1)]

@@ -1,0 +1,145 @@
+"""Reads of the accounting: sums of buckets by time and by site, user, group or job type; no job is read (ADR 64)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+from django.db.models import F, Sum, Value
+from django.db.models.functions import Coalesce
+
+from resources.models import Site
+from wms.accounts.models import Group, User
+from wms.jobs import sql
+from wms.jobs.domain.accounting import Span
+from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod
+
+
+class Grouping(StrEnum):
+    """A property of jobs by which they are accounted for."""
+
+    SITE = "site"
+    USER = "user"
+    GROUP = "group"
+    JOB_TYPE = "type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What jobs did in one bucket; levels are summed over its samples."""
+
+    started: int
+    done: int
+    failed: int
+    killed: int
+    cpu_s: float
+    wall_s: float
+    running: float
+    waiting: float
+    waiting_for_data: float
+    waiting_for_room: float
+    held: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What the jobs with one value of the property did over time."""
+
+    #: Empty: no value, as jobs that wait have no site.
+    name: str
+    #: Whether these are the jobs of all values that have no course of their own.
+    is_rest: bool
+    #: By the begin of the bucket; a bucket in which nothing happened is left out.
+    sums: Mapping[datetime, Sums]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounted:
+    """What jobs did in a span, the course with the largest part first."""
+
+    courses: Sequence[Course]
+    #: Number of samples of levels, by the begin of the bucket.
+    samples: Mapping[datetime, int]
+
+
+_SUMS: Final = tuple(field.name for field in fields(Sums))
+_RANKED_BY: Final = ("wall_s", "running", "waiting", "started", "failed")
+#: {property: (column, what stands for none)}. Jobs without a type have the empty one.
+_COLUMNS: Final[Mapping[Grouping, tuple[str, int | str]]] = MappingProxyType(
+    {
+        Grouping.SITE: ("site_id", 0),
+        Grouping.USER: ("owner_id", 0),
+        Grouping.GROUP: ("group_id", 0),
+        Grouping.JOB_TYPE: ("job_type", ""),
+    }
+)
+
+
+def state() -> Accounting | None:
+    """Return the state of the accounting; None: it has not begun."""
+    return Accounting.objects.first()
+
+
+def runs() -> int:
+    """Return the number of runs of the accounting; no bucket changes without it."""
+    return Accounting.objects.values_list("runs", flat=True).first() or 0
+
+
+def accounted(
+    span: Span, *, by: User, grouping: Grouping, group: Group | None, site: Site | None, most: int
+) -> Accounted:
+    """Return what jobs visible to *by* did in a span.
+
+    Args:
+        span: the buckets.
+        by: the caller.
+        grouping: the property by which jobs are told apart.
+        group: of the jobs; None: any.
+        site: of the jobs; None: any.
+        most: number of values with a course of their own.
+    """
+    within = {"width_s": span.width, "begun_at__gte": span.first, "begun_at__lte": span.last}
+    # Uses index: job_bucket_is_one_row
+    buckets = JobBucket.objects.visible_to(by).filter(**within)
+    if group is not None:
+        buckets = buckets.filter(group=group)
+    if site is not None:
+        buckets = buckets.filter(site=site)
+    column, none = _COLUMNS[grouping]
+    cells = (
+        buckets.order_by()
+        .annotate(key=Coalesce(F(column), Value(none)))
+        .values("begun_at", "key")
+        .annotate(**{f"total_{name}": Sum(name) for name in _SUMS})
+        .values_list("begun_at", "key", *(f"total_{name}" for name in _SUMS))
+    )
+    rows = sql.largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
+    # Uses index: jobs_jobbucketperiod_pkey
+    samples = JobBucketPeriod.objects.filter(**within).values_list("begun_at", "samples")
+    return Accounted(courses=_courses(rows, grouping=grouping, most=most), samples=dict(samples))
+
+
+def _courses(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) -> list[Course]:
+    by_place: dict[int, dict[datetime, Sums]] = {}
+    key_of: dict[int, Any] = {}
+    for begun_at, place, key, *sums in rows:
+        key_of[place] = key
+        by_place.setdefault(place, {})[begun_at] = Sums(**dict(zip(_SUMS, sums, strict=True)))
+    names = _names([key for key in key_of.values() if key], grouping=grouping)
+    return [
+        # The name of what was removed is not known any more.
+        Course(name=names.get(key, f"{grouping} {key}") if key else "", is_rest=place > most, sums=by_place[place])
+        for place, key in key_of.items()
+    ]
+
+
+def _names(keys: Sequence[Any], *, grouping: Grouping) -> Mapping[Any, str]:
+    """Return {key: name}."""
+    if grouping is Grouping.JOB_TYPE:
+        return {key: key for key in keys}
+    if grouping is Grouping.USER:
+        return dict(User.objects.filter(pk__in=keys).values_list("pk", "username"))
+    rows = Site.objects if grouping is Grouping.SITE else Group.objects
+    return dict(rows.filter(pk__in=keys).values_list("pk", "name"))

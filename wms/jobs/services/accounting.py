@@ -1,0 +1,67 @@
+"""The accounting of jobs: starts and ends from the stream of changes, and levels from the counters (ADR 64)."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+
+from wms.jobs import sql
+from wms.jobs.domain.accounting import Width
+from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod
+from wms.jobs.queries import changes
+from wms.jobs.queries.changes import Position
+from wms.kernel.db import LockKey, try_lock
+
+logger = logging.getLogger(__name__)
+
+#: Time between two samples of levels: six in an hour show its course, and each writes a row for each kind of jobs.
+SAMPLE_EVERY: Final = timedelta(minutes=10)
+
+
+@transaction.atomic(durable=True)
+def account(*, now: datetime) -> bool:
+    """Add to the buckets what jobs did since the last run; the first run only begins the accounting.
+
+    The position in the stream moves in the same transaction, so that each change is counted once, whenever, and however
+    often, this runs.
+
+    Args:
+        now: the time at which levels are sampled, if it is time for it.
+
+    Returns:
+        Whether it ran; False: another run is at work.
+    """
+    if not try_lock(LockKey.ACCOUNT_JOBS):
+        return False
+    here = changes.now()
+    state, is_new = Accounting.objects.get_or_create(id=1, defaults={"seen": here.seen, "began_at": now})
+    since = Position(seen=state.seen)
+    if since.end > here.end:
+        # The database was restored on a server whose transactions are counted from a lower number.
+        logger.warning("accounting.restarted", extra={"seen": state.seen})
+    elif not is_new:
+        sql.add_to_buckets(since=since.seen, until=here.seen, first=since.first, end=here.end)
+    state.seen, state.runs = here.seen, state.runs + 1
+    if state.sampled_at is None or _interval_of(now) != _interval_of(state.sampled_at):
+        sql.sample_levels(now)
+        state.sampled_at = now
+        _remove_old(now=now)
+    state.save()
+    return True
+
+
+def _interval_of(moment: datetime) -> int:
+    """Return the number of the interval of SAMPLE_EVERY, so that an hour has the same number of samples as another."""
+    return int(moment.timestamp() // SAMPLE_EVERY.total_seconds())
+
+
+def _remove_old(*, now: datetime) -> None:
+    for width in Width:
+        kept_s = settings.WMS_ACCOUNTING_HOURS_S if width is Width.HOUR else settings.WMS_ACCOUNTING_DAYS_S
+        # The week of the oldest day is kept whole.
+        before = width.begin_of(now - timedelta(seconds=kept_s))
+        # Uses index: job_bucket_is_one_row
+        JobBucket.objects.filter(width_s=width, begun_at__lt=before).delete()
+        JobBucketPeriod.objects.filter(width_s=width, begun_at__lt=before).delete()

@@ -1,0 +1,72 @@
+"""The page of plots: the accounting over time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from wms.accounts.models import User
+from wms.jobs.queries import accounting
+from wms.jobs.queries.accounting import Accounted
+from wms.kernel.middleware import visible
+from wms.portal.forms.plots import Choice, PlotForm
+from wms.portal.live import live
+from wms.portal.pages import show, signed_in
+from wms.portal.presentation.plots import MOST_COURSES, as_csv, plots_view
+
+
+def revision_of_plots(_request: HttpRequest) -> Sequence[object]:
+    """Return the number of the accounting's last run."""
+    return (accounting.runs(),)
+
+
+@login_required
+@require_safe
+@live(revision_of_plots)
+def plots(request: HttpRequest) -> HttpResponse:
+    """Show the plots that the query string selects."""
+    user, now = signed_in(request), timezone.now()
+    form = PlotForm(request.GET, user=user)
+    choice = form.choice(now=now)
+    state = accounting.state()
+    view = plots_view(
+        _accounted(choice, user),
+        choice.span,
+        grouping=choice.grouping,
+        began_at=state.began_at if state is not None else None,
+        now=now,
+    )
+    chosen = {name: value for name in form.fields if (value := request.GET.get(name))}
+    return show(
+        request,
+        "portal/plots.html",
+        {"form": form, "plots": view, "query": urlencode(chosen), "is_narrowed": bool(chosen)},
+    )
+
+
+@login_required
+@require_safe
+def plots_csv(request: HttpRequest) -> HttpResponse:
+    """Send the numbers of the plots that the query string selects as CSV."""
+    user, now = signed_in(request), timezone.now()
+    choice = PlotForm(request.GET, user=user).choice(now=now)
+    text = as_csv(_accounted(choice, user), choice.span, grouping=choice.grouping)
+    return HttpResponse(
+        visible(text.encode()),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{_file_name(choice.span.first)}"'},
+    )
+
+
+def _accounted(choice: Choice, user: User) -> Accounted:
+    return accounting.accounted(
+        choice.span, by=user, grouping=choice.grouping, group=choice.group, site=choice.site, most=MOST_COURSES
+    )
+
+
+def _file_name(since: datetime) -> str:
+    return f"jobs-since-{since:%Y-%m-%d}.csv"
