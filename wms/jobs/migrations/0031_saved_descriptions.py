@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """Create the table."""
 
     dependencies = [
-        ("jobs", "0026_stream_of_changes"),
+        ("jobs", "0030_notices_of_submissions"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0026_stream_of_changes")]
+    dependencies = [("jobs", "0031_saved_descriptions")]
 
     operations = [
         migrations.RemoveIndex("SubmissionContent", "content_of_owner"),

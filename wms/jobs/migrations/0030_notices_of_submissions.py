@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0026_stream_of_changes"),
+        ("jobs", "0029_accounting"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
