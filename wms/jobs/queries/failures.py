@@ -113,9 +113,9 @@ def _group(kind: _Kind, jobs_at: Mapping[Place, int], example: Job) -> FailureGr
 
 
 def _examples(job_ids: Sequence[int]) -> Mapping[int, Job]:
-    return Job.objects.select_related("output_tail").in_bulk(job_ids)
+    return Job.objects.prefetch_related("output_tails").in_bulk(job_ids)
 
 
 def last_lines_of(job: Job) -> str:
     """Return the last lines that tell why the job failed."""
-    return job.std_output_tail
+    return job.std_error_tail or job.std_output_tail
