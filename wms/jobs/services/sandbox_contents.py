@@ -83,7 +83,7 @@ class FileStream:
             NoContentError: it is no longer stored.
         """
         self._content = _opened(sandbox.digest)
-        self._chunks = data_of_member(self._content.file, position=file.position)
+        self._chunks = data_of_member(self._content, position=file.position)
 
     def __iter__(self) -> Iterator[bytes]:
         """Return the chunks."""
@@ -120,7 +120,7 @@ def _opened(digest: str) -> "File[Any]":
 @lru_cache(maxsize=_LISTS_KEPT)
 def _contents(digest: str) -> Contents:
     with closing(_opened(digest)) as content:
-        members = members_of(content.file, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
+        members = members_of(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     # Of members with the same name, unpacking leaves the last.
     files = {
         "/".join(components(member.name)): _stored(member, position)
