@@ -222,9 +222,10 @@ def test_chosen_columns_stay_chosen(portal: Client, alice: User, group: Group) -
     assert [column.name for column in response.context["columns"]] == ["label", "priority"]
     assert "my label" in response.content.decode()
     portal.get("/jobs/", {"menu": "columns", "q": ""})
-    assert [column.name for column in portal.get("/jobs/").context["columns"]] == [
-        column.name for column in COLUMNS.values() if column.is_default
-    ]
+    shown = [column.name for column in portal.get("/jobs/").context["columns"]]
+    assert shown == ["name", "why", "site", "submitted", "changed"]
+    of_all = [column.name for column in search(portal, "owner:*").context["columns"]]
+    assert of_all == ["name", "why", "owner", "group", "site", "submitted", "changed"]
 
 
 def test_every_column_can_be_shown(portal: Client, alice: User, group: Group) -> None:

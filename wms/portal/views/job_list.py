@@ -25,7 +25,7 @@ from wms.portal.exports import as_csv, as_json
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
 from wms.portal.pages import PAGE_PARAMETERS, Page, page_of, show, signed_in
-from wms.portal.presentation.columns import choices_of, columns_named
+from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named
 from wms.portal.presentation.job_list import (
     MOST_PARTS,
     Counts,
@@ -74,12 +74,13 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
 
 def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     link = _links(request)
-    columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","))
+    are_own = "owner" not in asked.search.words
+    columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","), are_own=are_own)
     page = _page(request, asked, link)
     counts = _counts(asked, link)
     side = _side_property(request)
     return {
-        "title": "Jobs" if "owner" in asked.search.words else "My jobs",
+        "title": "My jobs" if are_own else "Jobs",
         "asked": asked,
         "box": asked.box,
         "kept": _kept(request),
@@ -89,7 +90,7 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
         "all_query": link(asked.words_with(status="")),
         "is_everything": not asked.text and not any(name in request.GET for name in PAGE_PARAMETERS),
         "is_narrowed": bool(asked.text),
-        "all_owners_query": "" if "owner" in asked.search.words else link(asked.words_with(owner=EVERYBODY)),
+        "all_owners_query": link(asked.words_with(owner=EVERYBODY)) if are_own else "",
         "columns": columns,
         "column_choices": choices_of(columns),
         "rows": [listed_job_of(job, columns) for job in page.rows],
@@ -166,7 +167,7 @@ def _after_menu(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return to the list with what a menu has set: the query in its one form, and the columns in a cookie."""
     response = HttpResponseRedirect(f"{reverse('portal:jobs')}?{urlencode({'q': asked.box, **_kept(request)})}")
     if request.GET["menu"] == "columns":
-        chosen = ",".join(column.name for column in columns_named(request.GET.getlist("columns")))
+        chosen = ",".join(name for name in request.GET.getlist("columns") if name in COLUMNS)
         response.set_cookie(
             COLUMNS_COOKIE,
             chosen,
