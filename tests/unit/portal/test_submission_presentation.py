@@ -50,6 +50,13 @@ def test_the_time_left_follows_from_the_ends_of_the_last_hour(
 
 
 @pytest.mark.parametrize(
+    ("age", "window"), [(5 * HOUR, "hour"), (10 * MINUTE, "10 minutes"), (timedelta(0), "1 minute")]
+)
+def test_the_time_of_a_rate_is_the_last_hour_or_the_age(age: timedelta, window: str) -> None:
+    assert rate_of({"Done": 1}, ended=1, age=age).window == window
+
+
+@pytest.mark.parametrize(
     ("label", "prefix", "rest", "last_id", "title"),
     [
         ("mc2026", "scan-", NameRest.DIGITS, 9, "mc2026"),
