@@ -78,5 +78,5 @@ def test_a_submission_is_called_by_its_label_its_name_or_its_ids(
 
 
 def test_no_action_concerns_jobs_that_are_done_or_deleted() -> None:
-    over = {JobStatus.DONE: 5, JobStatus.DELETED: 3, JobStatus.KILLED: 2}
+    over: dict[str, int] = {JobStatus.DONE: 5, JobStatus.DELETED: 3, JobStatus.KILLED: 2}
     assert [number_in(over, action.statuses) for action in ACTIONS] == [0, 0, 0, 0]
