@@ -65,7 +65,7 @@ class StatusChip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class EndRate:
     """The rate at which jobs end, and the time left."""
 
     ended: int
@@ -80,7 +80,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRow:
+class SiteRuns:
     """The jobs of a submission whose last match was at one site."""
 
     site: str
@@ -142,8 +142,8 @@ class SubmissionPage:
     row: SubmissionRow
     facts: Sequence[Fact]
     chips: Sequence[StatusChip]
-    rate: Rate
-    places: Sequence[PlaceRow]
+    rate: EndRate
+    places: Sequence[SiteRuns]
     #: None: no job has failed.
     failures: FailuresView | None
     buttons: Sequence[ActionButton]
@@ -236,7 +236,7 @@ def segments_of(jobs: Mapping[str, int]) -> list[Segment]:
     ]
 
 
-def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> Rate:
+def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> EndRate:
     """Return the rate of a submission.
 
     Args:
@@ -246,7 +246,7 @@ def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> Rate:
     """
     window_s = max(_LEAST_WINDOW_S, min(age, RATE_WINDOW).total_seconds())
     remaining = number_in(jobs, _GOING_ON)
-    return Rate(
+    return EndRate(
         ended=ended,
         window="hour" if window_s == RATE_WINDOW.total_seconds() else counted(round(window_s / 60), "minute"),
         per_hour=round(3600 * ended / window_s) if ended else None,
@@ -305,7 +305,7 @@ def _chip(content: SubmissionContent, status: JobStatus, jobs: int) -> StatusChi
     )
 
 
-def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[PlaceRow]:
+def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[SiteRuns]:
     """Return the sites, those with most jobs first; jobs that have not been matched yet are at none."""
     by_site: dict[str, Counter[str]] = {}
     for count in counts:
@@ -315,10 +315,10 @@ def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[Pl
     return [_place(content, site, by_site[site]) for site in largest]
 
 
-def _place(content: SubmissionContent, site: str, jobs: Mapping[str, int]) -> PlaceRow:
+def _place(content: SubmissionContent, site: str, jobs: Mapping[str, int]) -> SiteRuns:
     kinds = {segment.kind: segment.count for segment in segments_of(jobs)}
     running, done, failed = (kinds.pop(kind, 0) for kind in ("running", "done", "failed"))
-    return PlaceRow(
+    return SiteRuns(
         site=site,
         url=_jobs_url(content, site=site),
         running=running,
