@@ -29,7 +29,7 @@ def home(portal: Client) -> Any:
 
 
 def queries_of(portal: Client) -> int:
-    home(portal)  # what is memoised
+    home(portal)  # from now on, no change is read
     with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
         patch.setattr(revisions, "MAX_AGE_S", float("inf"))  # by the clock, changes are read now and then
         home(portal)

@@ -52,7 +52,7 @@ def page_of(portal: Client, submission: Submission) -> Any:
 
 
 def queries_of(portal: Client, address: str) -> int:
-    portal.get(address)  # what is memoised
+    portal.get(address)  # from now on, no change is read
     with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
         patch.setattr(revisions, "MAX_AGE_S", float("inf"))  # by the clock, changes are read now and then
         assert portal.get(address).status_code == 200
