@@ -9,6 +9,13 @@ from pytest_django import Settings
 
 from tests.factories import make_group, make_site, make_user, make_vo
 from wms.accounts.models import VO, Group, User
+from wms.kernel.memo import BriefMemo
+
+
+@pytest.fixture(autouse=True)
+def without_brief_memos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make everything anew for each page: otherwise the number of queries would depend on the clock."""
+    monkeypatch.setattr(BriefMemo, "get", lambda _memo, _key, make: make())
 
 
 @pytest.fixture

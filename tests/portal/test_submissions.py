@@ -23,6 +23,7 @@ from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, Sandbox, Submission
 from wms.jobs.services import output_archives
+from wms.portal import revisions
 from wms.portal.pages import ROWS_PER_PAGE
 
 pytestmark = pytest.mark.django_db
@@ -51,8 +52,9 @@ def page_of(portal: Client, submission: Submission) -> Any:
 
 
 def queries_of(portal: Client, address: str) -> int:
-    portal.get(address)  # what is memoised
-    with CaptureQueriesContext(connection) as captured:
+    portal.get(address)  # from now on, no change is read
+    with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
+        patch.setattr(revisions, "MAX_AGE_S", float("inf"))  # by the clock, changes are read now and then
         assert portal.get(address).status_code == 200
     return len(captured)
 
@@ -139,7 +141,7 @@ def test_the_page_tells_rate_and_time_left_from_the_last_hour(portal: Client, su
     assert "How long the remaining 1 take is not known yet." in portal.get(address_of(submission)).content.decode()
     Job.objects.filter(pk__in=[job.pk for job in jobs[:2]]).update(ended_at=now - timedelta(minutes=5))
     page = portal.get(address_of(submission)).content.decode()
-    assert "<b>2 an hour</b>: 2 jobs ended in the last 1 h 00 min." in page
+    assert "<b>2 an hour</b>: 2 jobs ended in the last hour." in page
     assert "At this rate the remaining 1 take about <b>30 min 00 s</b>." in page
 
 
@@ -378,18 +380,14 @@ def test_without_outputs_there_is_no_archive_and_no_link_to_one(portal: Client, 
 
 
 def test_warnings_of_the_submission_stay_on_its_page(portal: Client) -> None:
-    form = {
-        "request_id": str(UUID(int=9)),
-        "executable": "run.sh",
-        "cpu_time_s": "500",
-        "priority": "1",
-        "group": "lhcb_user",
-    }
-    first = portal.post("/jobs/submit/", form, follow=True)
+    make_queue()
+    jdl = '[ Executable = "run.sh"; CPUTime = 500; Tags = {"gpu"}; ]'
+    form = {"request_id": str(UUID(int=9)), "group": "lhcb_user", "syntax": "jdl", "jdl": jdl}
+    first = portal.post("/jobs/submit/jdl/", form, follow=True)
     job = Job.objects.get()
     assert first.redirect_chain == [(address_of(job.submission), 302)]
     assert "1 job submitted." in first.content.decode()
     again = portal.get(address_of(job.submission))
-    warnings = again.context["submission"].warnings
-    assert any("run.sh" in warning for warning in warnings)
+    (warning,) = again.context["submission"].warnings
+    assert "requires the tag gpu" in warning
     assert "1 job submitted." not in again.content.decode()

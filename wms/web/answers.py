@@ -9,7 +9,7 @@ import msgspec
 
 from wms.kernel.rest.errors import error_body
 from wms.web.environ import FileBody
-from wms.web.streams import RETRY_AFTER_S, Headers, Streams, refusal
+from wms.web.streams import RETRY_AFTER_S, Headers, StreamedAnswers, refusal
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
@@ -35,7 +35,7 @@ class _Head:
 
 
 def answer(
-    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", *, streams: Streams
+    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", *, streams: StreamedAnswers
 ) -> None:
     """Let the application answer a request; exceptions are logged, as granian ignores them."""
     try:
@@ -61,7 +61,7 @@ def refuse(
 
 
 def _answer(
-    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", streams: Streams
+    application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", streams: StreamedAnswers
 ) -> None:
     head = _Head()
     body: Iterable[bytes] = application(environ, head)

@@ -15,7 +15,7 @@ from wms.web.callers import caller_of
 from wms.web.crew import Crew
 from wms.web.environ import environ_of
 from wms.web.limits import BodyLimits
-from wms.web.streams import Streams
+from wms.web.streams import StreamedAnswers
 from wms.web.unread import UnreadAnswers
 from wms.web.waiting import IncompleteBodies
 
@@ -59,7 +59,7 @@ class Front:
         self._limits = limits
         self._prefix = prefix
         self._incomplete = IncompleteBodies(limits)
-        self._streams = Streams(limits.streams_at_once)
+        self._streams = StreamedAnswers(limits.streams_at_once)
         self._large = ThreadPoolExecutor(limits.large_at_once, thread_name_prefix="large")
 
     def start(self) -> None:

@@ -32,7 +32,7 @@ _LOOK_EVERY_S: Final = 0.005
 RETRY_AFTER_S: Final = 5
 
 
-class Streams:
+class StreamedAnswers:
     """The streamed answers of this process; each occupies a thread of its own, so that other requests do not wait.
 
     Args:

@@ -30,7 +30,11 @@ def test_a_brief_result_is_made_again_when_its_time_is_over(monkeypatch: pytest.
     brief: BriefMemo[int] = BriefMemo(kept_s=5)
 
     def get(key: str) -> int:
-        return brief.get(key, lambda: made.append(key) or len(made))  # type: ignore[func-returns-value]
+        def make() -> int:
+            made.append(key)
+            return len(made)
+
+        return brief.get(key, make)
 
     assert [get("a"), get("a"), get("b")] == [1, 1, 2]
     now = 104.9

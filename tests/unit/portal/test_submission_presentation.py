@@ -50,6 +50,13 @@ def test_the_time_left_follows_from_the_ends_of_the_last_hour(
 
 
 @pytest.mark.parametrize(
+    ("age", "window"), [(5 * HOUR, "hour"), (10 * MINUTE, "10 minutes"), (timedelta(0), "1 minute")]
+)
+def test_the_time_of_a_rate_is_the_last_hour_or_the_age(age: timedelta, window: str) -> None:
+    assert rate_of({"Done": 1}, ended=1, age=age).window == window
+
+
+@pytest.mark.parametrize(
     ("label", "prefix", "rest", "last_id", "title"),
     [
         ("mc2026", "scan-", NameRest.DIGITS, 9, "mc2026"),
@@ -71,5 +78,5 @@ def test_a_submission_is_called_by_its_label_its_name_or_its_ids(
 
 
 def test_no_action_concerns_jobs_that_are_done_or_deleted() -> None:
-    over = {JobStatus.DONE: 5, JobStatus.DELETED: 3, JobStatus.KILLED: 2}
+    over: dict[str, int] = {JobStatus.DONE: 5, JobStatus.DELETED: 3, JobStatus.KILLED: 2}
     assert [number_in(over, action.statuses) for action in ACTIONS] == [0, 0, 0, 0]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.pace import wait_for, within
 from wms.web.answers import answer
-from wms.web.streams import Streams
+from wms.web.streams import StreamedAnswers
 
 PIECE = b"x" * 65_536
 
@@ -50,7 +50,7 @@ class Protocol:
         self.refused.append(status)
 
 
-def ask(body: Body, streams: Streams) -> Protocol:
+def ask(body: Body, streams: StreamedAnswers) -> Protocol:
     def application(_environ: object, start_response: Any) -> Any:
         start_response("200 OK", [("Content-Type", "text/csv")])
         return body
@@ -61,11 +61,11 @@ def ask(body: Body, streams: Streams) -> Protocol:
 
 
 @pytest.fixture
-def streams() -> Streams:
-    return Streams(1)
+def streams() -> StreamedAnswers:
+    return StreamedAnswers(1)
 
 
-def test_all_pieces_are_sent_and_nothing_stays_behind(streams: Streams) -> None:
+def test_all_pieces_are_sent_and_nothing_stays_behind(streams: StreamedAnswers) -> None:
     body = Body(50)
     path = Path(ask(body, streams).paths.get(timeout=within(10)))
     assert path.read_bytes() == 50 * PIECE
@@ -73,7 +73,7 @@ def test_all_pieces_are_sent_and_nothing_stays_behind(streams: Streams) -> None:
     assert not path.parent.exists()
 
 
-def test_a_client_that_does_not_read_stops_the_making(streams: Streams) -> None:
+def test_a_client_that_does_not_read_stops_the_making(streams: StreamedAnswers) -> None:
     body = Body(1000)
     path = ask(body, streams).paths.get(timeout=within(10))
     with Path(path).open("rb", buffering=0) as pipe:
@@ -93,7 +93,7 @@ def test_a_client_that_does_not_read_stops_the_making(streams: Streams) -> None:
     assert body.made < 1000
 
 
-def test_no_more_are_sent_at_once_than_configured(streams: Streams) -> None:
+def test_no_more_are_sent_at_once_than_configured(streams: StreamedAnswers) -> None:
     first, second = Body(1000), Body(1)
     pipe = Path(ask(first, streams).paths.get(timeout=within(10))).open("rb")  # noqa: SIM115
     refused = ask(second, streams)
@@ -110,14 +110,16 @@ def test_no_more_are_sent_at_once_than_configured(streams: Streams) -> None:
     wait_for(is_free, 10, state=lambda: "refused")
 
 
-def test_a_body_that_fails_breaks_off_and_frees_its_place(streams: Streams, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_body_that_fails_breaks_off_and_frees_its_place(
+    streams: StreamedAnswers, caplog: pytest.LogCaptureFixture
+) -> None:
     body = Body(2, fails=True)
     assert Path(ask(body, streams).paths.get(timeout=within(10))).read_bytes() == 2 * PIECE
     assert body.is_closed.wait(timeout=within(10))
     assert "A streamed answer broke off." in caplog.text
 
 
-def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: Streams) -> None:
+def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: StreamedAnswers) -> None:
     protocol: Any = Protocol()
 
     def application(_environ: object, start_response: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import RawIOBase
-from typing import Final, cast
+from typing import Final
 
 from wms.jobs.queries.submissions import JobOutput
 from wms.jobs.services.archives import DAMAGE
@@ -143,7 +143,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, job_id: int, fla
 
 
 def _header(member: tarfile.TarInfo) -> bytes:
-    return cast("bytes", member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
+    return member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def _padding(size: int) -> bytes:

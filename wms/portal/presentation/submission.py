@@ -9,6 +9,7 @@ from typing import Final
 
 from django.urls import reverse
 
+from matching.queries.explain.condition_texts import counted
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import NameRest, SubmissionContent
@@ -64,12 +65,12 @@ class StatusChip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class EndRate:
     """The rate at which jobs end, and the time left."""
 
     ended: int
-    #: Time in which these ended, in seconds.
-    window_s: float
+    #: Time in which these ended, such as "hour" or "12 minutes".
+    window: str
     #: Ends in an hour; None: none ended.
     per_hour: int | None
     #: Jobs that are yet to end; held ones do not count.
@@ -79,7 +80,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRow:
+class SiteRuns:
     """The jobs of a submission whose last match was at one site."""
 
     site: str
@@ -141,8 +142,8 @@ class SubmissionPage:
     row: SubmissionRow
     facts: Sequence[Fact]
     chips: Sequence[StatusChip]
-    rate: Rate
-    places: Sequence[PlaceRow]
+    rate: EndRate
+    places: Sequence[SiteRuns]
     #: None: no job has failed.
     failures: FailuresView | None
     buttons: Sequence[ActionButton]
@@ -155,22 +156,22 @@ class SubmissionPage:
     clone_url: str
 
 
-def row_of(counted: CountedSubmission) -> SubmissionRow:
+def row_of(submission: CountedSubmission) -> SubmissionRow:
     """Return the row of a submission in a list."""
-    content = counted.content
+    content = submission.content
     return SubmissionRow(
         id=str(content.pk),
         url=reverse("portal:submission", args=[content.pk]),
         title=title_of(content),
         group=content.group.name,
         submitted_at=content.submission.submitted_at,
-        jobs=sum(jobs for status, jobs in counted.jobs.items() if status != JobStatus.DELETED),
-        segments=segments_of(counted.jobs),
+        jobs=sum(jobs for status, jobs in submission.jobs.items() if status != JobStatus.DELETED),
+        segments=segments_of(submission.jobs),
     )
 
 
 def submission_view(
-    counted: CountedSubmission,
+    submission: CountedSubmission,
     *,
     jobs: JobsOfSubmission,
     failures: Failures | None,
@@ -180,22 +181,22 @@ def submission_view(
     """Return the page of a submission.
 
     Args:
-        counted: the submission.
+        submission: the submission.
         jobs: what its jobs tell; ends are counted since ``now - RATE_WINDOW``.
         failures: its failed jobs; None: there are none.
         warnings: with which it was answered.
         now: the time of the page.
     """
-    content = counted.content
+    content = submission.content
     return SubmissionPage(
-        row=row_of(counted),
+        row=row_of(submission),
         facts=_facts(content),
-        chips=[_chip(content, status, counted.jobs[status]) for status in JobStatus if status in counted.jobs],
-        rate=rate_of(counted.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
+        chips=[_chip(content, status, submission.jobs[status]) for status in JobStatus if status in submission.jobs],
+        rate=rate_of(submission.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
         places=_places(content, jobs.places),
         failures=None if failures is None else failures_view(failures, words=_words(content)),
         buttons=[
-            _button(content, each, number) for each in ACTIONS if (number := number_in(counted.jobs, each.statuses))
+            _button(content, each, number) for each in ACTIONS if (number := number_in(submission.jobs, each.statuses))
         ],
         warnings=warnings,
         outputs=jobs.outputs,
@@ -235,7 +236,7 @@ def segments_of(jobs: Mapping[str, int]) -> list[Segment]:
     ]
 
 
-def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> Rate:
+def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> EndRate:
     """Return the rate of a submission.
 
     Args:
@@ -245,9 +246,9 @@ def rate_of(jobs: Mapping[str, int], *, ended: int, age: timedelta) -> Rate:
     """
     window_s = max(_LEAST_WINDOW_S, min(age, RATE_WINDOW).total_seconds())
     remaining = number_in(jobs, _GOING_ON)
-    return Rate(
+    return EndRate(
         ended=ended,
-        window_s=window_s,
+        window="hour" if window_s == RATE_WINDOW.total_seconds() else counted(round(window_s / 60), "minute"),
         per_hour=round(3600 * ended / window_s) if ended else None,
         remaining=remaining,
         left_s=remaining * window_s / ended if ended and remaining else None,
@@ -304,7 +305,7 @@ def _chip(content: SubmissionContent, status: JobStatus, jobs: int) -> StatusChi
     )
 
 
-def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[PlaceRow]:
+def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[SiteRuns]:
     """Return the sites, those with most jobs first; jobs that have not been matched yet are at none."""
     by_site: dict[str, Counter[str]] = {}
     for count in counts:
@@ -314,10 +315,10 @@ def _places(content: SubmissionContent, counts: Iterable[PlaceCount]) -> list[Pl
     return [_place(content, site, by_site[site]) for site in largest]
 
 
-def _place(content: SubmissionContent, site: str, jobs: Mapping[str, int]) -> PlaceRow:
+def _place(content: SubmissionContent, site: str, jobs: Mapping[str, int]) -> SiteRuns:
     kinds = {segment.kind: segment.count for segment in segments_of(jobs)}
     running, done, failed = (kinds.pop(kind, 0) for kind in ("running", "done", "failed"))
-    return PlaceRow(
+    return SiteRuns(
         site=site,
         url=_jobs_url(content, site=site),
         running=running,

@@ -1,6 +1,6 @@
 """The first page after the log-in: the user's jobs, submissions, groups, and what needs attention."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
@@ -79,7 +79,7 @@ def _jobs_by_status(user: User) -> Mapping[str, int]:
     return {str(tally.values["status"]): tally.count for tally in tallies}
 
 
-def _portions_in(vo_ids: Collection[int]) -> Mapping[int, GroupPortion]:
+def _portions_in(vo_ids: frozenset[int]) -> Mapping[int, GroupPortion]:
     if not vo_ids:
         return {}
     return _portions.get(vo_ids, lambda: portions_of(vo_ids, now=database_now()))
