@@ -171,7 +171,8 @@ def content_of(response: HttpResponseBase) -> bytes:
 
 def static_files(directory: Path, settings: Settings) -> View:
     settings.STATIC_ROOT = str(directory)
-    return WhiteNoiseMiddleware(lambda _request: HttpResponse(status=404))
+    view: View = WhiteNoiseMiddleware(lambda _request: HttpResponse(status=404))
+    return view
 
 
 def test_files_of_packages_are_compressed_when_they_are_sent(tmp_path: Path, settings: Settings) -> None:
