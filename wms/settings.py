@@ -465,6 +465,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # Deep links would be links within buttons, which screen readers and keyboards cannot tell apart.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False},
     "COMPONENT_SPLIT_REQUEST": True,
     "PREPROCESSING_HOOKS": ["wms.kernel.rest.documentation.without_old_addresses"],
 }

@@ -7,7 +7,7 @@ from typing import Any
 from whitenoise.storage import CompressedStaticFilesStorage
 
 
-class CompressedFiles(CompressedStaticFilesStorage):
+class CompressedFiles(CompressedStaticFilesStorage):  # type: ignore[misc]  # the package has no types
     """Files of ``collectstatic``, compressed once there; WhiteNoise sends the form that the client accepts."""
 
     def post_process(

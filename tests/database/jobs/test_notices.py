@@ -81,7 +81,7 @@ def test_the_owner_gets_one_message_when_the_last_job_has_ended(
     assert message["Subject"].endswith("2 of 3 jobs failed")
     assert message["Auto-Submitted"] == "auto-generated"
     assert message.get_content_type() == "text/plain"
-    text = message.get_content()
+    text = message.get_content().replace("\r\n", "\n")
     assert "Done: 1 job\nFailed: 2 jobs\n" in text
     assert "  exit code 2: 1 job\n  no exit code: 1 job\n" in text
     assert f"https://wms.example.org/submissions/{submission.pk}/" in text

@@ -162,21 +162,27 @@ def test_a_tag_that_ends_like_a_weak_mark_is_left_whole() -> None:
 SHEET = "tr { height: 32px }\n" * 500
 
 
+def content_of(response: HttpResponseBase) -> bytes:
+    assert isinstance(response, StreamingHttpResponse)
+    content = response.getvalue()
+    response.close()
+    return content
+
+
 def static_files(directory: Path, settings: Settings) -> View:
     settings.STATIC_ROOT = str(directory)
-    return WhiteNoiseMiddleware(lambda _request: HttpResponse(status=404))
+    view: View = WhiteNoiseMiddleware(lambda _request: HttpResponse(status=404))
+    return view
 
 
 def test_files_of_packages_are_compressed_when_they_are_sent(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "portal.css").write_text(SHEET)
     view = static_files(tmp_path, settings)
     response = asked(view, "/static/portal.css")
-    assert isinstance(response, StreamingHttpResponse)
-    assert gzip.decompress(response.getvalue()).decode() == SHEET
+    assert gzip.decompress(content_of(response)).decode() == SHEET
     assert asked(view, "/static/portal.css", **{"If-None-Match": response["ETag"]}).status_code == 304
     part = asked(view, "/static/portal.css", Range="bytes=0-9")
-    assert isinstance(part, StreamingHttpResponse)
-    assert part.getvalue() == SHEET[:10].encode()
+    assert content_of(part) == SHEET[:10].encode()
 
 
 @pytest.fixture
@@ -198,5 +204,4 @@ def test_collected_files_are_compressed_once(tmp_path: Path, settings: Settings,
     assert gzip.decompress(compressed.read_bytes()).decode() == SHEET
     assert stat.S_IMODE(compressed.stat().st_mode) == 0o644  # a proxy under another account may serve it
     response = asked(static_files(tmp_path / "static", settings), "/static/portal.css")
-    assert isinstance(response, StreamingHttpResponse)
-    assert response.getvalue() == compressed.read_bytes()
+    assert content_of(response) == compressed.read_bytes()
