@@ -53,7 +53,7 @@ class SiteStatus:
     #: Living pilots of the reader's VOs.
     pilots: int = 0
     #: Of those, {status: number} of the pilots that the reader may see.
-    visible_pilots: Mapping[str, int] = field(default_factory=lambda: _NONE)
+    visible_pilots: Mapping[str, int] = field(default_factory=dict)
     own: RecentSuccess = RecentSuccess()
     all: RecentSuccess = RecentSuccess()
     #: None: the site has no throttle.

@@ -393,6 +393,7 @@ def test_a_job_that_does_not_wait_says_what_it_does(
         "conditions": [],
         "queues": [],
         "limits": [],
+        "advice": [],
         "warnings": [],
     }
 
