@@ -25,6 +25,7 @@ from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
+from wms.jobs.domain.writing import as_json_text
 from wms.jobs.models import Sandbox, SavedDescription, SavedSyntax
 from wms.jobs.services import sandboxes as stored_files
 from wms.jobs.services import saved_descriptions
@@ -319,7 +320,8 @@ def _save(request: HttpRequest, form: SubmissionForm, shows: Action, *, user: Us
         text = str(form.cleaned_data[form.text])
         syntax = SavedSyntax(form.cleaned_data.get("syntax") or form.text)
     else:
-        text, syntax = json_of(form.draft()), SavedSyntax.FORM
+        draft = form.draft()
+        text, syntax = as_json_text(draft.description, group=draft.group), SavedSyntax.FORM
     saved = saved_descriptions.save(
         owner=user,
         name=str(form.cleaned_data["save_as"]),
