@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.forms import BoundField
+from django.forms import BoundField, ChoiceField
 
 from matching.queries.fit_of_description import CLOSED, MIDDLEWARE, Exclusion, Fit
 from matching.services.rehearsal import Rehearsal
@@ -152,6 +152,8 @@ def _fold(form: SubmissionForm, heading: str, names: Sequence[str]) -> Fold:
 
 def _is_given(field: BoundField) -> bool:
     value, default = field.value(), field.field.initial
+    if isinstance(field.field, ChoiceField) and len(list(field.field.choices)) == 1 and not field.errors:
+        return False
     return bool(field.errors) or str(value or "") not in {"", str(default or "")}
 
 
