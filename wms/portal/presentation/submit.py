@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.forms import BoundField, ChoiceField
+from django.forms import BoundField
 
 from matching.queries.fit_of_description import CLOSED, MIDDLEWARE, Exclusion, Fit
 from matching.services.rehearsal import Rehearsal
@@ -147,13 +147,14 @@ def _fields_of_text(form: SubmissionForm) -> Iterator[str]:
 
 def _fold(form: SubmissionForm, heading: str, names: Sequence[str]) -> Fold:
     fields = [form[name] for name in names]
-    return Fold(heading=heading, fields=fields, is_open=any(_is_given(field) for field in fields))
+    given = [field.name for field in fields if _is_given(field)]
+    # Who is in one group has nothing to choose.
+    is_open = bool(given) and not (form.has_one_group and given == ["group"])
+    return Fold(heading=heading, fields=fields, is_open=is_open)
 
 
 def _is_given(field: BoundField) -> bool:
     value, default = field.value(), field.field.initial
-    if isinstance(field.field, ChoiceField) and len(list(field.field.choices)) == 1 and not field.errors:
-        return False
     return bool(field.errors) or str(value or "") not in {"", str(default or "")}
 
 

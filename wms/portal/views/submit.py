@@ -64,7 +64,7 @@ def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], Vie
     """
 
     def most_bytes() -> int:
-        return sandboxes * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
+        return int(sandboxes * settings.WMS_SANDBOX_MAX_BYTES) + ENVELOPE_BYTES
 
     def decorate(view: View) -> View:
         inner = csrf_protect(view)
@@ -85,8 +85,8 @@ def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], Vie
                 with submission_in_flight(user, spared=spared):
                     return inner(request)
             except TooManyError as error:
-                context = {"sentence": error.detail}
-                answer = show(request, "portal/too_many.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
+                reason = {"sentence": error.detail}
+                answer = show(request, "portal/too_many.html", reason, status=HTTPStatus.TOO_MANY_REQUESTS)
                 answer.headers["Retry-After"] = str(error.retry_after_s)
                 return answer
 
