@@ -1,5 +1,6 @@
 """Fields of the forms that submit jobs: names, lines, files, amounts and JSON."""
 
+from json import JSONDecodeError
 from typing import Any, Final
 
 from django import forms
@@ -125,7 +126,7 @@ def json_object(text: str) -> dict[str, object]:
         content = load_json(text.encode(errors="replace"))
     except InvalidJSONError as error:
         place = error.__cause__
-        if place is not None and hasattr(place, "lineno"):
+        if isinstance(place, JSONDecodeError):
             raise JsonTextError(f"Line {place.lineno}, column {place.colno}: {place.msg}.") from error
         raise JsonTextError(error.detail.replace("The body", "The text")) from error
     if not isinstance(content, dict):

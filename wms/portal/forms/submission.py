@@ -84,6 +84,7 @@ class SubmissionForm(forms.Form):
     ) -> None:
         super().__init__(data, files, initial={"request_id": uuid4(), **initial})
         self._action = action
+        self.has_one_group = len(groups) == 1
         default = [] if len(groups) == 1 else [("", "my default group")]
         choices = [(group.name, f"{group.name} ({group.vo.name})") for group in groups]
         field = self.fields["group"]

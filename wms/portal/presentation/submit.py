@@ -147,7 +147,10 @@ def _fields_of_text(form: SubmissionForm) -> Iterator[str]:
 
 def _fold(form: SubmissionForm, heading: str, names: Sequence[str]) -> Fold:
     fields = [form[name] for name in names]
-    return Fold(heading=heading, fields=fields, is_open=any(_is_given(field) for field in fields))
+    given = [field.name for field in fields if _is_given(field)]
+    # Who is in one group has nothing to choose.
+    is_open = bool(given) and not (form.has_one_group and given == ["group"])
+    return Fold(heading=heading, fields=fields, is_open=is_open)
 
 
 def _is_given(field: BoundField) -> bool:

@@ -25,6 +25,7 @@ from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
+from wms.jobs.domain.writing import as_json_text
 from wms.jobs.models import Sandbox, SavedDescription, SavedSyntax
 from wms.jobs.services import sandboxes as stored_files
 from wms.jobs.services import saved_descriptions
@@ -63,7 +64,7 @@ def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], Vie
     """
 
     def most_bytes() -> int:
-        return sandboxes * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
+        return int(sandboxes * settings.WMS_SANDBOX_MAX_BYTES) + ENVELOPE_BYTES
 
     def decorate(view: View) -> View:
         inner = csrf_protect(view)
@@ -84,8 +85,8 @@ def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], Vie
                 with submission_in_flight(user, spared=spared):
                     return inner(request)
             except TooManyError as error:
-                context = {"sentence": error.detail}
-                answer = show(request, "portal/too_many.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
+                reason = {"sentence": error.detail}
+                answer = show(request, "portal/too_many.html", reason, status=HTTPStatus.TOO_MANY_REQUESTS)
                 answer.headers["Retry-After"] = str(error.retry_after_s)
                 return answer
 
@@ -319,7 +320,8 @@ def _save(request: HttpRequest, form: SubmissionForm, shows: Action, *, user: Us
         text = str(form.cleaned_data[form.text])
         syntax = SavedSyntax(form.cleaned_data.get("syntax") or form.text)
     else:
-        text, syntax = json_of(form.draft()), SavedSyntax.FORM
+        draft = form.draft()
+        text, syntax = as_json_text(draft.description, group=draft.group), SavedSyntax.FORM
     saved = saved_descriptions.save(
         owner=user,
         name=str(form.cleaned_data["save_as"]),

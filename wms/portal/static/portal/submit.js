@@ -6,7 +6,9 @@ const files = form.elements.input_files;
 const PAUSE_MS = 500;
 
 // The tab that the server has shown in answer to a button of another one has an address of its own.
-if (location.pathname !== new URL(form.action).pathname) history.replaceState(null, "", form.action);
+// NB: form.action is not the address, because the buttons have the name "action".
+const address = form.getAttribute("action");
+if (location.pathname !== address) history.replaceState(null, "", address);
 
 // ---- The panel ----
 
