@@ -4,7 +4,7 @@ Everything has a default; names that must be unique are numbered (``vo1``, ``vo2
 """
 
 from tests.factories.accounts import make_group, make_token, make_user, make_vo
-from tests.factories.jobs import make_job, make_submission, redescribe
+from tests.factories.jobs import make_bucket, make_job, make_submission, redescribe
 from tests.factories.names import NOW
 from tests.factories.pilots import make_black_hole, make_match, make_pilot, make_pilot_token
 from tests.factories.resources import (
@@ -24,6 +24,7 @@ __all__ = [
     "LARGE_SLOT",
     "NOW",
     "make_black_hole",
+    "make_bucket",
     "make_ce",
     "make_group",
     "make_job",

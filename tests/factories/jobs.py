@@ -10,10 +10,11 @@ from resources.models import Queue, Site
 from tests.factories.accounts import make_group, member
 from tests.factories.names import NOW
 from wms.accounts.models import Group, User
+from wms.jobs.domain.accounting import Width
 from wms.jobs.domain.description import NOT_STORED, as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job, OutputTail, StoredDescription, Submission
+from wms.jobs.models import Job, JobBucket, JobBucketPeriod, OutputTail, StoredDescription, Submission
 from wms.jobs.services.enqueueing import put_back_in_queues
 from wms.jobs.sql import store_descriptions
 
@@ -86,3 +87,20 @@ def make_job(
         with transaction.atomic():
             put_back_in_queues([job], now=submitted_at)
     return job
+
+
+def make_bucket(
+    *,
+    owner: User,
+    group: Group,
+    begun_at: datetime,
+    width: Width = Width.HOUR,
+    site: Site | None = None,
+    job_type: str = "User",
+    **numbers: float,
+) -> JobBucket:
+    """Return a bucket of the accounting, whose levels were sampled once."""
+    JobBucketPeriod.objects.get_or_create(width_s=width, begun_at=begun_at, defaults={"samples": 1})
+    return JobBucket.objects.create(
+        width_s=width, begun_at=begun_at, vo=group.vo, group=group, owner=owner, site=site, job_type=job_type, **numbers
+    )

@@ -8,8 +8,10 @@ import pytest
 from tests.constraints import broken_constraint, change, insert_again
 from tests.factories import NOW, make_job, make_submission, make_user
 from wms.jobs.models import (
+    Accounting,
     CountOfJobs,
     InputSandbox,
+    JobBucket,
     JobCount,
     Sandbox,
     SandboxUpload,
@@ -35,6 +37,8 @@ pytestmark = pytest.mark.django_db
         ("job_count_is_one_row", lambda: insert_again(_count(JobCount))),
         ("site_job_count_is_one_row", lambda: insert_again(_count(SiteJobCount))),
         ("submission_job_count_is_one_row", lambda: insert_again(_count(SubmissionJobCount))),
+        ("job_bucket_is_one_row", lambda: insert_again(_bucket())),
+        ("accounting_has_one_row", lambda: Accounting.objects.create(id=2, seen="1:1:", began_at=NOW)),
     ],
 )
 def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> None:
@@ -70,3 +74,10 @@ def _count(counter: type[CountOfJobs]) -> CountOfJobs:
     make_job()
     add_count_changes()
     return counter._default_manager.get()
+
+
+def _bucket() -> JobBucket:
+    job = make_job()
+    return JobBucket.objects.create(
+        width_s=3600, begun_at=NOW, owner=job.owner, group=job.group, vo=job.vo, job_type="User"
+    )

@@ -70,6 +70,15 @@ _FURTHER = (
     SELECT id, submitted_at, status, '', '', 'pilot' FROM jobs_job, generate_series(1, 4)
     """,
     """
+    INSERT INTO jobs_jobbucket (width_s, begun_at, vo_id, group_id, owner_id, site_id, job_type, started)
+    SELECT 3600, date_trunc('hour', now(), 'UTC') - number * interval '1 h', vo_id, group_id, user_id, site.id, 'User',
+           1
+      FROM generate_series(0, 335) AS number, resources_site AS site,
+           (SELECT DISTINCT ON (user_id) user_id, group_id, vo_id
+              FROM accounts_membership JOIN accounts_group ON accounts_group.id = group_id) AS member
+     WHERE (site.id + user_id) %% 4 = 0
+    """,
+    """
     INSERT INTO jobs_jobcommand (job_id, name, arguments, created_at, acknowledged_at)
     SELECT id, 'kill', '{}', now(), CASE WHEN id %% 10 > 0 THEN now() END FROM jobs_job WHERE status = 'Killed'
     """,

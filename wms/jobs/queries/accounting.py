@@ -65,6 +65,7 @@ class Accounted:
 
 
 _SUMS: Final = tuple(field.name for field in fields(Sums))
+_COUNTS: Final = frozenset({"started", "done", "failed", "killed"})
 _RANKED_BY: Final = ("wall_s", "running", "waiting", "started", "failed")
 #: {property: (column, what stands for none)}. Jobs without a type have the empty one.
 _COLUMNS: Final[Mapping[Grouping, tuple[str, int | str]]] = MappingProxyType(
@@ -126,13 +127,18 @@ def _courses(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) ->
     key_of: dict[int, Any] = {}
     for begun_at, place, key, *sums in rows:
         key_of[place] = key
-        by_place.setdefault(place, {})[begun_at] = Sums(**dict(zip(_SUMS, sums, strict=True)))
+        by_place.setdefault(place, {})[begun_at] = _sums(sums)
     names = _names([key for key in key_of.values() if key], grouping=grouping)
     return [
         # The name of what was removed is not known any more.
         Course(name=names.get(key, f"{grouping} {key}") if key else "", is_rest=place > most, sums=by_place[place])
         for place, key in key_of.items()
     ]
+
+
+def _sums(values: Sequence[Any]) -> Sums:
+    named = zip(_SUMS, values, strict=True)
+    return Sums(**{name: int(value) if name in _COUNTS else float(value) for name, value in named})  # type: ignore[arg-type]  # by name
 
 
 def _names(keys: Sequence[Any], *, grouping: Grouping) -> Mapping[Any, str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from io import StringIO
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -36,6 +37,7 @@ _CSV_HEAD: Final = (
 )  # fmt: skip
 
 _NAMES: Final = tuple(field.name for field in fields(Sums))
+_values_of: Final = attrgetter(*_NAMES)
 _NOTHING: Final = Sums(**dict.fromkeys(_NAMES, 0))
 
 #: A number of one bucket, of its sums, its samples, and its hours; None: not known.
@@ -126,8 +128,17 @@ def _label(course: Course, grouping: Grouping) -> str:
 
 
 def _total(of_buckets: Iterable[Sums]) -> Sums:
-    buckets = list(of_buckets)
-    return Sums(**{name: sum(getattr(sums, name) for sums in buckets) for name in _NAMES})
+    columns = zip(*map(_values_of, of_buckets), strict=True)
+    return Sums(**dict(zip(_NAMES, map(sum, columns), strict=True)))
+
+
+def _totals(courses: Sequence[Course]) -> dict[datetime, Sums]:
+    """Return the sums of all courses, by begin."""
+    by_begin: dict[datetime, list[Sums]] = {}
+    for course in courses:
+        for begin, sums in course.sums.items():
+            by_begin.setdefault(begin, []).append(sums)
+    return {begin: _total(sums) for begin, sums in by_begin.items()}
 
 
 def _row(label: str, total: Sums) -> PlotRow:
@@ -155,6 +166,8 @@ class _Drawer:
     begins: Sequence[datetime]
     #: Hours of each bucket that are over.
     hours: Mapping[datetime, float]
+    #: Sums of all courses.
+    totals: Mapping[datetime, Sums]
 
     def chart(self, title: str, name: str, series: Sequence[Series], *, is_stacked: bool = False) -> Chart:
         """Return a chart of those of the series that have a number other than 0."""
@@ -179,12 +192,7 @@ class _Drawer:
 
     def of_all(self, label: str, measure: Measure, *, color: str, look: Look = Look.LINE) -> Series:
         """Return a series of all courses together."""
-        by_begin: dict[datetime, list[Sums]] = {}
-        for course in self.accounted.courses:
-            for begin, sums in course.sums.items():
-                by_begin.setdefault(begin, []).append(sums)
-        totals = {begin: _total(sums) for begin, sums in by_begin.items()}
-        return Series(label=label, unit="", values=self._values(totals, measure), color=color, look=look)
+        return Series(label=label, unit="", values=self._values(self.totals, measure), color=color, look=look)
 
     def _values(self, by_begin: Mapping[datetime, Sums], measure: Measure) -> list[float | None]:
         samples = self.accounted.samples
@@ -197,7 +205,7 @@ def _charts(accounted: Accounted, span: Span, *, now: datetime) -> list[Chart]:
     begins = span.begins
     # The present bucket is not over; less than an hour of it would be a rate of few jobs.
     hours = {begin: min(max((now - begin).total_seconds() / _HOUR_S, 1.0), span.width / _HOUR_S) for begin in begins}
-    drawer = _Drawer(accounted, begins, hours)
+    drawer = _Drawer(accounted, begins, hours, _totals(accounted.courses))
     return [
         drawer.chart("Running jobs", "running", drawer.by_course(_level("running")), is_stacked=True),
         drawer.chart("Waiting jobs by reason", "waiting", _waiting(drawer), is_stacked=True),

@@ -1,0 +1,295 @@
+"""The accounting: starts, ends and usage from the stream of changes, levels from the counters (ADR 64)."""
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import Sum
+from pytest_django import Settings
+
+from tests import factories
+from tests.migrations import before_migration
+from wms.accounts.models import User
+from wms.jobs import sql
+from wms.jobs.domain.accounting import Span, Width
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod
+from wms.jobs.queries import accounting as queries
+from wms.jobs.queries.accounting import Grouping
+from wms.jobs.services import bulk, transitions
+from wms.jobs.services.accounting import account
+
+# A position is a snapshot, in which a test's own transaction would not be visible.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)  # a Wednesday
+HOUR = Span(width=Width.HOUR, first=NOON, last=NOON)
+COUNTED = ("started", "done", "failed", "killed")
+
+
+def move(job: Job, *statuses: JobStatus, at: datetime = NOON) -> None:
+    for status in statuses:
+        with transaction.atomic():
+            transitions.move(job.pk, status=status, source="test", now=at)
+
+
+def matched(**properties: Any) -> Job:
+    """Return a job that a pilot has just got."""
+    return factories.make_job(status=JobStatus.MATCHED, **properties)
+
+
+def totals(width: Width = Width.HOUR, names: Collection[str] = COUNTED) -> dict[datetime, tuple[Any, ...]]:
+    """Return the sums of all buckets of a width that are not all 0, by begin."""
+    rows = JobBucket.objects.filter(width_s=width).values_list("begun_at").annotate(*[Sum(name) for name in names])
+    return {begin: tuple(sums) for begin, *sums in rows.order_by("begun_at") if any(sums)}
+
+
+def test_the_first_run_begins_the_accounting_and_accounts_for_nothing_of_the_past() -> None:
+    move(matched(), JobStatus.RUNNING, JobStatus.DONE)
+    assert queries.state() is None
+    assert account(now=NOON) is True
+    assert totals() == {}
+    state = queries.state()
+    assert state is not None
+    assert (state.began_at, state.runs, queries.runs()) == (NOON, 1, 1)
+
+
+def test_starts_and_ends_are_in_their_hour_day_and_week_once() -> None:
+    account(now=NOON)
+    late, early = NOON + timedelta(minutes=59), NOON - timedelta(hours=13)
+    move(matched(), JobStatus.RUNNING, JobStatus.DONE, at=late)
+    move(matched(), JobStatus.RUNNING, JobStatus.FAILED, at=early)
+    move(factories.make_job(status=JobStatus.HELD), JobStatus.KILLED, at=early)
+    for _ in range(2):
+        account(now=NOON)
+    assert totals() == {early.replace(minute=0): (1, 0, 1, 1), NOON: (1, 1, 0, 0)}
+    wednesday = NOON.replace(hour=0)
+    assert totals(Width.DAY) == {wednesday - timedelta(days=1): (1, 0, 1, 1), wednesday: (1, 1, 0, 0)}
+    assert totals(Width.WEEK) == {wednesday - timedelta(days=2): (2, 1, 1, 1)}
+    # Later ones are added to the same rows.
+    move(matched(), JobStatus.RUNNING, at=late)
+    account(now=NOON)
+    assert totals()[NOON] == (2, 1, 0, 0)
+
+
+def test_a_payload_that_stalls_goes_on_and_a_new_reason_is_no_start() -> None:
+    account(now=NOON)
+    job = matched()
+    move(job, JobStatus.RUNNING, JobStatus.STALLED, JobStatus.RUNNING, JobStatus.STALLED)
+    account(now=NOON)
+    move(job, JobStatus.RUNNING)
+    with transaction.atomic():
+        assert transitions.annotate(job.pk, minor="Uploading", source="x", now=NOON, only_from={JobStatus.RUNNING})
+    account(now=NOON)
+    assert totals() == {NOON: (1, 0, 0, 0)}
+
+
+def test_each_attempt_is_a_start_and_each_end_of_a_job_is_an_end() -> None:
+    account(now=NOON)
+    job = matched()
+    move(job, JobStatus.RUNNING, JobStatus.FAILED, JobStatus.RESCHEDULED)
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.MATCHED)
+    # As the claim writes it.
+    with transaction.atomic():
+        transitions.note_edit(Job.objects.get(pk=job.pk), fields=[], source="matcher", now=NOON)
+    move(job, JobStatus.RUNNING, JobStatus.FAILED)
+    account(now=NOON)
+    assert totals() == {NOON: (2, 0, 2, 0)}
+
+
+def test_usage_is_that_of_jobs_that_ended_by_processors_and_in_the_bucket_of_their_kind() -> None:
+    account(now=NOON)
+    site = factories.make_site(name="CERN")
+    job, other = matched(site=site, processors=4, job_type="MC"), matched(site=site)
+    for each in (job, other):
+        Job.objects.filter(pk=each.pk).update(cpu_s=300.0, wall_s=100.0)
+    move(job, JobStatus.RUNNING, JobStatus.DONE)
+    move(other, JobStatus.RUNNING)
+    account(now=NOON)
+    bucket = JobBucket.objects.get(width_s=Width.HOUR, owner=job.owner)
+    assert (bucket.cpu_s, bucket.wall_s) == (300.0, 400.0)
+    assert (bucket.vo, bucket.group, bucket.site, bucket.job_type) == (job.vo, job.group, site, "MC")
+    assert totals(names=["cpu_s", "wall_s"]) == {NOON: (300.0, 400.0)}
+
+
+def test_levels_are_sampled_every_ten_minutes_by_reason() -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+
+    def make(count: int, status: JobStatus, minor: str = "") -> None:
+        for _ in range(count):
+            job = factories.make_job(owner=alice, group=group, status=status)
+            Job.objects.filter(pk=job.pk).update(minor_status=minor)
+
+    make(1, JobStatus.WAITING)
+    make(2, JobStatus.CHECKING, WAITS_FOR_ROOM)
+    make(3, JobStatus.CHECKING, WAITS_FOR_REPLICAS)
+    make(4, JobStatus.HELD)
+    make(5, JobStatus.RUNNING)
+    make(1, JobStatus.STALLED)
+    make(1, JobStatus.DONE)
+    levels = ("running", "waiting", "waiting_for_data", "waiting_for_room", "held")
+    for minute in (0, 5, 9):
+        account(now=NOON + timedelta(minutes=minute))
+    assert totals(names=levels) == {NOON: (6.0, 1.0, 3.0, 2.0, 4.0)}
+    account(now=NOON + timedelta(minutes=10))
+    account(now=NOON + timedelta(hours=1))
+    assert totals(names=levels)[NOON] == (12.0, 2.0, 6.0, 4.0, 8.0)
+    assert totals(Width.DAY, names=levels) == {NOON.replace(hour=0): (18.0, 3.0, 9.0, 6.0, 12.0)}
+    samples = JobBucketPeriod.objects.filter(width_s=Width.HOUR).order_by("begun_at")
+    assert list(samples.values_list("samples", flat=True)) == [2, 1]
+
+
+def test_running_jobs_are_split_by_site_and_type_whose_sums_are_exact() -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    cern, pic = factories.make_site(name="CERN"), factories.make_site(name="PIC")
+    for site, job_type, count in ((cern, "MC", 3), (cern, "User", 1), (pic, "User", 2)):
+        for _ in range(count):
+            factories.make_job(owner=alice, group=group, status=JobStatus.RUNNING, site=site, job_type=job_type)
+    account(now=NOON)
+    rows = JobBucket.objects.filter(width_s=Width.HOUR)
+
+    def by(column: str) -> dict[object, float]:
+        return dict(rows.values_list(column).annotate(Sum("running")).order_by())
+
+    assert by("site__name") == {"CERN": pytest.approx(4), "PIC": pytest.approx(2)}
+    assert by("job_type") == {"MC": pytest.approx(3), "User": pytest.approx(3)}
+
+
+def test_old_hours_are_removed_and_days_and_weeks_are_kept_longer(settings: Settings) -> None:
+    settings.WMS_ACCOUNTING_HOURS_S, settings.WMS_ACCOUNTING_DAYS_S = 3600, 30 * 86400
+    factories.make_job()
+    account(now=NOON)
+    account(now=NOON + timedelta(days=1))
+    assert {width: JobBucket.objects.filter(width_s=width).count() for width in Width} == {
+        Width.HOUR: 1,
+        Width.DAY: 2,
+        Width.WEEK: 1,
+    }
+    account(now=NOON + timedelta(days=40))
+    assert JobBucket.objects.count() == JobBucketPeriod.objects.count() == len(Width)
+
+
+def test_a_database_whose_transactions_are_counted_anew_begins_again() -> None:
+    account(now=NOON)
+    Accounting.objects.update(seen="9000000000:9000000000:")
+    move(matched(), JobStatus.RUNNING)
+    account(now=NOON)
+    move(matched(), JobStatus.RUNNING)
+    account(now=NOON)
+    assert totals() == {NOON: (1, 0, 0, 0)}
+
+
+def test_an_error_leaves_the_position_and_the_next_run_makes_up_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    account(now=NOON)
+    move(matched(), JobStatus.RUNNING)
+
+    def fail(_now: datetime) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sql, "sample_levels", fail)
+        with pytest.raises(RuntimeError):
+            account(now=NOON + timedelta(hours=1))
+    assert totals() == {}
+    account(now=NOON)
+    assert totals() == {NOON: (1, 0, 0, 0)}
+
+
+# ---- queries ---------------------------------------------------------------------------------------------------------
+
+
+def started(by: User, *, grouping: Grouping = Grouping.USER, most: int = 12, **narrowed: Any) -> dict[str, int]:
+    """Return the number of starts in the hour, by name of the course."""
+    narrowed = {"group": None, "site": None, **narrowed}
+    result = queries.accounted(HOUR, by=by, grouping=grouping, most=most, **narrowed)
+    return {
+        "rest" if course.is_rest else course.name: sum(sums.started for sums in course.sums.values())
+        for course in result.courses
+    }
+
+
+def test_everybody_sees_what_the_jobs_did_that_it_sees() -> None:
+    vo = factories.make_vo()
+    sharing, closed = factories.make_group(vo=vo, shares_jobs=True), factories.make_group(vo=vo)
+    alice, bob, carol = (
+        factories.make_user(username=name, groups=[sharing, closed]) for name in ("alice", "bob", "carol")
+    )
+    manager, operator = factories.make_user(manages=[vo]), factories.make_user(operator=True)
+    account(now=NOON)
+    for owner, group in ((alice, sharing), (alice, closed), (bob, sharing), (carol, closed)):
+        move(matched(owner=owner, group=group), JobStatus.RUNNING)
+    account(now=NOON)
+    everything = {"alice": 2, "bob": 1, "carol": 1}
+    assert started(alice) == {"alice": 2, "bob": 1}
+    assert started(bob) == {"alice": 1, "bob": 1}
+    assert started(manager) == started(operator) == everything
+    assert started(factories.make_user()) == {}
+    assert started(operator, group=closed) == {"alice": 1, "carol": 1}
+
+
+def test_few_courses_are_shown_and_the_others_are_summed_up() -> None:
+    account(now=NOON)
+    sites = {name: factories.make_site(name=name) for name in ("A", "B", "C", "D")}
+    for name, count in (("A", 1), ("B", 4), ("C", 2), ("D", 3)):
+        for _ in range(count):
+            move(matched(site=sites[name]), JobStatus.RUNNING)
+    move(matched(), JobStatus.RUNNING)
+    account(now=NOON)
+    operator = factories.make_user(operator=True)
+    by_site = started(operator, grouping=Grouping.SITE, most=2)
+    assert by_site == {"B": 4, "D": 3, "rest": 4}
+    assert list(by_site) == ["B", "D", "rest"]
+    assert started(operator, grouping=Grouping.SITE)[""] == 1
+    assert started(operator, grouping=Grouping.SITE, site=sites["C"]) == {"C": 2}
+    assert started(operator, grouping=Grouping.JOB_TYPE) == {"User": 11}
+    assert len(started(operator, grouping=Grouping.GROUP)) == 11
+    # Its buckets stay.
+    sites["B"].delete()
+    assert started(operator, grouping=Grouping.SITE, most=1) == {f"site {_key(4)}": 4, "rest": 7}
+
+
+def _key(starts: int) -> int | None:
+    rows = JobBucket.objects.filter(width_s=Width.HOUR).values("site_id").annotate(n=Sum("started")).filter(n=starts)
+    return rows.values_list("site_id", flat=True).get()
+
+
+def test_no_page_reads_jobs() -> None:
+    alice = factories.make_user()
+    read: list[str] = []
+
+    def record(execute: Callable[..., object], text: str, *arguments: object) -> object:
+        read.append(text)
+        return execute(text, *arguments)
+
+    with connection.execute_wrapper(record):
+        started(alice)
+    assert read
+    assert not [text for text in read if "jobs_job " in text or '"jobs_job"' in text or "jobs_jobhistory" in text]
+
+
+def test_an_action_on_many_jobs_is_accounted_for() -> None:
+    group = factories.make_group()
+    alice = factories.make_user(groups=[group])
+    ids = [factories.make_job(owner=alice, group=group).pk for _ in range(25)]
+    account(now=NOON)
+    assert bulk.act_on(Action.KILL, ids, by=alice, now=NOON).done == 25
+    account(now=NOON)
+    (course,) = queries.accounted(HOUR, by=alice, grouping=Grouping.SITE, group=None, site=None, most=12).courses
+    assert course.name == ""
+    assert asdict(course.sums[NOON])["killed"] == 25
+
+
+def test_the_upgrade_and_the_way_back_leave_jobs_as_they_are() -> None:
+    job = factories.make_job()
+    with before_migration("jobs", "0029_accounting"):
+        assert "jobs_jobbucket" not in connection.introspection.table_names()
+        assert Job.objects.get().pk == job.pk
+    account(now=NOON)
+    assert JobBucket.objects.count() == len(Width)
