@@ -19,7 +19,7 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
     server.add_job("/bin/sh", "-c 'seq 1 99; printf \"\\\\0bytes \\\\377\\n\"; sleep 1000'")
     agent = start()
     server.wait_until(lambda: server.leases and any("std_output" in beat for beat in server.lease.heartbeats))
-    server.wait_until(lambda: len(server.lease.heartbeats) >= 3 and server.lease.heartbeats[-1]["memory_mb"] > 0)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= 3 and server.lease.heartbeats[-1].get("memory_mb", 0) > 0)
     agent.stop()
     assert agent.wait() == 0
 
@@ -89,8 +89,10 @@ def test_a_killed_payload_leaves_what_it_wrote_at_its_end(server: ScriptedServer
 
     assert agent.wait() == 0
 
-    (acknowledging,) = [beat for beat in server.lease.heartbeats if 41 in beat["acknowledged"]]
-    assert acknowledging["std_error"] == "terminated\n"
+    # With the heartbeat that acknowledges the kill, or with one before it; the final report may be refused.
+    told = [beat["std_error"] for beat in server.lease.heartbeats if "std_error" in beat]
+    assert told[-1].splitlines()[-1] == "terminated"
+    assert 41 in server.lease.acknowledged
 
 
 def test_output_and_error_in_one_file_are_sent_once(server: ScriptedServer, start: StartAgent) -> None:

@@ -75,8 +75,8 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
         *[
             (damage, "Tails and samples are of attempts that jobs have made")
             for damage in (
-                lambda: OutputTail.objects.create(job=Job.objects.first(), attempt=1),
-                lambda: UsageSamples.objects.create(job=Job.objects.first(), attempt=1, step_s=60, samples=[]),
+                lambda: OutputTail.objects.create(job=Job.objects.earliest("pk"), attempt=1),
+                lambda: UsageSamples.objects.create(job=Job.objects.earliest("pk"), attempt=1, step_s=60, samples=[]),
             )
         ],
         (lambda: TaskQueue.objects.update(priority=1.5), "The priorities of a group's queues add up to its share"),

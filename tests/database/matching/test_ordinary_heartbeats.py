@@ -76,11 +76,11 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
     assert not WRITTEN[table] & set(re.findall(r"\w+", definitions))
 
 
-@pytest.mark.parametrize(("tails", "waits"), [({}, "off"), ({"std_output": "x"}, "on"), ({"std_error": "x"}, "on")])
-def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: dict[str, str], waits: str) -> None:
+@pytest.mark.parametrize(("tails", "waits"), [(NO_TAILS, "off"), (Tails("x"), "on"), (Tails(std_error="x"), "on")])
+def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: Tails, waits: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = on")
-        renew(lease, **tails)
+        leases.renew(lease.pk, usage=USAGE, tails=tails)
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == (waits,)
 
