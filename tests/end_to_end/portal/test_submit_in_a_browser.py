@@ -45,14 +45,21 @@ def drop(page: Page, where: str, *, name: str, content: str) -> None:
         page.locator(where).dispatch_event(event, {"dataTransfer": carried})
 
 
+def write(page: Page, text: str) -> None:
+    """Replace the text in the editor, as by keys and paste."""
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
 def test_alice_drops_a_file_on_a_jdl_sees_where_it_fits_and_submits(
     live_server: LiveServer, queues: None, browser: Browser
 ) -> None:
     page = browser.page
     log_in(browser, live_server, username="alice", to="/jobs/submit/")
     page.get_by_role("button", name="JDL").click()
-    editor, panel = page.locator(".editor .cm-content"), page.locator("#check")
-    editor.fill(JDL)
+    panel = page.locator("#check")
+    write(page, JDL)
     expect(panel).to_contain_text('No file "run.sh" goes along with this form.')
     drop(page, ".editor .cm-content", name="run.sh", content="echo hi\n")
     expect(panel).to_contain_text("Fits 1 of 2 queues, at LCG.CERN.ch.")
@@ -68,13 +75,14 @@ def test_alice_drops_a_file_on_a_jdl_sees_where_it_fits_and_submits(
 def test_the_editor_stands_at_the_error_of_its_text(live_server: LiveServer, queues: None, browser: Browser) -> None:
     page = browser.page
     log_in(browser, live_server, username="alice", to="/jobs/submit/jdl/")
-    page.locator(".editor .cm-content").fill('[\n  Executable = "x";\n  Executble = 1;\n]')
+    write(page, '[\n  Executable = "x";\n  Executble = 1;\n]')
     page.get_by_role("button", name="Submit").click()
     assert "Line 3, column 3" in page.locator(".errorlist").first.inner_text()
     expect(page.locator(".editor .cm-activeLine")).to_have_text("  Executble = 1;")
-    # What is typed goes to the place of the error.
-    page.keyboard.press("Shift+End")
-    page.keyboard.type("CPUTime = 500;")
+    # What is typed goes to the place of the error, and replaces what is selected there, over several lines too.
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.type("CPUTime = 500; ]")
     page.get_by_role("button", name="JSON").click()
     expect(page.locator(".editor .cm-content")).to_contain_text('"cpu_time_s": 500')
     # The browser complains of the refusal itself.

@@ -208,6 +208,14 @@ function wordsOf(area, editor) {
   return editor.autocompletion({ override: [source] });
 }
 
+// Where the browser itself replaces several lines, it sets styles of elements, which the rules for content refuse.
+function replacesSelection(event, view) {
+  if (event.inputType !== "insertText" || event.data === null || event.isComposing || view.state.selection.main.empty) return false;
+  event.preventDefault();
+  view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  return true;
+}
+
 //: The place that an error names, such as "Line 3, column 7".
 function placeOf(area) {
   const said = /Line (\d+), column (\d+)/.exec(area.closest(".field").querySelector(".errorlist")?.textContent ?? "");
@@ -235,6 +243,7 @@ async function replace(area) {
       editor.highlightActiveLine(),
       editor.EditorView.lineWrapping,
       editor.EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+      editor.EditorView.domEventHandlers({ beforeinput: replacesSelection }),
       editor.keymap.of([...editor.completionKeymap, ...editor.defaultKeymap, ...editor.historyKeymap]),
       area.dataset.editor === "json" ? editor.json() : jdl(editor),
       wordsOf(area, editor),
