@@ -19,6 +19,8 @@ from tests.screenshots.pages import ARGUMENTS, PAGES, VIEWS, Page, Reader, View,
 if TYPE_CHECKING:
     from tests.screenshots.sample import Sample
 
+#: With a mail server the account has its choice of mail; none is sent, as no user of the sample wants any.
+SETTINGS = {"WMS_EMAIL_URL": "smtp://localhost", "WMS_EMAIL_FROM": "wms@example.org"}
 #: Longer pages are cut: their rest looks like the rest of the screenshot.
 LARGEST_HEIGHT = 1600
 
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     options.into.mkdir(parents=True, exist_ok=True)
     pages = [page for page in PAGES if not options.pages or page.name in options.pages]
-    with surroundings(settings={}) as ready, ready.empty_database():
+    with surroundings(settings=SETTINGS) as ready, ready.empty_database():
         # Imports models, which can be loaded from here on.
         sample: Sample = import_module("tests.screenshots.sample").make_sample()
         with ready.web(processes=1) as web, sync_playwright() as playwright:

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
 from playwright.sync_api import Page as Tab
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.portal.test_in_a_browser import CHROMIUM, pytestmark
@@ -22,8 +23,9 @@ FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.
 
 
 @pytest.fixture
-def sample(transactional_db: None) -> Sample:
+def sample(transactional_db: None, settings: Settings) -> Sample:
     """Create the rows before the browser starts: beside its event loop Django refuses to use the database."""
+    settings.WMS_EMAIL_URL = "smtp://localhost"  # so that the account has its choice of mail
     return make_sample()
 
 

@@ -50,7 +50,7 @@ def test_bob_sets_second_factors_up_logs_in_with_each_and_removes_them(
     plug_a_key_in(page)
     log_in(browser, live_server, username="bob")
     page.get_by_role("link", name="bob").click()
-    page.get_by_role("link", name="Second factor").click()
+    page.get_by_role("link", name="Second factor", exact=True).click()
     secret = set_an_app_up(page)
     page.get_by_role("link", name="Add a security key").click()
     page.get_by_label("Name").fill("blue key")
