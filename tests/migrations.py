@@ -20,9 +20,16 @@ def before_migration(app: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
+def before_compressed_outputs() -> Iterator[None]:
+    """Undo what made the last lines of outputs those of attempts, and compressed them."""
+    with before_migration("jobs", "0027_tails_of_attempts"), before_migration("jobs", "0025_compressed_outputs"):
+        yield
+
+
+@contextmanager
 def before_narrow_jobs() -> Iterator[None]:
     """Undo what made the rows of jobs narrow: descriptions and outputs are in them."""
-    with before_migration("jobs", "0025_compressed_outputs"), before_migration("jobs", "0018_narrow_jobs"):
+    with before_compressed_outputs(), before_migration("jobs", "0018_narrow_jobs"):
         yield
 
 

@@ -11,4 +11,4 @@ class Migration(migrations.Migration):
         ("matching", "0026_heartbeats_compress_output"),
     ]
 
-    operations = [InstallFunctions(digest="26b81b26f16878368d8ca33d29afaad984fcc655004fde5484a3f8419c19e9c6")]
+    operations = [InstallFunctions(digest="267093fd0bdef8744dd8a1c541c44453a1413ceb113437548e4d25bd82c31792")]

@@ -16,7 +16,7 @@ from taskqueues.models import Limit, LimitSlot, QueuedJob, TaskQueue
 from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import Job
+from wms.jobs.models import Job, OutputTail, UsageSamples
 from wms.jobs.sql import wrong_job_counts
 
 #: A priority may be one recalculation old; a larger difference is an error.
@@ -113,6 +113,11 @@ def _job_counts_are_those_of_the_jobs() -> Iterator[str]:
         yield f"{wrong} counts; run `manage.py recount_jobs`"
 
 
+def _tails_and_samples_are_of_attempts_that_were_made() -> Iterator[object]:
+    yield from OutputTail.objects.filter(attempt__gt=F("job__reschedules"))
+    yield from UsageSamples.objects.filter(attempt__gt=F("job__reschedules"))
+
+
 #: {invariant, as a sentence: the rows that violate it}.
 INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
     {
@@ -130,6 +135,7 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
         "The counters of a limit are complete": _counters_of_limits_are_complete,
         "A throttle counts every match": _throttles_count_every_match,
         "The counts of jobs are those of the jobs": _job_counts_are_those_of_the_jobs,
+        "Tails and samples are of attempts that jobs have made": _tails_and_samples_are_of_attempts_that_were_made,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }
 )

@@ -46,7 +46,7 @@ DECLARE
     most_samples CONSTANT integer := 64;
     -- Samples for which there is room at first; it is doubled when it is full. One that is written into the room changes
     -- sixteen bytes of the row; one that makes the row longer writes all of them to the WAL again.
-    first_room CONSTANT integer := 8;
+    first_room CONSTANT integer := 4;
     -- Of a sample: seconds since the start, CPU seconds, memory, disk.
     numbers CONSTANT integer := 4;
     -- In the place of a number: of a sample that is not taken yet, and of a value that was not measured.

@@ -19,7 +19,7 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
     server.add_job("/bin/sh", "-c 'seq 1 99; printf \"\\\\0bytes \\\\377\\n\"; sleep 1000'")
     agent = start()
     server.wait_until(lambda: server.leases and any("std_output" in beat for beat in server.lease.heartbeats))
-    server.wait_until(lambda: len(server.lease.heartbeats) >= 3 and server.lease.heartbeats[-1]["memory_mb"] > 0)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= 3 and server.lease.heartbeats[-1].get("memory_mb", 0) > 0)
     agent.stop()
     assert agent.wait() == 0
 
@@ -29,6 +29,80 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
     last = server.lease.heartbeats[-1]
     assert last["wall_s"] > 0
     assert last["memory_mb"] > 0
+
+
+def test_heartbeats_tell_the_last_lines_of_standard_error_when_they_change(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.add_job("/bin/sh", "-c 'seq 1 99 >&2; sleep 1; echo more >&2; sleep 1000'")
+    agent = start()
+    server.wait_until(lambda: server.leases and any("more" in b.get("std_error", "") for b in server.lease.heartbeats))
+    beats = len(server.lease.heartbeats)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 2)
+    agent.stop()
+    assert agent.wait() == 0
+
+    told = [beat["std_error"] for beat in server.lease.heartbeats if "std_error" in beat]
+    assert told[-1].splitlines() == [*[str(n) for n in range(81, 100)], "more"]
+    assert len(told) <= 2
+    # Nothing is sent of standard output, of which the server has no lines, and there are none.
+    assert not any("std_output" in beat for beat in server.lease.heartbeats)
+
+
+def test_a_payload_that_fails_at_once_leaves_its_last_lines(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["heartbeat_s"] = 30
+    server.add_job("/bin/sh", "-c 'echo begun; echo no such file >&2; exit 2'")
+
+    assert start().wait() == 0
+
+    (last,) = server.lease.heartbeats
+    assert (last["std_output"], last["std_error"]) == ("begun\n", "no such file\n")
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 2
+    # They are sent once.
+    assert not {"std_output", "std_error"} & server.lease.finished.keys()
+
+
+def test_the_final_report_has_the_last_lines_that_no_heartbeat_has_brought(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["heartbeat_s"] = 30
+    server.script("/heartbeat/", (400, {"code": "bad_request", "detail": "as the test says"}))
+    server.add_job("/bin/sh", "-c 'echo begun; echo no such file >&2; exit 2'")
+
+    assert start().wait() == 0
+
+    assert server.lease.heartbeats == []
+    assert server.lease.finished is not None
+    assert (server.lease.finished["std_output"], server.lease.finished["std_error"]) == ("begun\n", "no such file\n")
+
+
+def test_a_killed_payload_leaves_what_it_wrote_at_its_end(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["heartbeat_s"] = 1
+    script = "trap 'echo terminated >&2; exit 3' TERM; echo started; while :; do sleep 0.1; done"
+    server.add_job("/bin/sh", f"-c {shlex.quote(script)}")
+    agent = start()
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+    server.order("kill", id=41)
+
+    assert agent.wait() == 0
+
+    # With the heartbeat that acknowledges the kill, or with one before it; the final report may be refused.
+    told = [beat["std_error"] for beat in server.lease.heartbeats if "std_error" in beat]
+    assert told[-1].splitlines()[-1] == "terminated"
+    assert 41 in server.lease.acknowledged
+
+
+def test_output_and_error_in_one_file_are_sent_once(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'echo out; echo err >&2'", std_output="both.txt", std_error="both.txt")
+
+    assert start().wait() == 0
+
+    (told,) = [beat for beat in server.lease.heartbeats if "std_output" in beat]
+    assert told["std_output"] == "out\nerr\n"
+    assert "std_error" not in told
 
 
 def test_heartbeats_begin_before_the_payload_does(server: ScriptedServer, start: StartAgent) -> None:

@@ -324,6 +324,8 @@ def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, st
     # On a slow machine it has written more than a sandbox may hold, which is said too.
     assert " MB of 1 MB" in _minor(server)
     assert set(server.lease.files()) == {"std.err", "std.out"}
+    told = [beat["std_error"] for beat in server.lease.heartbeats if "std_error" in beat]
+    assert told[-1].splitlines() == ["y"] * 20
 
 
 def test_a_payload_that_waits_for_ever_is_stopped(server: ScriptedServer, start: StartAgent) -> None:

@@ -40,6 +40,7 @@ def sample(db: None) -> SampleData:
         group=group,
         status=JobStatus.RUNNING,
         std_output_tail=f"one\n\ttwo {STEERING} três 日本 é\n",
+        std_error_tail=f"failed {STEERING}\n",
         job_name="abc\u202etxt.exe",
         pilot_id=pilot.pk,
     )
@@ -91,6 +92,7 @@ def test_the_log_of_a_pilot_shows_them(sample: SampleData, client: Client) -> No
 def test_what_is_no_page_stays_as_it_was_written(sample: SampleData, client: Client) -> None:
     answer = client.get(f"/api/v1/jobs/{sample.job.pk}/peek/")
     assert STEERING in answer.json()["std_output"]
+    assert STEERING in answer.json()["std_error"]
 
 
 def test_ordinary_texts_are_left_alone() -> None:

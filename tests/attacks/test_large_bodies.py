@@ -52,15 +52,16 @@ def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path
     with web(tmp_path, workers=1) as server:
         for path, length, bearer in (
             ("/api/v1/jobs/1/kill/", 64 * 1024 + 1, token),
-            (f"/api/v1/matches/{lease.match_id}/heartbeat/", 256 * 1024 + 1, lease.token),
-            (f"/api/v1/matches/{lease.match_id}/finish/", 64 * 1024 + 1, lease.token),
+            (f"/api/v1/matches/{lease.match_id}/heartbeat/", 512 * 1024 + 1, lease.token),
+            (f"/api/v1/matches/{lease.match_id}/finish/", 512 * 1024 + 1, lease.token),
             ("/api/v1/sandboxes/", 10 * 1024 * 1024 + 64 * 1024 + 1, token),
             ("/api/v1/jobs/", 64 * 1024 * 1024 + 1, token),
         ):
             with server.send(head(path, length=length, token=bearer), b"{") as flood:
                 assert answer_on(flood)[0] in {404, 413, 415}, path
-        # A tail of standard output, each character of which is two escapes.
-        assert lease.heartbeat(server, std_output="\N{GRINNING FACE}" * 16_384) == 200
+        # Tails of standard output and error, each character of which is two escapes.
+        longest = "\N{GRINNING FACE}" * 16_384
+        assert lease.heartbeat(server, std_output=longest, std_error=longest) == 200
 
 
 def test_a_long_body_of_somebody_who_is_nobody_is_refused_unread(tmp_path: Path) -> None:

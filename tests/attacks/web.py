@@ -122,9 +122,9 @@ class Lease:
         token = job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now())
         return cls(match_id=match.pk, token=token)
 
-    def heartbeat(self, at: Web, std_output: str = "") -> int:
+    def heartbeat(self, at: Web, std_output: str = "", std_error: str = "") -> int:
         """Send a heartbeat; return the status of the answer."""
-        body = {"cpu_s": 1.0, "wall_s": 1.0, "std_output": std_output}
+        body = {"cpu_s": 1.0, "wall_s": 1.0, "std_output": std_output, "std_error": std_error}
         status, _ = at.ask("POST", f"/api/v1/matches/{self.match_id}/heartbeat/", body, token=self.token)
         return status
 

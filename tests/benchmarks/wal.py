@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 from psycopg.pq import Trace
@@ -25,11 +26,12 @@ from tests.benchmarks.surroundings import Surroundings
 from tests.benchmarks.workloads.loaded import LoadedWorkload, make_vo_and_sites
 from tests.benchmarks.workloads.loading import description_of
 from tests.benchmarks.workloads.uniform import uniform
+from tests.clock import pass_time
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import counting
 from wms.jobs.services.submission import submit
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import Tails, Usage
 
 #: Jobs of one request: of a campaign, and of somebody who submits one job after another.
 REQUESTS = (100, 1)
@@ -200,7 +202,8 @@ class _Lives:
         return self._each(lambda lease: leases.report_status(lease, status=JobStatus.RUNNING))
 
     def beat(self) -> list[float]:
-        """Send a heartbeat of each job; some have new output."""
+        """Send a heartbeat of each job after the usual time; some have new output."""
+        pass_time(seconds=settings.WMS_HEARTBEAT_S)
         self._beats += 1
         return self._each(self._beat)
 
@@ -232,7 +235,7 @@ class _Lives:
 
     def _beat(self, lease: UUID) -> None:
         output = lines_of_output(chance=self._chance) if self._chance.random() < WRITING else None
-        leases.heartbeat(lease, usage=self._usage(), std_output=output, acknowledged=[])
+        leases.heartbeat(lease, usage=self._usage(), tails=Tails(output), acknowledged=[])
 
     def _usage(self) -> Usage:
         wall_s = 30.0 * self._beats + self._chance.random()

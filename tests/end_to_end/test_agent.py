@@ -172,6 +172,7 @@ def test_jobs_of_many_kinds_run_to_their_ends(
     failed = sample.ask(f"/api/v1/jobs/{failing}/")
     assert (failed["status"], failed["minor_status"]) == ("Failed", "Exited with code 3")
     assert sample.output(failing)["std.err"] == "sorry\n"
+    assert sample.ask(f"/api/v1/jobs/{failing}/peek/")["std_error"] == "sorry\n"
     given_up = sample.ask(f"/api/v1/jobs/{elsewhere}/")
     assert given_up["status"] == "Failed"
     minors = JobHistory.objects.filter(job=elsewhere).values_list("minor_status", flat=True)

@@ -194,12 +194,12 @@ GOOD: Final[Mapping[str, Good]] = {
     "heartbeat": Good(
         caller="pilot",
         address="/api/v1/matches/{match}/heartbeat/",
-        body={**USAGE, "std_output": "line\nline", "acknowledged": [1, 2]},
+        body={**USAGE, "std_output": "line\nline", "std_error": "line", "acknowledged": [1, 2]},
     ),
     "finish": Good(
         caller="job",
         address="/api/v1/matches/{match}/finish/",
-        body={"exit_code": 3, "minor_status": "a", "usage": USAGE, "output_sandbox": None},
+        body={"exit_code": 3, "minor_status": "a", "usage": USAGE, "output_sandbox": None, "std_error": "line"},
     ),
     "register": Good(
         caller="site",

@@ -80,7 +80,7 @@ def files_of(portal: Client, job: Job, query: str = "") -> Any:
 def downloaded(portal: Client, address: str) -> bytes:
     response = portal.get(address)
     assert response.status_code == HTTPStatus.OK
-    content = b"".join(response)  # type: ignore[arg-type]  # it is streamed
+    content = b"".join(response)
     assert response["Content-Type"] == "application/octet-stream"
     assert response["X-Content-Type-Options"] == "nosniff"
     assert response["Content-Disposition"].startswith("attachment")

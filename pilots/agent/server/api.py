@@ -30,6 +30,7 @@ from wms.kernel.protocol import (
     DRAIN,
     LEASE_ENDED,
     MAX_NAME,
+    NO_TAILS,
     NOT_FOUND,
     PILOT_ENDED,
     PILOT_REVOKED,
@@ -181,7 +182,7 @@ class Server:
         minor: str | None,
         usage: Usage,
         output: str | None,
-        tails: Tails,
+        tails: Tails = NO_TAILS,
         fault: str | None = None,
     ) -> str:
         """Report the end of the job and return its status; idempotent.

@@ -145,17 +145,20 @@ def test_a_job_runs_to_its_end_and_its_output_comes_back(alice: Caller, pilot: C
 
     answer = payload("POST", f"{at}/status/", {"status": "Running", "application_status": "event 1"}, status=200)
     assert {"commands", "expires_at"} <= set(answer)
-    beat = {**USAGE, "std_output": "line 1\nline 2", "acknowledged": []}
+    beat = {**USAGE, "std_output": "line 1\nline 2", "std_error": "!", "acknowledged": []}
     assert pilot("POST", f"{at}/heartbeat/", beat, status=200)["commands"] == []
-    assert alice("GET", f"/jobs/{job_id}/peek/", status=200)["std_output"] == "line 1\nline 2"
+    peeked = alice("GET", f"/jobs/{job_id}/peek/", status=200)
+    assert (peeked["std_output"], peeked["std_error"]) == ("line 1\nline 2", "!")
     payload("POST", f"{at}/status/", {"status": "Completing"}, status=200)
     stored = payload("POST", f"{at}/sandboxes/", {"file": output_archive()}, status=201, format="multipart")["sandbox"]
 
-    last = {"exit_code": 0, "usage": USAGE, "output_sandbox": stored}
+    last = {"exit_code": 0, "usage": USAGE, "output_sandbox": stored, "std_output": "line 3", "std_error": ""}
     for _ in range(2):  # repeating it is harmless
         assert payload("POST", f"{at}/finish/", last, status=200) == {"status": "Done"}
     found = job(alice, job_id)
     assert (found["status"], found["exit_code"], found["usage"]["memory_mb"]) == ("Done", 0, 100)
+    peeked = alice("GET", f"/jobs/{job_id}/peek/", status=200)
+    assert (peeked["std_output"], peeked["std_error"]) == ("line 3", "")
     output = alice("GET", f"/jobs/{job_id}/output/", status=200)
     assert output["Content-Type"] == "application/gzip"
     assert b"std.out" in gzip.decompress(b"".join(output.streaming_content))

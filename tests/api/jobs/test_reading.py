@@ -198,11 +198,30 @@ def test_the_history_is_told_oldest_first(alice: APIClient, sample: SampleData) 
 
 def test_peek_tells_the_last_lines(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(
-        owner=sample.alice, group=sample.users, status=JobStatus.RUNNING, std_output_tail="step 1\nstep 2\n"
+        owner=sample.alice,
+        group=sample.users,
+        status=JobStatus.RUNNING,
+        std_output_tail="step 1\nstep 2\n",
+        std_error_tail="no file\n",
     )
     answer = alice.get(f"{JOBS}{job.pk}/peek/").json()
 
-    assert answer == {"id": job.pk, "status": "Running", "std_output": "step 1\nstep 2\n", "reported_at": None}
+    assert answer == {
+        "id": job.pk,
+        "status": "Running",
+        "std_output": "step 1\nstep 2\n",
+        "std_error": "no file\n",
+        "reported_at": None,
+    }
+
+
+def test_peek_tells_the_lines_of_the_present_attempt_only(alice: APIClient, sample: SampleData) -> None:
+    job = factories.make_job(
+        owner=sample.alice, group=sample.users, status=JobStatus.RUNNING, std_error_tail="of the first attempt"
+    )
+    Job.objects.update(reschedules=1)
+
+    assert alice.get(f"{JOBS}{job.pk}/peek/").json()["std_error"] == ""
 
 
 def test_texts_of_others_do_not_reach_lists(alice: APIClient, jobs: dict[str, Job]) -> None:

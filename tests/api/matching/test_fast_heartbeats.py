@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 PLAIN = "application/json"
 #: The same to every parser, but nothing that is taken without looking twice.
 NOT_PLAIN = "application/json; charset=utf-8"
-BEAT: dict[str, object] = {"cpu_s": 1.5, "wall_s": 2, "memory_mb": 3.5, "disk_mb": 4, "std_output": "é\n"}
+BEAT: dict[str, object] = {
+    "cpu_s": 1.5,
+    "wall_s": 2,
+    "memory_mb": 3.5,
+    "disk_mb": 4,
+    "std_output": "é\n",
+    "std_error": "ü\n",
+}
 
 
 @pytest.fixture
@@ -77,7 +84,9 @@ def token_of(pilot: Pilot, *, lifetime: timedelta | None = None) -> str:
     return issue_pilot_token(pilot, now=timezone.now(), lifetime=lifetime).token
 
 
-@pytest.mark.parametrize("body", [{}, BEAT, {"cpu_s": None}, {"std_output": ""}, {"acknowledged": []}])
+@pytest.mark.parametrize(
+    "body", [{}, BEAT, {"cpu_s": None}, {"std_output": ""}, {"std_error": ""}, {"acknowledged": []}]
+)
 def test_both_ways_renew_a_lease(
     beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str], body: dict[str, object]
 ) -> None:
@@ -89,8 +98,9 @@ def test_both_ways_renew_a_lease(
         job, match = Job.objects.get(), Match.objects.get()
         assert job.heartbeat_at == match.reported_at
         assert answer.json()["expires_at"] == f"{match.expires_at.replace(tzinfo=None).isoformat()}Z"
-        columns = (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb, job.std_output_tail)
-        after.append(({**answer.json(), "expires_at": ""}, dict(answer.headers), columns))
+        columns = (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb)
+        tails = (job.std_output_tail, job.std_error_tail)
+        after.append(({**answer.json(), "expires_at": ""}, dict(answer.headers), columns, tails))
     assert by_the_view == [NOT_PLAIN]
     assert after[0] == after[1]
     assert after[0][0]["commands"][0]["arguments"] == {"a": [1]}
@@ -130,6 +140,8 @@ def test_both_ways_give_a_new_token_for_one_that_is_about_to_end(
         {"cpu_s": True},
         {"cpu_s": 10**13},
         {"std_output": "x" * 16_385},
+        {"std_error": "x" * 16_385},
+        b'{"std_error": "a\\u0000b"}',
         {"acknowledged": [1.5]},
         b" " * 30_000,
     ],

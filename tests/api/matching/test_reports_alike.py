@@ -66,6 +66,7 @@ HEARTBEAT: Final = {
     "memory_mb": MEASURES,
     "disk_mb": MEASURES,
     "std_output": OUTPUTS,
+    "std_error": OUTPUTS,
     "acknowledged": ACKNOWLEDGED,
 }
 GOOD_NUMBER: Final = st.one_of(st.none(), st.integers(0, 10**12), st.floats(min_value=0, max_value=1e12))
@@ -75,6 +76,7 @@ USAGE: Final = st.fixed_dictionaries(
 MINOR: Final = st.sampled_from(["", "Input data resolved", "é \N{GRINNING FACE}"])
 #: Outputs: uploaded for the job, by another user under its name, by its owner under another name, and not at all.
 OUTPUT, OF_ANOTHER, NOT_OUTPUT, SANDBOX = (f"sha256:{digit * 64}" for digit in "1230")
+TAILS: Final = dict.fromkeys(("std_output", "std_error"), st.text(max_size=20))
 GOOD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
     "heartbeat": st.builds(
         lambda usage, more: {**usage, **more},
@@ -82,7 +84,7 @@ GOOD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
         st.fixed_dictionaries(
             {},
             optional={
-                "std_output": st.text(max_size=20),
+                **TAILS,
                 "acknowledged": st.lists(st.integers(0, COMMANDS), min_size=1, max_size=COMMANDS),
             },
         ),
@@ -97,6 +99,7 @@ GOOD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
             "minor_status": MINOR,
             "output_sandbox": st.sampled_from([None, None, OUTPUT, OUTPUT, OUTPUT, OF_ANOTHER, NOT_OUTPUT, SANDBOX]),
             "fault": st.sampled_from([None, "job", "supervisor"]),
+            **TAILS,
         },
     ),
 }
@@ -116,6 +119,8 @@ ODD: Final[Mapping[str, st.SearchStrategy[Any]]] = {
             "minor_status": OUTPUTS,
             "output_sandbox": st.sampled_from([None, "", "x", 5, "1" * 64, SANDBOX]),
             "fault": st.sampled_from([None, "", "job", "pilot", 1, ["job"]]),
+            "std_output": OUTPUTS,
+            "std_error": OUTPUTS,
         },
     ),
 }
@@ -169,6 +174,7 @@ def _states(statuses: Sequence[str], seldom: st.SearchStrategy[timedelta | None]
                 "application_status": st.sampled_from(["", "Event 7"]),
                 "started_at": MOMENTS,
                 "cpu_s": st.sampled_from([None, 0.0, 5.5]),
+                "reschedules": st.sampled_from([0, 1]),
                 "std_output_tail": st.sampled_from(["", "before"]),
             }
         ),
@@ -195,6 +201,8 @@ EVERY_REPORT: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
     ("status", {"status": JobStatus.RUNNING, "minor_status": "Begun", "application_status": "Event 8"}),
     ("status", {"status": JobStatus.COMPLETING, "minor_status": "Packing", "application_status": ""}),
     *[("finish", {"exit_code": exit_code, "usage": {}}) for exit_code in (0, 1, 126, 222, None)],
+    ("heartbeat", {}),
+    *[("heartbeat", {"cpu_s": 9.0, "memory_mb": 7.5, name: "after"}) for name in ("std_output", "std_error")],
     *[
         (
             "finish",
@@ -204,6 +212,8 @@ EVERY_REPORT: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
                 "minor_status": "At an end",
                 "output_sandbox": output,
                 "fault": fault,
+                "std_output": "after",
+                "std_error": "failed",
             },
         )
         for exit_code, cpu_s in ((0, 6.0), (1, 5.0), (None, None))
@@ -265,9 +275,11 @@ def arrange(state: State, *, now: datetime) -> None:
     ended_at = now if state.job["status"] in FINAL else None
     of_job = dict(columns(state.job, now=now))
     OutputTail.objects.all().delete()
-    if tail := of_job.pop("std_output_tail"):
-        OutputTail.objects.create(job=Job.objects.get(), text=tail)
+    tail = of_job.pop("std_output_tail")
     Job.objects.update(**of_job, ended_at=ended_at)
+    if tail:
+        job = Job.objects.get()
+        OutputTail.objects.create(job=job, attempt=job.attempt, std_output=tail)
     reason = "expired" if state.lease["ended_at"] is not None else ""
     Match.objects.update(**columns(state.lease, now=now), end_reason=reason)
     status = PilotStatus.RUNNING if state.pilot["ended_at"] is None else PilotStatus.LOST
@@ -312,6 +324,7 @@ def test_one_statement_does_what_the_services_do_for_each_kind_of_report(
             "started_at": -short,
             "cpu_s": 5.5,
             "wall_s": 7.5,
+            "reschedules": 1,
             "std_output_tail": "before",
         },
         lease={"ended_at": None, "reported_at": -short, "expires_at": long, "reported_status": JobStatus.MATCHED},

@@ -38,7 +38,7 @@ from wms.jobs.services import control, editing
 from wms.jobs.services.submission import submit
 from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError, NotFoundError
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -91,10 +91,10 @@ class Storm:
             return
         with suppress(ConflictError):
             leases.report_status(lease, status=JobStatus.RUNNING)
-            orders = leases.heartbeat(lease, usage=Usage(cpu_s=1.0), std_output="x", acknowledged=[]).commands
+            orders = leases.heartbeat(lease, usage=Usage(cpu_s=1.0), tails=Tails("x"), acknowledged=[]).commands
             if orders and chance.random() < 0.5:
                 acknowledged = [order.pk for order in orders]
-                leases.heartbeat(lease, usage=Usage(), std_output=None, acknowledged=acknowledged)
+                leases.heartbeat(lease, usage=Usage(), tails=NO_TAILS, acknowledged=acknowledged)
             if chance.random() < 0.7:
                 leases.finish(
                     lease, exit_code=chance.choice([0, 3, 222]), minor=None, usage=Usage(), output_sandbox=None

@@ -23,7 +23,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,7 +71,7 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
 
 def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job() -> None:
     (lease,) = leased()
-    beat = partial(leases.renew, lease.pk, usage=Usage(cpu_s=5.0), std_output="of the past")
+    beat = partial(leases.renew, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"))
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=lease.job_id)
         pool, beating = while_it_waits(beat)
@@ -142,7 +142,7 @@ def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_noth
     (lease,) = leased()
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=lease.job_id)
-        beat = partial(leases.heartbeat, lease.pk, usage=Usage(cpu_s=1.0), std_output="x", acknowledged=[])
+        beat = partial(leases.heartbeat, lease.pk, usage=Usage(cpu_s=1.0), tails=Tails("x"), acknowledged=[])
         pool, beating = while_it_waits(beat)
         Match.objects.update(ended_at=database_now(), end_reason="expired")
     with pytest.raises(LeaseEndedError):

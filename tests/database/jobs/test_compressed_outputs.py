@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from tests.factories import make_job
-from tests.migrations import before_migration
+from tests.migrations import before_compressed_outputs
 from wms.jobs.models import Job, OutputTail
 
 TEXTS = ("", "x", "è sempre così\n日本\t\\x41\n", "event 1\nevent 2\n" * 1000)
@@ -21,8 +21,8 @@ def stored(expression: str) -> list[object]:
 @pytest.mark.django_db
 def test_repeating_lines_take_a_small_part_of_their_bytes() -> None:
     make_job(std_output_tail=TEXTS[-1])
-    assert OutputTail.objects.get().text == TEXTS[-1]
-    assert stored("octet_length(text) < 200") == [True]
+    assert OutputTail.objects.get().std_output == TEXTS[-1]
+    assert stored("octet_length(std_output) < 200") == [True]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -31,7 +31,7 @@ def test_outputs_from_before_the_upgrade_are_read_as_they_were(monkeypatch: pyte
     monkeypatch.setattr(migration, "_AT_ONCE", 2)
     jobs = [make_job() for _ in TEXTS]
     for job, text in zip(jobs, TEXTS, strict=True):
-        OutputTail.objects.create(job=job, text=text)
-    with before_migration("jobs", "0025_compressed_outputs"):
+        OutputTail.objects.create(job=job, attempt=0, std_output=text)
+    with before_compressed_outputs():
         assert stored("text") == list(TEXTS)
     assert [Job.objects.get(pk=job.pk).std_output_tail for job in jobs] == list(TEXTS)

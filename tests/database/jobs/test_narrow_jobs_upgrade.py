@@ -16,7 +16,7 @@ from tests.migrations import before_narrow_jobs
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, StoredDescription
 from wms.jobs.sql import wrong_job_counts
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import Tails, Usage
 
 _BEFORE = "SELECT id, description, std_output_tail FROM jobs_job ORDER BY id"
 _ROW_BYTES = "SELECT pg_column_size(job.*) FROM jobs_job AS job ORDER BY id DESC LIMIT 1"
@@ -75,7 +75,7 @@ def test_jobs_in_every_status_keep_what_they_have_and_go_on() -> None:
 
     running = Job.objects.filter(status=JobStatus.RUNNING).first()
     assert running is not None
-    assert leases.renew(held[running.pk], usage=Usage(cpu_s=1.0), std_output="later")
+    assert leases.renew(held[running.pk], usage=Usage(cpu_s=1.0), tails=Tails("later"))
     assert Job.objects.get(pk=running.pk).std_output_tail == "later"
     (lease,) = match(
         OfferRequest(cpu_time_s=300_000),

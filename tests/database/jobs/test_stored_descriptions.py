@@ -18,7 +18,8 @@ from tests.migrations import before_migration
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.models import Job, OutputTail, StoredDescription
+from wms.jobs.models import Job, StoredDescription
+from wms.jobs.queries import outputs_of
 from wms.jobs.services import editing, transitions
 from wms.jobs.services.submission import submit
 from wms.jobs.sql import store_descriptions
@@ -130,13 +131,18 @@ def test_an_edited_job_leaves_the_description_of_the_others(alice: User) -> None
     assert other.description == {**one.description, "priority": other.priority}
 
 
-def test_the_output_of_an_attempt_is_removed_when_the_job_waits_again() -> None:
+def test_the_output_of_an_attempt_is_that_of_an_earlier_one_when_the_job_waits_again() -> None:
     first, second, silent = (
-        factories.make_job(status=JobStatus.RESCHEDULED, std_output_tail=tail) for tail in ("one", "two", "")
+        factories.make_job(status=JobStatus.RESCHEDULED, reschedules=1, std_output_tail=tail)
+        for tail in ("one", "two", "")
     )
     assert [job.std_output_tail for job in (first, second, silent)] == ["one", "two", ""]
-    assert OutputTail.objects.count() == 2
     with transaction.atomic():
         transitions.record([first.pk, silent.pk], status=JobStatus.WAITING, source="test", now=NOW)
-    assert list(OutputTail.objects.values_list("job", "text")) == [(second.pk, "two")]
-    assert [Job.objects.get(pk=job.pk).std_output_tail for job in (first, second, silent)] == ["", "two", ""]
+    jobs = [Job.objects.get(pk=job.pk) for job in (first, second, silent)]
+    assert [job.std_output_tail for job in jobs] == ["", "two", ""]
+    assert [(job.attempt, [(tail.attempt, tail.std_output) for tail in outputs_of(job)]) for job in jobs] == [
+        (1, [(0, "one")]),
+        (0, [(0, "two")]),
+        (1, []),
+    ]

@@ -41,7 +41,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import control
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Usage
 
 pytestmark = pytest.mark.django_db
 
@@ -263,7 +263,7 @@ def test_jobs_that_were_killed_are_no_fault_of_the_node(good: Pilot, queue: Queu
         control.apply_to_one(Action.KILL, lease.job_id, by=alice, now=database_now())
         if acknowledged:
             orders = lease.job.commands.values_list("pk", flat=True)
-            leases.heartbeat(lease.pk, usage=Usage(), std_output=None, acknowledged=list(orders))
+            leases.heartbeat(lease.pk, usage=Usage(), tails=NO_TAILS, acknowledged=list(orders))
         else:
             leases.finish(lease.pk, exit_code=None, minor=None, usage=Usage(), output_sandbox=None)
     assert find_black_holes() == 0

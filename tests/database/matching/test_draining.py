@@ -20,7 +20,7 @@ from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Usage
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +92,7 @@ def test_a_busy_pilot_hears_it_on_each_of_its_leases_until_it_says_so(group: Gro
     assert tell_drained_pilots(now=now) == 0
 
     def beat(lease: Match, *acknowledged: int) -> list[JobCommand]:
-        return list(leases.heartbeat(lease.pk, usage=Usage(), std_output=None, acknowledged=acknowledged).commands)
+        return list(leases.heartbeat(lease.pk, usage=Usage(), tails=NO_TAILS, acknowledged=acknowledged).commands)
 
     (order,) = beat(one)
     assert (order.name, order.arguments) == ("drain", {})

@@ -17,7 +17,7 @@ from pilots.models import Pilot
 from taskqueues.models import GroupUsage, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_vo
-from wms.jobs.models import Job, JobCountChange
+from wms.jobs.models import Job, JobCountChange, OutputTail, UsageSamples
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +72,13 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
         ),
         (lambda: Pilot.objects.update(matched_at=None), "A pilot that got a job is flagged"),
         (lambda: JobCountChange.objects.all().delete(), "The counts of jobs are those of the jobs"),
+        *[
+            (damage, "Tails and samples are of attempts that jobs have made")
+            for damage in (
+                lambda: OutputTail.objects.create(job=Job.objects.earliest("pk"), attempt=1),
+                lambda: UsageSamples.objects.create(job=Job.objects.earliest("pk"), attempt=1, step_s=60, samples=[]),
+            )
+        ],
         (lambda: TaskQueue.objects.update(priority=1.5), "The priorities of a group's queues add up to its share"),
     ],
 )

@@ -26,7 +26,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db
 
@@ -65,8 +65,8 @@ class Holder:
     def status(self, status: JobStatus, **said: str) -> LeaseRenewal:
         return leases.report_status(self.match.pk, status=status, **said)
 
-    def beat(self, *acknowledged: int, std_output: str | None = None, **usage: float) -> LeaseRenewal:
-        return leases.heartbeat(self.match.pk, usage=Usage(**usage), std_output=std_output, acknowledged=acknowledged)
+    def beat(self, *acknowledged: int, tails: Tails = NO_TAILS, **usage: float) -> LeaseRenewal:
+        return leases.heartbeat(self.match.pk, usage=Usage(**usage), tails=tails, acknowledged=acknowledged)
 
     def finish(self, exit_code: int | None, minor: str | None = None, **usage: float) -> JobStatus:
         return leases.finish(self.match.pk, exit_code=exit_code, minor=minor, usage=Usage(**usage), output_sandbox=None)
@@ -89,7 +89,7 @@ def lease_to(pilot: Pilot) -> Holder:
 
 def test_a_job_runs_to_its_end(holder: Holder) -> None:
     holder.status(JobStatus.RUNNING, minor="Started")
-    holder.beat(cpu_s=5.0, wall_s=6.0, memory_mb=100.0, disk_mb=1.0, std_output="hello")
+    holder.beat(cpu_s=5.0, wall_s=6.0, memory_mb=100.0, disk_mb=1.0, tails=Tails("hello"))
     holder.status(JobStatus.COMPLETING)
     assert holder.finish(0, cpu_s=9.0, wall_s=10.0, memory_mb=50.0) is JobStatus.DONE
     job = holder.job

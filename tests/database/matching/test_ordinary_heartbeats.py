@@ -15,19 +15,21 @@ from matching.services.leases import LeaseRenewal
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
+from tests.clock import pass_time
 from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job, JobCommand, OutputTail
+from wms.jobs.models import Job, JobCommand, OutputTail, UsageSamples
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Tails, Usage
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 USAGE = Usage(cpu_s=10.0, wall_s=20.0, memory_mb=30.0, disk_mb=40.0)
 #: By table.
 WRITTEN = {
     "jobs_job": {"heartbeat_at", "cpu_s", "wall_s", "max_memory_mb", "max_disk_mb"},
-    "jobs_outputtail": {"text"},
+    "jobs_outputtail": {"std_output", "std_error"},
+    "jobs_usagesamples": {"samples"},
     "matching_match": {"expires_at", "reported_at"},
     "pilots_pilot": {"last_seen_at"},
 }
@@ -41,27 +43,31 @@ def lease() -> Match:
     return Match.objects.get()
 
 
-def renew(lease: Match, usage: Usage = USAGE, std_output: str | None = None) -> LeaseRenewal | None:
-    return leases.renew(lease.pk, usage=usage, std_output=std_output)
+def renew(lease: Match, usage: Usage = USAGE, **tails: str) -> LeaseRenewal | None:
+    return leases.renew(lease.pk, usage=usage, tails=Tails(**tails))
 
 
 def row_of(table: str) -> dict[str, object]:
-    (model,) = (model for model in (Job, OutputTail, Match, Pilot) if model._meta.db_table == table)
+    (model,) = (model for model in (Job, OutputTail, UsageSamples, Match, Pilot) if model._meta.db_table == table)
     return dict(model._default_manager.values().get())
 
 
 def test_it_asks_nothing_by_the_orm(lease: Match, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0):
-        leases.heartbeat(lease.pk, usage=USAGE, std_output="x", acknowledged=[])
+        leases.heartbeat(lease.pk, usage=USAGE, tails=Tails("x", "y"), acknowledged=[])
 
 
 @pytest.mark.parametrize("table", WRITTEN)
 def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) -> None:
     """Else each heartbeat would write all indexes of the row, instead of none (HOT)."""
-    renew(lease, Usage(), std_output="w")
+    Job.objects.update(started_at=database_now() - timedelta(seconds=59))
+    for tail in ("v", "w"):
+        pass_time(seconds=61)
+        renew(lease, Usage(), std_output=tail, std_error=tail)
     before = row_of(table)
     Pilot.objects.update(last_seen_at=None)
-    assert renew(lease, std_output="x")
+    pass_time(seconds=61)
+    assert renew(lease, std_output="x", std_error="x")
     after = row_of(table)
     assert {column for column in after if before[column] != after[column]} == WRITTEN[table]
     with connection.cursor() as cursor:
@@ -70,30 +76,30 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
     assert not WRITTEN[table] & set(re.findall(r"\w+", definitions))
 
 
-@pytest.mark.parametrize(("output", "waits"), [(None, "off"), ("x", "on")])
-def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, output: str | None, waits: str) -> None:
+@pytest.mark.parametrize(("tails", "waits"), [(NO_TAILS, "off"), (Tails("x"), "on"), (Tails(std_error="x"), "on")])
+def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: Tails, waits: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = on")
-        renew(lease, std_output=output)
+        leases.renew(lease.pk, usage=USAGE, tails=tails)
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == (waits,)
 
 
 def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
     other = make_pilot(vo=Pilot.objects.get().vo)
-    assert leases.renew(lease.pk, of=other.pk, usage=USAGE, std_output=None) is None
+    assert leases.renew(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS) is None
     assert Job.objects.get().cpu_s is None
-    assert leases.renew(lease.pk, of=lease.pilot_id, usage=USAGE, std_output=None)
+    assert leases.renew(lease.pk, of=lease.pilot_id, usage=USAGE, tails=NO_TAILS)
     assert Job.objects.get().cpu_s == USAGE.cpu_s
 
 
 def test_it_notes_the_highest_of_each_measure_and_the_last_lines(lease: Match) -> None:
     renew(lease, std_output="first")
-    renew(lease, Usage(cpu_s=11.0, wall_s=1.0))
-    renew(lease, Usage(), std_output=None)
+    renew(lease, Usage(cpu_s=11.0, wall_s=1.0), std_error="second")
+    renew(lease, Usage())
     job = Job.objects.get()
     assert (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb) == (11.0, 20.0, 30.0, 40.0)
-    assert job.std_output_tail == "first"
+    assert (job.std_output_tail, job.std_error_tail) == ("first", "second")
     assert job.heartbeat_at == Match.objects.get().reported_at
 
 

@@ -22,7 +22,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand, JobHistory, Sandbox, SandboxUpload
 from wms.jobs.services.sandboxes import reference_of
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage, output_sandbox_name
+from wms.kernel.protocol import NO_TAILS, Tails, Usage, output_sandbox_name
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,13 @@ def report(lease: Match, status: JobStatus = JobStatus.RUNNING) -> LeaseRenewal 
 
 def end(lease: Match, exit_code: int | None = 1, output_sandbox: str | None = None) -> JobStatus | None:
     return leases.end_ordinarily(
-        lease.pk, exit_code=exit_code, minor=None, usage=USAGE, output_sandbox=output_sandbox, job_at_fault=False
+        lease.pk,
+        exit_code=exit_code,
+        minor=None,
+        usage=USAGE,
+        output_sandbox=output_sandbox,
+        tails=NO_TAILS,
+        job_at_fault=False,
     )
 
 
@@ -69,11 +75,17 @@ def test_a_job_lives_by_no_query_of_the_orm(
         leases.report_status(lease.pk, status=JobStatus.RUNNING)
         leases.report_status(lease.pk, status=JobStatus.COMPLETING)
         ended = leases.finish(
-            lease.pk, exit_code=0, minor=None, usage=USAGE, output_sandbox=reference_of(output), job_at_fault=False
+            lease.pk,
+            exit_code=0,
+            minor=None,
+            usage=USAGE,
+            output_sandbox=reference_of(output),
+            tails=Tails("out", "err"),
         )
     assert ended is JobStatus.DONE
     job = Job.objects.get()
     assert (job.status, job.exit_code, job.cpu_s, job.output_sandbox) == (JobStatus.DONE, 0, USAGE.cpu_s, output)
+    assert (job.std_output_tail, job.std_error_tail) == ("out", "err")
     assert list(job.history.order_by("pk").values_list("status", flat=True)) == [
         *(JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING, JobStatus.DONE)
     ]

@@ -47,7 +47,7 @@ from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.kernel.protocol import NO_TAILS, Usage
 
 Query = Callable[[Filled], object]
 
@@ -104,7 +104,7 @@ def pilots_of_host(filled: Filled) -> object:
 
 
 def heartbeat(filled: Filled) -> object:
-    return leases.renew(filled.match.pk, usage=Usage(), std_output=None)
+    return leases.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
 
 
 def shares_of_changed_groups(filled: Filled) -> object:

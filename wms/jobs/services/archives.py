@@ -8,7 +8,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import MappingProxyType
-from typing import BinaryIO, Protocol
+from typing import IO, Protocol
 
 from wms.jobs.domain.archives import (
     Member,
@@ -65,7 +65,7 @@ class Readable(Protocol):
         """Return at most *size* bytes; none at the end."""
 
 
-def is_safe_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> bool:
+def is_safe_archive(content: IO[bytes], *, max_unpacked_bytes: int) -> bool:
     """Return whether *content* is an archive (tar, tar.gz, tar.bz2 or tar.xz), whatever its name is.
 
     Any other content is a single file, which goes into the job's directory unchanged.
@@ -81,7 +81,7 @@ def is_safe_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> bool:
     return True
 
 
-def check_output_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
+def check_output_archive(content: IO[bytes], *, max_unpacked_bytes: int) -> None:
     """Accept a safe .tar.gz; one without members is the output of a job that wrote nothing.
 
     Raises:
@@ -98,7 +98,7 @@ def check_output_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
 class _Xz:
     """Unpacks xz within bounded memory, which LZMAFile of the standard library does not."""
 
-    def __init__(self, packed: BinaryIO) -> None:
+    def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
         self._decoder = self._new_decoder()
 
@@ -125,7 +125,7 @@ class _Xz:
 
 
 _GZIP = b"\x1f\x8b"
-_UNPACKERS: Mapping[bytes, Callable[[BinaryIO], Readable]] = MappingProxyType(
+_UNPACKERS: Mapping[bytes, Callable[[IO[bytes]], Readable]] = MappingProxyType(
     {
         _GZIP: lambda packed: gzip.GzipFile(fileobj=packed),
         b"BZh": bz2.BZ2File,
@@ -134,7 +134,7 @@ _UNPACKERS: Mapping[bytes, Callable[[BinaryIO], Readable]] = MappingProxyType(
 )
 
 
-def _unpacked(content: BinaryIO) -> Readable:
+def _unpacked(content: IO[bytes]) -> Readable:
     content.seek(0)
     start = content.read(8)
     content.seek(0)
@@ -144,14 +144,14 @@ def _unpacked(content: BinaryIO) -> Readable:
     return content
 
 
-def _first_block(content: BinaryIO) -> bytes:
+def _first_block(content: IO[bytes]) -> bytes:
     try:
         return _Forward(_unpacked(content), max_bytes=tarfile.BLOCKSIZE).read(tarfile.BLOCKSIZE)
     except DAMAGE:
         return b""
 
 
-def _begins_as_archive(content: BinaryIO) -> bool:
+def _begins_as_archive(content: IO[bytes]) -> bool:
     try:
         tarfile.TarInfo.frombuf(_first_block(content), "utf-8", "surrogateescape")
     except tarfile.HeaderError:  # wrong checksum
@@ -159,18 +159,18 @@ def _begins_as_archive(content: BinaryIO) -> bool:
     return True
 
 
-def _begins_with_the_end(content: BinaryIO) -> bool:
+def _begins_with_the_end(content: IO[bytes]) -> bool:
     return _first_block(content) == bytes(tarfile.BLOCKSIZE)
 
 
-def _check(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
+def _check(content: IO[bytes], *, max_unpacked_bytes: int) -> None:
     try:
         check_members(_members(content), max_members=MAX_MEMBERS, max_unpacked_bytes=max_unpacked_bytes)
     except DAMAGE as error:
         raise DamagedArchiveError("The archive is damaged or incomplete. Pack and send it again.") from error
 
 
-def members_of(content: BinaryIO, *, max_unpacked_bytes: int) -> list[Member]:
+def members_of(content: IO[bytes], *, max_unpacked_bytes: int) -> list[Member]:
     """Return the members of an archive, in their order, which can all be unpacked safely.
 
     Raises:
@@ -190,7 +190,7 @@ def members_of(content: BinaryIO, *, max_unpacked_bytes: int) -> list[Member]:
     return accepted
 
 
-def data_of_member(content: BinaryIO, *, position: int) -> Generator[bytes]:
+def data_of_member(content: IO[bytes], *, position: int) -> Generator[bytes]:
     """Yield the data of the member at *position*, from 0, of an archive that ``members_of`` has accepted."""
     for number, (info, forward) in enumerate(_headers(content)):
         if number == position:
@@ -198,7 +198,7 @@ def data_of_member(content: BinaryIO, *, position: int) -> Generator[bytes]:
             return
 
 
-def _members(content: BinaryIO) -> Iterator[Member]:
+def _members(content: IO[bytes]) -> Iterator[Member]:
     """Yield the members; the next header is read only after the previous member was accepted."""
     for info, _ in _headers(content):
         yield Member(
@@ -211,7 +211,7 @@ def _members(content: BinaryIO) -> Iterator[Member]:
         )
 
 
-def _headers(content: BinaryIO) -> "Iterator[tuple[tarfile.TarInfo, _Forward]]":
+def _headers(content: IO[bytes]) -> "Iterator[tuple[tarfile.TarInfo, _Forward]]":
     """Yield the header of each member, and the file at the beginning of its data."""
     packed_bytes = content.seek(0, io.SEEK_END)
     forward = _Forward(_unpacked(content), max_bytes=_most_header_bytes(packed_bytes))

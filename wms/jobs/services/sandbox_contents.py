@@ -13,19 +13,13 @@ from wms.jobs.domain.archives import Member, MemberKind
 from wms.jobs.models import Sandbox
 from wms.jobs.services import sandbox_files
 from wms.jobs.services.archives import data_of_member, members_of
-from wms.kernel.errors import NotFoundError
+from wms.jobs.services.sandboxes import NoOutputError
 from wms.kernel.protocol import components
 
 #: Files of one archive that are listed, and can be read one by one; outputs have few, but may have MAX_MEMBERS.
 MOST_LISTED: Final = 1000
 #: Lists that a process keeps: a content never changes, and reading its list unpacks all of it.
 _LISTS_KEPT: Final = 64
-
-
-class NoContentError(NotFoundError):
-    """The archive is no longer stored, or has no file of that name."""
-
-    code = "no_such_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +49,7 @@ def contents_of(sandbox: Sandbox) -> Contents:
     Its members are checked again, so that an archive from any source is read within the bounds of uploads.
 
     Raises:
-        NoContentError: it is no longer stored.
+        NoOutputError: it is no longer stored.
         UnsafeArchiveError, SandboxTooLargeError, DamagedArchiveError: it cannot be read safely.
     """
     return _contents(sandbox.digest)
@@ -65,11 +59,11 @@ def file_named(sandbox: Sandbox, *, name: str) -> StoredFile:
     """Return the file of this name that unpacking leaves.
 
     Raises:
-        NoContentError: there is none among those listed; otherwise as ``contents_of``.
+        NoOutputError: there is none among those listed; otherwise as ``contents_of``.
     """
     file = next((file for file in contents_of(sandbox).files if file.name == name), None)
     if file is None or file.link_target:
-        raise NoContentError("The output has no file of that name.")
+        raise NoOutputError("The output has no file of that name.")
     return file
 
 
@@ -80,10 +74,10 @@ class FileStream:
         """Open the archive.
 
         Raises:
-            NoContentError: it is no longer stored.
+            NoOutputError: it is no longer stored.
         """
         self._content = _opened(sandbox.digest)
-        self._chunks = data_of_member(self._content.file, position=file.position)
+        self._chunks = data_of_member(self._content, position=file.position)
 
     def __iter__(self) -> Iterator[bytes]:
         """Return the chunks."""
@@ -99,7 +93,7 @@ def start_of(sandbox: Sandbox, *, file: StoredFile, most_bytes: int) -> bytes:
     """Return the first *most_bytes* of a file; no more than a chunk of the rest is unpacked.
 
     Raises:
-        NoContentError: the archive is no longer stored.
+        NoOutputError: the archive is no longer stored.
     """
     start = bytearray()
     with closing(FileStream(sandbox, file=file)) as chunks:
@@ -114,13 +108,13 @@ def _opened(digest: str) -> "File[Any]":
     try:
         return sandbox_files.open_stored(digest)
     except FileNotFoundError as error:
-        raise NoContentError("The output is no longer stored.") from error
+        raise NoOutputError("The output is no longer stored.") from error
 
 
 @lru_cache(maxsize=_LISTS_KEPT)
 def _contents(digest: str) -> Contents:
     with closing(_opened(digest)) as content:
-        members = members_of(content.file, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
+        members = members_of(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     # Of members with the same name, unpacking leaves the last.
     files = {
         "/".join(components(member.name)): _stored(member, position)

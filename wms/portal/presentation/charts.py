@@ -36,7 +36,7 @@ class Series:
     #: Series of one unit share an axis; empty: things that are counted.
     unit: str
     values: Sequence[float | None]
-    #: Custom property of the style sheet, such as "--done-text"; empty: the next of a fixed row of colors.
+    #: Custom property of the style sheet, such as "--done-mark"; empty: the next of a fixed row of colors.
     color: str = ""
     look: Look = Look.LINE
 

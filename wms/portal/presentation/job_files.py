@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from matching.queries.explain.condition_texts import counted
 from wms.jobs.domain.lifecycle import FINAL
 from wms.jobs.models import InputSandbox, Job
 from wms.jobs.services.sandbox_contents import Contents, StoredFile
@@ -94,7 +95,7 @@ def files_view(
         inputs: its input sandboxes, with their contents' rows.
     """
     listed = len(contents.files)
-    how_many = f"{listed:,} of {contents.count:,} files" if listed < contents.count else f"{listed:,}"
+    how_many = f"{listed:,} of {contents.count:,} files" if listed < contents.count else counted(listed, "file")
     return FilesView(
         problem=problem,
         rows=[_row(job, file, shown=shown) for file in contents.files],

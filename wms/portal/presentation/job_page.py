@@ -87,7 +87,7 @@ class DescriptionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PilotLogView:
+class LogOfPilot:
     """The log of the pilot that ran a job last."""
 
     #: With a link if the reader may see its page.
@@ -152,7 +152,7 @@ def history_rows(changes: Sequence[JobHistory]) -> Sequence[HistoryRow]:
     return [_change(change) for change in changes]
 
 
-def pilot_log_view(pilot: Fact, *, log: KeptLog | None) -> PilotLogView:
+def pilot_log_view(pilot: Fact, *, log: KeptLog | None) -> LogOfPilot:
     """Return the log of a job's pilot.
 
     Args:
@@ -168,7 +168,7 @@ def pilot_log_view(pilot: Fact, *, log: KeptLog | None) -> PilotLogView:
         )
     else:
         why_empty = "The pilot sent no log, or the log was removed."
-    return PilotLogView(
+    return LogOfPilot(
         pilot=pilot,
         text=log.text if log else "",
         changed_at=log.changed_at if log else None,

@@ -123,9 +123,9 @@ def _charts(of_attempt: UsageSamples, asked: _Asked) -> list[Chart]:
     if len(samples) < 2:
         return []
     at, number = [sample.at_s for sample in samples], of_attempt.attempt + 1
-    cores = Series(label="Cores in use", unit="", values=_cores(samples), color="--running-text", look=Look.AREA)
-    memory = Series(label="Memory", unit="MB", values=[sample.memory_mb for sample in samples], color="--done-text")
-    disk = Series(label="Disk", unit="MB", values=[sample.disk_mb for sample in samples], color="--held-text")
+    cores = Series(label="Cores in use", unit="", values=_cores(samples), color="--running-mark", look=Look.AREA)
+    memory = Series(label="Memory", unit="MB", values=[sample.memory_mb for sample in samples], color="--done-mark")
+    disk = Series(label="Disk", unit="MB", values=[sample.disk_mb for sample in samples], color="--held-mark")
     return [
         Chart(
             id=f"cpu-{number}",
@@ -149,7 +149,7 @@ def _charts(of_attempt: UsageSamples, asked: _Asked) -> list[Chart]:
 
 
 def _limit(label: str, value: float, *, unit: str, length: int) -> Series:
-    return Series(label=label, unit=unit, values=[value] * length, color="--failed-text", look=Look.DASHED)
+    return Series(label=label, unit=unit, values=[value] * length, color="--failed-mark", look=Look.DASHED)
 
 
 def _samples(numbers: Sequence[float | None]) -> list[_Sample]:

@@ -181,7 +181,8 @@ def _history(reading: _Reading) -> Mapping[str, object]:
 
 
 def _pilot(reading: _Reading) -> Mapping[str, object]:
-    pilot = Pilot.objects.visible_to(reading.user).filter(pk=reading.job.pilot_id).first()
+    visible = Pilot.objects.visible_to(reading.user)
+    pilot = None if reading.job.pilot_id is None else visible.filter(pk=reading.job.pilot_id).first()
     log = None if pilot is None else stored_log(pilot, newest=LOG_LENGTH)
     return {"pilot_log": pilot_log_view(reading.pilot, log=log)}
 

@@ -5,12 +5,12 @@
 //   {"x": "time" | "elapsed",  seconds since 1970, or since a start
 //    "at": [0, 30, …],
 //    "stacked": false,
-//    "series": [{"label": "Memory", "unit": "MB", "color": "--running-text", "look": "line" | "dashed" | "area" | "bars",
+//    "series": [{"label": "Memory", "unit": "MB", "color": "--running-mark", "look": "line" | "dashed" | "area" | "bars",
 //                "values": [12.5, null, …]}, …]}
 
 const HEIGHT_PX = 240;
 const FONT = "12px system-ui, sans-serif";
-const COLORS = ["--link", "--done-text", "--held-text", "--failed-text", "--killed-text", "--waiting-text"];
+const COLORS = ["--running-mark", "--done-mark", "--held-mark", "--failed-mark", "--killed-mark", "--waiting-mark"];
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
 /** The drawn figures: {text of the data, plot}. */
@@ -49,6 +49,9 @@ function drawnValues({ series, stacked }) {
   return sums;
 }
 
+/** Return whether a number stands between two that are not known, so that no line would show it. */
+const isAlone = (value, i, values) => value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
+
 function seriesOf(data, { label, unit, color, look, values }, index) {
   const line = colorOf(color || COLORS[index % COLORS.length]);
   const filled = data.stacked || look === "area" || look === "bars";
@@ -61,6 +64,7 @@ function seriesOf(data, { label, unit, color, look, values }, index) {
     // Opaque where series lie upon each other, so that each keeps its own color.
     fill: filled ? (data.stacked ? line : line.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)")) : undefined,
     paths: look === "bars" ? uPlot.paths.bars({ size: [0.8, 40] }) : undefined,
+    points: { show: look !== "dashed" && values.some(isAlone) },
     spanGaps: false,
     value: (_plot, _drawn, _series, at) => (at === null ? "–" : number(values[at])),
   };

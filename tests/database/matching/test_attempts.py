@@ -1,0 +1,269 @@
+"""What reports on leases leave of each attempt: last lines of output and samples of the usage (ADR 63)."""
+
+from collections.abc import Sequence
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
+
+from matching.models import Match
+from matching.services import expiry, leases
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from tests.clock import pass_time, stop_clock
+from tests.factories import make_job, make_pilot
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, JobCommand, UsageSamples
+from wms.jobs.queries import outputs_of, samples_of, with_surroundings
+from wms.jobs.services import control
+from wms.kernel.protocol import NO_TAILS, Tails, Usage
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
+
+#: As in sql/attempts.sql.
+FIRST_STEP_S, MOST_SAMPLES, NUMBERS = 60, 64, 4
+
+
+@pytest.fixture
+def job() -> Job:
+    stop_clock()
+    expiry.expire_leases()
+    return make_job()
+
+
+def run(job: Job) -> Match:
+    """Lease the job to another pilot, which starts its payload."""
+    pass_time(hours=1)  # a job that was given back waits for a while
+    offer = OfferRequest(cpu_time_s=300_000)
+    (lease,) = match(offer, request_id=uuid4(), pilot_id=make_pilot(vo=job.vo).pk, max_jobs=1, chance=Random(1))
+    leases.report_status(lease.match_id, status=JobStatus.RUNNING)
+    return Match.objects.get(pk=lease.match_id)
+
+
+def beat(lease: Match, *acknowledged: int, output: str | None = None, error: str | None = None) -> None:
+    leases.heartbeat(lease.pk, usage=Usage(), tails=Tails(output, error), acknowledged=acknowledged)
+
+
+def finish(lease: Match, exit_code: int | None, tails: Tails = NO_TAILS) -> JobStatus:
+    return leases.finish(lease.pk, exit_code=exit_code, minor=None, usage=Usage(), output_sandbox=None, tails=tails)
+
+
+def tails(job: Job) -> list[tuple[int, str | None, str | None]]:
+    return [(tail.attempt, tail.std_output, tail.std_error) for tail in outputs_of(Job.objects.get(pk=job.pk))]
+
+
+def present(job: Job) -> tuple[str, str]:
+    job = Job.objects.get(pk=job.pk)
+    return job.std_output_tail, job.std_error_tail
+
+
+# ---- Last lines ------------------------------------------------------------------------------------------------------
+
+
+def test_a_payload_that_fails_at_once_leaves_its_last_lines(job: Job) -> None:
+    assert finish(run(job), 2, Tails("begun\n", "no such file\n")) is JobStatus.FAILED
+    assert present(job) == ("begun\n", "no such file\n")
+
+
+def test_lines_that_are_not_sent_stay(job: Job) -> None:
+    lease = run(job)
+    beat(lease, output="one", error="warning")
+    beat(lease, output="two")
+    beat(lease, error="")
+    assert present(job) == ("two", "")
+    finish(lease, 0, Tails(std_error="at last"))
+    assert present(job) == ("two", "at last")
+
+
+def test_a_job_whose_pilot_sends_no_lines_has_no_row(job: Job) -> None:
+    lease = run(job)
+    beat(lease)
+    finish(lease, 0)
+    assert (tails(job), present(job)) == ([], ("", ""))
+
+
+def test_an_attempt_that_is_given_back_by_its_report_stays_readable(job: Job) -> None:
+    assert finish(run(job), 222, Tails("first", "no room")) is JobStatus.WAITING
+    assert present(job) == ("", "")
+    beat(run(job), output="second")
+    assert present(job) == ("second", "")
+    assert tails(job) == [(0, "first", "no room"), (1, "second", None)]
+
+
+def test_an_attempt_whose_lease_expires_stays_readable(job: Job) -> None:
+    beat(run(job), output="first")
+    for _ in range(240):
+        pass_time(seconds=10)
+        expiry.expire_leases()
+    assert Job.objects.get(pk=job.pk).status == JobStatus.WAITING
+    finish(run(job), 1, Tails(std_error="second"))
+    assert tails(job) == [(0, "first", None), (1, None, "second")]
+
+
+def test_an_attempt_that_a_user_ends_takes_all_that_its_pilot_still_sends(job: Job) -> None:
+    lease = run(job)
+    beat(lease, output="first")
+    control.apply_to_one(Action.RESCHEDULE, job.pk, by=job.owner, now=timezone.now())
+    assert present(job) == ("first", "")
+    beat(lease, error="terminated")
+    assert present(job) == ("first", "terminated")
+    beat(lease, JobCommand.objects.get().pk, output="first, to its end")
+    assert Job.objects.get(pk=job.pk).status == JobStatus.WAITING
+    assert present(job) == ("", "")
+    beat(run(job), output="second")
+    assert tails(job) == [(0, "first, to its end", "terminated"), (1, "second", None)]
+
+
+def test_a_killed_job_has_the_lines_of_its_end(job: Job) -> None:
+    lease = run(job)
+    control.apply_to_one(Action.KILL, job.pk, by=job.owner, now=timezone.now())
+    beat(lease, JobCommand.objects.get().pk, output="stopping")
+    finish(lease, 143, Tails(std_error="stopped"))
+    assert tails(job) == [(0, "stopping", "stopped")]
+
+
+def test_a_late_report_adds_no_lines(job: Job) -> None:
+    lease = run(job)
+    finish(lease, 222, Tails("first"))
+    with pytest.raises(leases.LeaseEndedError):
+        beat(lease, output="late")
+    assert finish(lease, 1, Tails("late")) is JobStatus.WAITING
+    assert tails(job) == [(0, "first", None)]
+
+
+def test_the_lines_of_all_attempts_of_jobs_are_one_query(
+    job: Job, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    finish(run(job), 222, Tails("first"))
+    make_job(status=JobStatus.DONE, std_output_tail="another")
+    with django_assert_num_queries(2):
+        found = list(with_surroundings(Job.objects.order_by("pk")))
+        read = [([tail.std_output for tail in outputs_of(each)], each.std_output_tail) for each in found]
+    assert read == [(["first"], ""), (["another"], "another")]
+
+
+# ---- Samples ---------------------------------------------------------------------------------------------------------
+
+
+def samples(job: Job) -> list[list[tuple[float | None, ...]]]:
+    """Return the samples of each attempt."""
+    return [
+        [tuple(row.samples[place : place + NUMBERS]) for place in range(0, len(row.samples), NUMBERS)]
+        for row in samples_of(job)
+    ]
+
+
+def test_the_first_heartbeat_of_each_minute_is_a_sample(job: Job) -> None:
+    lease = run(job)
+    for number in range(1, 8):
+        pass_time(seconds=25)
+        usage = Usage(cpu_s=25.4 * number, wall_s=25.0 * number, memory_mb=2000.0 + number, disk_mb=5e-324)
+        # By the statement and by the services.
+        acknowledged = [10**9] if number % 2 else []
+        leases.heartbeat(lease.pk, usage=usage, tails=NO_TAILS, acknowledged=acknowledged)
+    assert samples(job) == [[(75.0, 76.0, 2003.0, 0.0), (125.0, 127.0, 2005.0, 0.0)]]
+    assert UsageSamples.objects.get().step_s == FIRST_STEP_S
+
+
+def test_what_is_not_measured_is_none_and_each_attempt_has_its_own(job: Job) -> None:
+    for _ in range(2):
+        lease = run(job)
+        pass_time(seconds=70)
+        beat(lease)
+        finish(lease, 222)
+    assert samples(job) == [[(70.0, None, None, None)]] * 2
+
+
+def test_a_payload_that_has_not_begun_has_no_samples(job: Job) -> None:
+    lease = run(job)
+    Job.objects.update(started_at=None)
+    pass_time(seconds=70)
+    beat(lease)
+    assert samples(job) == []
+
+
+def sample(job: Job, *, at_s: float, reported_at_s: float | None) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT wms_sample_usage(
+                %s, 0::smallint, timestamptz '2026-01-01', timestamptz '2026-01-01' + make_interval(secs => %s),
+                timestamptz '2026-01-01' + make_interval(secs => %s), %s, 2.0, 3.0
+            )
+            """,
+            [job.pk, reported_at_s, at_s, at_s / 2],
+        )
+        (was_due,) = cursor.fetchone()
+        return bool(was_due)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pauses_s=st.lists(st.sampled_from([0.5, 29.9, 30.0, 31.0, 61.0, 600.0, 5000.0, 90_000.0]), max_size=300))
+def test_samples_are_few_even_and_those_of_heartbeats(job: Job, pauses_s: Sequence[float]) -> None:
+    at_s, before_s = 0.0, None
+    reported = []
+    with transaction.atomic():
+        for pause_s in pauses_s:
+            at_s += pause_s
+            sample(job, at_s=at_s, reported_at_s=before_s)
+            before_s = at_s
+            reported.append(int(at_s))
+        rows = list(UsageSamples.objects.all())
+        taken = [number for (each,) in [samples(job)] for number in each] if rows else []
+        transaction.set_rollback(True)
+    if at_s < FIRST_STEP_S:
+        assert not rows
+        return
+    (row,) = rows
+    times = [int(number or 0) for number, *_ in taken]
+    steps = [time // row.step_s for time in times]
+    assert len(times) <= MOST_SAMPLES
+    assert set(times) <= set(reported)
+    assert [number for _, number, *_ in taken] == [pytest.approx(time / 2, abs=1) for time in times]
+    # One of each step, of its first heartbeat; of the first step of all none, as its heartbeats are no news.
+    assert steps == sorted(set(steps))
+    due: dict[int, int] = {}
+    for time in reported:
+        due.setdefault(time // FIRST_STEP_S, time)
+    firsts: dict[int, int] = {}
+    for slot, time in due.items():
+        if slot:
+            firsts.setdefault(time // row.step_s, time)
+    assert times == list(firsts.values())
+    # The step is no longer than it must be.
+    last_step_s = FIRST_STEP_S
+    while times[-1] >= MOST_SAMPLES * last_step_s:
+        last_step_s *= 2
+    assert row.step_s == last_step_s
+
+
+def test_samples_take_a_kilobyte_however_long_the_job_runs(job: Job) -> None:
+    largest = 0
+    for beats in range(1, 3_000):
+        if sample(job, at_s=30.0 * beats, reported_at_s=30.0 * (beats - 1)):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_column_size(samples) FROM jobs_usagesamples")
+                largest = max(largest, *cursor.fetchone())
+    (taken,) = samples(job)
+    assert MOST_SAMPLES / 2 <= len(taken) <= MOST_SAMPLES
+    assert largest <= MOST_SAMPLES * NUMBERS * 4 + 32
+
+
+def test_a_clock_that_is_set_back_adds_no_sample_twice(job: Job) -> None:
+    assert sample(job, at_s=130.0, reported_at_s=100.0)
+    assert not sample(job, at_s=70.0, reported_at_s=130.0)
+    assert not sample(job, at_s=140.0, reported_at_s=70.0)
+    assert sample(job, at_s=190.0, reported_at_s=140.0)
+    assert [time for (each,) in [samples(job)] for time, *_ in each] == [130.0, 190.0]
+
+
+@pytest.mark.parametrize(("at_s", "reported_at_s"), [(-100.0, -200.0), (50.0, -200.0), (59.9, None), (200.0, 190.0)])
+def test_no_sample_is_due(job: Job, at_s: float, reported_at_s: float | None) -> None:
+    assert not sample(job, at_s=at_s, reported_at_s=reported_at_s)
+    assert not UsageSamples.objects.exists()
