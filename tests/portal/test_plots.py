@@ -40,6 +40,7 @@ def charts_in(response: Any) -> dict[str, Any]:
 
 def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), site=make_site(name="RAL"), **NUMBERS)
+    make_bucket(owner=alice, group=group, begun_at=this_hour(), held=1.0)
     response = portal.get("/plots/")
     charts = charts_in(response)
     assert list(charts) == [f"plot-{name}" for name in ("running", "waiting", "rates", "success", "efficiency", "wall")]
@@ -49,7 +50,7 @@ def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User
     }
     assert last == {
         "plot-running": {"RAL": 2},
-        "plot-waiting": {"In a task queue": 5},
+        "plot-waiting": {"In a task queue": 5, "Held": 1},
         "plot-rates": {"Starts": 4, "Ends": 4},
         "plot-success": {"Done": 3, "Failed": 1},
         "plot-efficiency": {"RAL": 25},
@@ -115,7 +116,8 @@ def test_a_span_between_two_days_has_buckets_that_are_kept_and_not_too_many(
 
 def test_a_wrong_choice_is_named_and_counts_as_not_made(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), **NUMBERS)
-    response = portal.get("/plots/?since=2026-06-02&until=2026-06-01&by=colour&group=nobody&period=eon")
+    days = [f"{timezone.now() - timedelta(days=days):%Y-%m-%d}" for days in (1, 2)]
+    response = portal.get(f"/plots/?since={days[0]}&until={days[1]}&by=colour&group=nobody&period=eon")
     page = response.content.decode()
     assert "The last day is before the first." in page
     assert page.count("Select a valid choice.") == 3
@@ -140,7 +142,12 @@ def test_plots_are_narrowed_by_group_and_site(portal: Client, alice: User, group
 def test_more_than_twelve_series_are_summed_up(portal: Client, alice: User, group: Group) -> None:
     for number in range(20):
         make_bucket(
-            owner=alice, group=group, begun_at=this_hour(), job_type=f"T{number:02}", started=1, wall_s=3600.0 + number
+            owner=alice,
+            group=group,
+            begun_at=this_hour(),
+            job_type=f"T{number:02}",
+            started=1,
+            wall_s=3600.0 * (1 + number),
         )
     response = portal.get("/plots/?by=type")
     series = charts_in(response)["plot-wall"]["series"]

@@ -57,6 +57,11 @@ class PlotRow:
     efficiency: str
     wall_hours: int
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether any of the jobs started or ended: others only waited."""
+        return any((self.started, self.done, self.failed, self.killed))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotsView:
@@ -89,7 +94,7 @@ def plots_view(
     return PlotsView(
         charts=_charts(replace(accounted, courses=courses), span, now=now) if courses else (),
         heading=HEADINGS[grouping],
-        rows=[_row(course.name, _total(course.sums.values())) for course in courses],
+        rows=[row for course in courses if (row := _row(course.name, _total(course.sums.values()))).has_moved],
         unit=_UNITS[span.width],
         began_at=began_at if began_at is not None and began_at > span.first else None,
         has_begun=began_at is not None,
