@@ -27,6 +27,11 @@ def site_trees(actor: User) -> QuerySet[Site]:
     return Site.objects.visible_to(actor).prefetch_related(vos, ces)
 
 
+def site_names(actor: User, *, at_most: int) -> list[str]:
+    """Return the names, sorted, of the sites that the actor may see."""
+    return list(Site.objects.visible_to(actor).order_by("name").values_list("name", flat=True)[:at_most])
+
+
 def visible_vos(actor: User, *, vo: str | None = None) -> list[str]:
     """Return the names, sorted, of the VOs that the actor may see, or only of this one of them."""
     visible = VO.objects.visible_to(actor)

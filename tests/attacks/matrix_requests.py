@@ -142,6 +142,6 @@ def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
         "portal:submit-jdl": {**in_her_group, "jdl": '[ Executable = "run.sh"; ]', "syntax": "jdl"},
         "portal:tokens": {"name": "laptop", "scope": "read", "days": "1"},
         "portal:job-actions": {"action": "kill"},
-        "portal:jobs-actions": {"action": "kill", "ids": [job]},
+        "portal:jobs-actions": {"action": "kill", "ids": [job], "confirmed": "1", "shown": "1"},
     }
     return bodies.get(address.name) or scene.sample.body(address.name)

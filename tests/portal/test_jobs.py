@@ -1,4 +1,4 @@
-"""The list of jobs, the page of one job, and actions on jobs."""
+"""The list of jobs, the page of one job, and actions on jobs; search, selections and files are in test_job_list.py."""
 
 from http import HTTPStatus
 from typing import Any
@@ -50,7 +50,7 @@ def test_the_list_shows_own_jobs_newest_first_with_counts(portal: Client, alice:
     make_job(owner=make_user(groups=[group]), group=group)
     response = portal.get("/jobs/")
     assert ids_in(response) == [waiting.pk, done.pk]
-    assert [(count.status, count.count) for count in response.context["counts"]] == [("Waiting", 1), ("Done", 1)]
+    assert [(count.status, count.count) for count in response.context["counts"].chips] == [("Waiting", 1), ("Done", 1)]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_filters_narrow_and_nonsense_does_not_break(
 def test_a_filter_that_is_nonsense_is_told_beside_its_field(portal: Client, alice: User, group: Group) -> None:
     page = portal.get("/jobs/?job_group_id=nonsense&status=Nonsense").content.decode()
     assert "Enter a valid UUID." in page
-    assert "Nonsense is not one of the available choices" in page
+    assert "There is no status &quot;Nonsense&quot;." in page
 
 
 def test_one_submission_is_shown_alone(portal: Client, alice: User, group: Group) -> None:
@@ -332,13 +332,20 @@ def test_an_action_that_does_not_exist_is_refused(
 # ---- many jobs -------------------------------------------------------------------------------------------------------
 
 
-def test_ticked_jobs_are_killed_and_the_others_told(portal: Client, alice: User, group: Group) -> None:
+def test_ticked_jobs_are_killed_once_confirmed_and_the_others_told(portal: Client, alice: User, group: Group) -> None:
     waiting = make_job(owner=alice, group=group)
     done = make_job(owner=alice, group=group, status=JobStatus.DONE)
     foreign = make_job(group=group)
     spared = make_job(owner=alice, group=group)
     form = {"action": "kill", "ids": [waiting.pk, done.pk, foreign.pk]}
-    response = portal.post("/jobs/actions/?group=lhcb_user", form, follow=True)
+    asked = portal.post("/jobs/actions/?group=lhcb_user", form)
+    assert asked.status_code == 200
+    question = asked.content.decode()
+    assert "Kill 1 job?" in question
+    assert "1 cannot be killed" in question
+    assert "1 of the selected jobs does not exist." in question
+    assert Job.objects.filter(status=JobStatus.KILLED).count() == 0
+    response = portal.post("/jobs/actions/?group=lhcb_user", {**form, "confirmed": "1", "shown": "3"}, follow=True)
     assert response.redirect_chain == [("/jobs/?group=lhcb_user", 302)]
     page = response.content.decode()
     assert "1 job killed." in page

@@ -110,6 +110,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "submitted_before": ((NOW + timedelta(hours=12)).isoformat(),),
     "site": ("CERN",),
     "owner": ("alice",),
+    "minor_status": ("lost", "l*t", "found"),
 }
 
 
@@ -137,10 +138,12 @@ def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> Non
         status = JobStatus.WAITING if code is None else JobStatus.FAILED if code else JobStatus.DONE
         ended = {"status": status, "ended_at": NOW, "exit_code": code, "site": chance.choice([None, site])}
         Job.objects.filter(pk=job.pk).update(**(ended if code is not None else {}))
+        Job.objects.filter(pk=job.pk).update(minor_status=chance.choice(["", "lost", "left"]))
     operator = factories.make_user(operator=True)
-    chosen = [{name: value} for name, values in VALUES.items() for value in values]
-    chosen += [{**one, **two} for one, two in combinations(chosen, 2) if one.keys() != two.keys()]
     middle = Job.objects.order_by("pk")[Job.objects.count() // 2].pk
+    values_of = {**VALUES, "id": (str(middle), "0")}
+    chosen = [{name: value} for name, values in values_of.items() for value in values]
+    chosen += [{**one, **two} for one, two in combinations(chosen, 2) if one.keys() != two.keys()]
     found_some = 0
     for number, values in enumerate(chosen):
         actor = (alice, operator)[number % 2]

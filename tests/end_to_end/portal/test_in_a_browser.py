@@ -158,9 +158,10 @@ def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServe
     page.get_by_role("link", name="JDL").press("Enter")
     page.get_by_role("button", name="Submit").press("Enter")
     assert page.get_by_role("status").first.inner_text() == "3 jobs submitted."
-    for tick in page.get_by_role("checkbox").all():
+    for tick in page.get_by_role("checkbox", name="Job ").all():
         tick.press("Space")
     page.get_by_role("button", name="Kill").press("Enter")
+    page.get_by_role("button", name="Kill 3 jobs").press("Enter")
     assert page.get_by_role("status").inner_text() == "3 jobs killed."
     context.close()
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import UUID
 
-from django.db.models import Count, OuterRef, Subquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from wms.accounts.models import User
 from wms.jobs import queries, sql
@@ -94,12 +95,12 @@ def statuses_among(job_ids: Collection[int], *, by: User) -> list[Part]:
 
 def _numbers_of(jobs: JobQuerySet, each: Property) -> list[Part]:
     column = _COLUMNS[each]
-    numbers = (with_host(jobs) if each is Property.HOST else jobs).values_list(column)
-    found = numbers.annotate(jobs=Count("pk")).order_by("-jobs", column)
+    rows: QuerySet[Any] = with_host(jobs) if each is Property.HOST else jobs
+    found = rows.values_list(column).annotate(jobs=Count("pk")).order_by("-jobs", column)
     return [Part(value="" if value is None else str(value), jobs=number) for value, number in found]
 
 
-def with_host(jobs: JobQuerySet) -> JobQuerySet:
+def with_host(jobs: JobQuerySet) -> QuerySet[Any]:
     """Annotate ``host``: the host of the job's last match, or null."""
     # Uses index: matching_match_job_id_aeda778d. A job may be there twice.
     hosts = JobOnHost.objects.filter(job=OuterRef("pk")).values("host_name")[:1]
@@ -107,10 +108,11 @@ def with_host(jobs: JobQuerySet) -> JobQuerySet:
 
 
 def names_of_submissions(submissions: Collection[str]) -> dict[str, str]:
-    """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}."""
+    """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}, if they share any."""
     # Uses index: jobs_submissioncontent_pkey
-    rows: Any = SubmissionContent.objects.filter(pk__in=submissions).values_list("pk", "name_prefix", "name_rest")
-    return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows}
+    found = SubmissionContent.objects.filter(pk__in=[UUID(submission) for submission in submissions])
+    rows: Any = found.values_list("pk", "name_prefix", "name_rest")
+    return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows if prefix}
 
 
 def all_listed(filters: JobFilters, *, by: User) -> Iterator[Job]:

@@ -90,11 +90,21 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
 )
 
 
-def columns_named(names: Iterable[str]) -> Sequence[Column]:
-    """Return the columns of these names in the order of the list; without a known name, the default ones."""
+#: Columns that say nothing in a list of the reader's own jobs, until they are chosen.
+_OF_OTHERS: Final = frozenset({"owner", "group"})
+
+
+def columns_named(names: Iterable[str], *, are_own: bool) -> Sequence[Column]:
+    """Return the columns of these names in the order of the list; without a known name, the default ones.
+
+    Args:
+        names: of columns.
+        are_own: whether all jobs of the list are the reader's own.
+    """
     named = frozenset(names)
+    default = [column for column in COLUMNS.values() if column.is_default]
     return [column for column in COLUMNS.values() if column.name in named] or [
-        column for column in COLUMNS.values() if column.is_default
+        column for column in default if not (are_own and column.name in _OF_OTHERS)
     ]
 
 

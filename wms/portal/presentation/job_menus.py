@@ -91,7 +91,7 @@ def menus_of(words: Mapping[str, str], *, sites: Iterable[str], groups: Iterable
 
     Args:
         words: {parameter of the filters: value as written}.
-        sites: names of sites of the reader's jobs.
+        sites: names of the sites that the reader may see.
         groups: names of the reader's groups.
     """
     statuses = words.get("status", "").split(",")

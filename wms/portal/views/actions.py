@@ -59,10 +59,8 @@ class Selection:
             return confirmation_of(action, breakdown.statuses_among(self.ids, by=self.by), total=len(self.ids))
         found = breakdown.breakdown(self.asked.filters, Property.STATUS, by=self.by, newest=bulk.MAX_JOBS)
         if not found.is_whole or found.jobs > bulk.MAX_JOBS:
-            limit = f"{bulk.MAX_JOBS:,}"
-            raise bulk.TooManyJobsError(
-                f"More than {limit} jobs match. Narrow the query, such as by since: and before:."
-            )
+            sentence = f"More than {bulk.MAX_JOBS:,} jobs match; narrow the query, for example by since: and before:."
+            raise bulk.TooManyJobsError(sentence)
         return confirmation_of(action, found.parts, total=found.jobs)
 
     def act(self, action: Action) -> bulk.BulkResult:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from resources.queries.visible_sites import site_names
 from wms.accounts.queries import groups_of
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
@@ -21,10 +22,10 @@ from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.found_jobs import Extent
 from wms.portal.exports import as_csv, as_json
-from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
+from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
 from wms.portal.pages import PAGE_PARAMETERS, Page, page_of, show, signed_in
-from wms.portal.presentation.columns import choices_of, columns_named
+from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named
 from wms.portal.presentation.job_list import (
     MOST_PARTS,
     Counts,
@@ -48,6 +49,8 @@ _PARAMETER_OF: Final[Mapping[Property, str]] = {
     Property.HOST: "host",
     Property.SUBMISSION: "job_group_id",
 }
+#: Sites in the menu; there are some hundreds on the grid.
+_MOST_SITES: Final = 500
 #: Parameters of the page beside the query.
 _OF_PAGE: Final = ("order", "by")
 
@@ -71,12 +74,13 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
 
 def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     link = _links(request)
-    columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","))
+    are_own = "owner" not in asked.search.words
+    columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","), are_own=are_own)
     page = _page(request, asked, link)
     counts = _counts(asked, link)
     side = _side_property(request)
     return {
-        "title": "Jobs" if "owner" in asked.search.words else "My jobs",
+        "title": "My jobs" if are_own else "Jobs",
         "asked": asked,
         "box": asked.box,
         "kept": _kept(request),
@@ -84,9 +88,9 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
         "keys": KEYS_HELP,
         "counts": counts,
         "all_query": link(asked.words_with(status="")),
-        "is_everything": not request.GET,
+        "is_everything": not asked.text and not any(name in request.GET for name in PAGE_PARAMETERS),
         "is_narrowed": bool(asked.text),
-        "all_owners_query": "" if "owner" in asked.search.words else link(asked.words_with(owner=EVERYBODY)),
+        "all_owners_query": link(asked.words_with(owner=EVERYBODY)) if are_own else "",
         "columns": columns,
         "column_choices": choices_of(columns),
         "rows": [listed_job_of(job, columns) for job in page.rows],
@@ -139,13 +143,8 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 
 
 def _menus(asked: Asked) -> Menus:
-    whose = {name: value for name, value in asked.search.filters.items() if name == "owner"}
-    sites = breakdown.breakdown(JobPageFilterSet(whose, by=asked.by), Property.SITE, by=asked.by)
-    return menus_of(
-        asked.search.words,
-        sites=[part.value for part in sites.parts if part.value],
-        groups=[group.name for group in groups_of(asked.by)],
-    )
+    sites = site_names(asked.by, at_most=_MOST_SITES)
+    return menus_of(asked.search.words, sites=sites, groups=[group.name for group in groups_of(asked.by)])
 
 
 def _side_property(request: HttpRequest) -> Property:
@@ -168,7 +167,7 @@ def _after_menu(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return to the list with what a menu has set: the query in its one form, and the columns in a cookie."""
     response = HttpResponseRedirect(f"{reverse('portal:jobs')}?{urlencode({'q': asked.box, **_kept(request)})}")
     if request.GET["menu"] == "columns":
-        chosen = ",".join(column.name for column in columns_named(request.GET.getlist("columns")))
+        chosen = ",".join(name for name in request.GET.getlist("columns") if name in COLUMNS)
         response.set_cookie(
             COLUMNS_COOKIE,
             chosen,

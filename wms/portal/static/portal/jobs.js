@@ -16,6 +16,7 @@ function show() {
   const page = parts();
   if (!page) return;
   const { form, ticks, all, scope } = page;
+  if (scope.checked) for (const tick of ticks) tick.checked = true;
   const ticked = ticks.filter((tick) => tick.checked);
   all.hidden = false;
   all.checked = ticked.length === ticks.length;
@@ -38,7 +39,6 @@ document.addEventListener("change", (event) => {
     for (const tick of page.ticks) tick.checked = page.all.checked;
     if (!page.all.checked) page.scope.checked = false;
   }
-  if (page && event.target === page.scope && page.scope.checked) for (const tick of page.ticks) tick.checked = true;
   if (page && event.target.name === "ids" && !event.target.checked) page.scope.checked = false;
   if (page?.form.contains(event.target)) show();
   if (event.target.matches("#menus select")) event.target.form.requestSubmit();
