@@ -76,7 +76,7 @@ def statuses_of(sites: Sequence[Site], *, own_ended: JobFilters, by: User, now: 
     counts = leased.values_list("site").annotate(all=Sum("jobs"), own=Sum("jobs", filter=Q(owner=by))).order_by("site")
     jobs = {site_id: (own or 0, all_ or 0) for site_id, all_, own in counts}
     rows = ComputingElement.objects.filter(site__in=ids).values_list("site")
-    parts = rows.annotate(ces=Count("pk", distinct=True), queues=Count("queues")).order_by("site")
+    parts = rows.annotate(ce_number=Count("pk", distinct=True), queue_number=Count("queues")).order_by("site")
     sizes = {site_id: (ces, queues) for site_id, ces, queues in parts}
     pilots, visible_pilots = _pilots(ids, vo_ids=vo_ids, by=by)
     own, everybodys = _own(own_ended, by=by, now=now), _of_all(vo_ids=vo_ids, now=now)

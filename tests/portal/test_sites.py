@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pilots.domain.pilot import PilotStatus
-from resources.domain.enums import ResourceState
+from resources.domain.enums import ResourceState, ThrottlePolicy
 from resources.models import Site
 from tests.factories import (
     make_ce,
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def cern(group: Group) -> Site:
-    assert group
+    assert group.pk
     return Site.objects.get(name="LCG.CERN.ch")
 
 
@@ -133,7 +133,7 @@ def test_pilots_are_one_sum_for_physicists_and_counts_by_status_for_managers(
 
 
 def test_a_throttle_shows_its_state(portal: Client, vo: VO) -> None:
-    site = make_throttled_site(name="Throttled.site", policy="matches", max_matches=0)
+    site = make_throttled_site(name="Throttled.site", policy=ThrottlePolicy.MATCHES, max_matches=0)
     site.vos.add(vo)
     row = rows_of(portal)["Throttled.site"]
     assert row.throttle

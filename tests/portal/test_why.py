@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def queue(group: Group) -> Queue:
     """Return a queue at CERN with 4000 MB of memory."""
-    assert group
+    assert group.pk
     return make_queue(name="grid", ce=make_ce(name="ce01", site=Site.objects.get(name="LCG.CERN.ch")))
 
 
@@ -159,7 +159,7 @@ def test_a_submission_is_a_selection_also_for_group_mates_but_not_for_strangers(
 
 
 def test_a_number_leads_to_its_job_and_errors_of_the_query_are_shown(portal: Client, queue: Queue) -> None:
-    assert queue
+    assert queue.pk
     assert portal.get("/jobs/why/", {"q": "71"})["Location"] == "/jobs/71/"
     assert (
         "There is no key &quot;sight&quot;. Did you mean &quot;site&quot;?"
@@ -170,7 +170,7 @@ def test_a_number_leads_to_its_job_and_errors_of_the_query_are_shown(portal: Cli
 def test_task_queues_with_most_jobs_are_explained_and_the_others_counted(
     portal: Client, alice: User, group: Group, queue: Queue
 ) -> None:
-    assert queue
+    assert queue.pk
     for number in range(MOST_TASK_QUEUES + 2):
         make_job(owner=alice, group=group, tags=[f"t{number}"])
     last = make_job(owner=alice, group=group, tags=["t31"])
@@ -188,7 +188,7 @@ def test_the_number_of_queries_does_not_grow(
             why(portal)
         return len(captured)
 
-    assert queue
+    assert queue.pk
     make_job(owner=alice, group=group, tags=["first"], platforms=["el9"], requirements={})
     monkeypatch.setattr(revisions, "MAX_AGE_S", float("inf"))  # else some requests read changes of jobs, and others not
     queries()
@@ -206,7 +206,7 @@ def test_many_task_queues_are_explained_as_each_by_itself(alice: User, group: Gr
         if status == "coming":
             type(pilot).objects.update(status="Waiting", started_at=None)
     made = [
-        make_job(owner=alice, group=group, **description)  # type: ignore[arg-type]  # a description
+        make_job(owner=alice, group=group, **description)
         for description in (
             {},
             {"memory_mb": 8000},
@@ -232,14 +232,14 @@ def test_many_task_queues_are_explained_as_each_by_itself(alice: User, group: Gr
 
 
 def test_texts_of_users_are_escaped(portal: Client, alice: User, group: Group, queue: Queue) -> None:
-    assert queue
+    assert queue.pk
     make_job(owner=alice, group=group, software=["<script>alert(1)</script>"])
     html = why(portal, '"<script>alert(2)</script>"').content.decode() + why(portal).content.decode()
     assert "<script>alert" not in html
 
 
 def test_another_vo_is_not_explained(client_of: ClientOf, alice: User, group: Group, queue: Queue) -> None:
-    assert queue
+    assert queue.pk
     make_job(owner=alice, group=group)
     other = make_vo(name="atlas")
     assert "LCG.CERN.ch" not in text_of(why(client_of(make_user(manages=[other])), "owner:*"))

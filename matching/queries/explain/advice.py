@@ -113,7 +113,8 @@ def _changed(task_queue: TaskQueue, updates: Mapping[str, Any]) -> Judge:
 def definition_of(task_queue: TaskQueue) -> QueueDefinition:
     """Return the definition that the row of a task queue holds."""
     values: dict[str, Any] = {each.name: getattr(task_queue, each.name) for each in fields(QueueDefinition)}
-    return QueueDefinition(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return QueueDefinition(**values)
 
 
 def _proposals(name: str, needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:

@@ -146,11 +146,12 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
     explained: dict[int, Explanation] = {}
     compared = 0
     for task_queue_id, job in jobs.items():
-        row, task_queue = snapshot.row_of.get(task_queue_id), task_queues.get(task_queue_id)
-        if row is None or task_queue is None:
+        row = snapshot.row_of.get(task_queue_id)
+        if row is None or task_queue_id not in task_queues:
             continue
         if compared >= MOST_COMPARED:
             break
+        task_queue = task_queues[task_queue_id]
         explainer = explainers[task_queue.vo_id]
         compared += len(explainer.comparison.queues)
         required = requirements[task_queue.vo_id].of(job.description["requirements"])

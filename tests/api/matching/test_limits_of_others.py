@@ -110,6 +110,16 @@ def test_how_a_private_pilot_of_somebody_else_ended_is_not_told(sample: SampleDa
 # ---- A walk through everything that a user can read ------------------------------------------------------------------
 
 
+#: Pages of the portal about what jobs wait for, with all that the reader may see.
+WAITING_PAGES = (
+    "/task-queues/?whose=all",
+    "/sites/",
+    "/sites/LCG.CERN.ch/",
+    "/shares/",
+    "/jobs/why/?q=type:User",
+)
+
+
 def readable(job: Job) -> list[str]:
     """Return the addresses that describe jobs, queues, shares, limits, throttles and pilots to users."""
     return [
@@ -127,6 +137,7 @@ def readable(job: Job) -> list[str]:
             "/api/v1/submit-pools/?vo=lhcb",
         ),
         *("/api/v1/auth/me/", "/jobs/", f"/jobs/{job.pk}/", "/jobs/submit/", "/pilots/"),
+        *WAITING_PAGES,
     ]
 
 
@@ -185,6 +196,10 @@ def test_the_manager_of_another_vo_is_told_nothing_of_this_one(sample: SampleDat
         "/api/v1/pilots/summary/",
     ):
         assert not any(name in client.get(address).content.decode() for name in named), address
+    for address in WAITING_PAGES:
+        answer = page.get(address)
+        assert answer.status_code == 200, address
+        assert not any(name in answer.content.decode() for name in named), address
     for address in ("/jobs/", "/pilots/"):
         assert not any(name in page.get(address).content.decode() for name in named), address
     for body in ({**offer, "group": "lhcb_prod"}, {**offer, "group": "atlas_prod", "owner": "alic"}, {"vo": "lhcb"}):

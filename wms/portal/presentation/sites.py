@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from matching.domain.advice import duration
 from matching.queries.site_status import RecentSuccess, SiteStatus
+from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
 from resources.models import Queue, ResourceLevel, Site
 from resources.queries.throttles import ThrottleStanding
@@ -106,7 +107,8 @@ def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
         all_running=status.all_leased,
         pilots=status.pilots,
         pilots_by_status=[
-            Segment(kind=PILOT_BADGES[name], label=name, count=number) for name, number in status.visible_pilots.items()
+            Segment(kind=PILOT_BADGES[PilotStatus(name)], label=name, count=number)
+            for name, number in status.visible_pilots.items()
         ],
         own_success=_success(status.own),
         all_success=_success(status.all),

@@ -35,7 +35,7 @@ def task_queue_detail_page(request: HttpRequest, pk: int) -> HttpResponse:
     visible = TaskQueue.objects.visible_to(user).select_related("owner", "group", "vo")
     task_queue = get_object_or_404(visible, pk=pk)
     standing, job_ids = standing_of(task_queue), newest_jobs(task_queue)
-    job = with_surroundings(Job.objects.visible_to(user)).filter(pk=next(iter(job_ids), None)).first()
+    job = with_surroundings(Job.objects.visible_to(user)).filter(pk__in=job_ids[:1]).first()
     if standing is None or job is None:
         raise Http404("No job waits in this task queue any more.")
     explained, site, error = explained_at(request, job, task_queue_id=pk)
