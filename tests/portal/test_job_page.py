@@ -92,7 +92,8 @@ def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) ->
         "It waits because no queue that serves lhcb fits it: it requires the tag &lt;gpu&gt;; queues offer none."
         in page
     )
-    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in response.context["why"].hurdles}
+    why = response.context["why"]
+    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in [*why.hurdles, *why.passed]}
     assert (shown["tags"], shown["processors"], shown["memory"]) == (
         ("0 of 3", "failed"),
         ("2 of 3", "held"),
