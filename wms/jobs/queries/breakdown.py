@@ -108,11 +108,11 @@ def with_host(jobs: JobQuerySet) -> QuerySet[Any]:
 
 
 def names_of_submissions(submissions: Collection[str]) -> dict[str, str]:
-    """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}."""
+    """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}, if they share any."""
     # Uses index: jobs_submissioncontent_pkey
     found = SubmissionContent.objects.filter(pk__in=[UUID(submission) for submission in submissions])
     rows: Any = found.values_list("pk", "name_prefix", "name_rest")
-    return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows}
+    return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows if prefix}
 
 
 def all_listed(filters: JobFilters, *, by: User) -> Iterator[Job]:

@@ -230,7 +230,7 @@ def side_table_of(
         title=each.capitalize(),
         rows=[
             PartRow(
-                label=label_of.get(part.value, part.value) or "none yet",
+                label=label_of.get(part.value) or part.value or "none yet",
                 jobs=part.jobs,
                 query=query_of_value(part.value) if part.value else "",
             )
