@@ -40,7 +40,7 @@ from wms.portal.forms.quantities import DURATION, QuantityField
 DEFAULT_CPU_TIME_S: Final = 12 * 3600
 
 
-class Action(StrEnum):
+class FormAction(StrEnum):
     """The button that was pressed; ``SUBMIT`` has no value of its own, as forms of scripts do."""
 
     SUBMIT = ""
@@ -53,7 +53,7 @@ class Action(StrEnum):
     @property
     def needs_everything(self) -> bool:
         """Return whether the description must be complete."""
-        return self in {Action.SUBMIT, Action.CHECK}
+        return self in {FormAction.SUBMIT, FormAction.CHECK}
 
 
 class SubmissionForm(forms.Form):
@@ -80,7 +80,7 @@ class SubmissionForm(forms.Form):
         *,
         groups: Sequence[Group],
         initial: Mapping[str, object] = MappingProxyType({}),
-        action: Action = Action.SUBMIT,
+        action: FormAction = FormAction.SUBMIT,
     ) -> None:
         super().__init__(data, files, initial={"request_id": uuid4(), **initial})
         self._action = action
@@ -98,7 +98,7 @@ class SubmissionForm(forms.Form):
     def clean_save_as(self) -> str:
         """Return the name under which the description is saved."""
         name = str(self.cleaned_data["save_as"])
-        if self._action is Action.SAVE and not name:
+        if self._action is FormAction.SAVE and not name:
             raise forms.ValidationError("Write the name under which the description is saved.")
         return name
 
@@ -342,7 +342,7 @@ class JsonForm(TextForm):
         strip=False,
         initial='{\n  "executable": "/bin/echo",\n  "arguments": "Hello",\n  "cpu_time_s": 500\n}',
         widget=forms.Textarea(attrs={**_EDITOR, "data-editor": "json"}),
-        help_text="Body of POST /api/v1/jobs/: one description, or a list under jobs. Times in s, sizes in MB; "
+        help_text="Body of a submission by REST: one description, or a list under jobs. Times in s, sizes in MB; "
         '"input_sandbox": ["run.sh"] means an input file below.',
     )
 

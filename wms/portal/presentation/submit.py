@@ -14,7 +14,7 @@ from wms.jobs.domain.fields import shown
 from wms.jobs.models import SavedDescription
 from wms.kernel.amounts import AMOUNT, AMOUNTS
 from wms.kernel.names import listed
-from wms.portal.forms.submission import Action, SimpleForm, SubmissionForm
+from wms.portal.forms.submission import FormAction, SimpleForm, SubmissionForm
 
 #: Shown of each kind; the submission says more.
 _MOST_SENTENCES: Final = 10
@@ -76,7 +76,7 @@ class Exclusions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Precheck:
     """What is said of a description before it is submitted."""
 
     #: success, warning or error: the kind of message.
@@ -99,16 +99,16 @@ class SubmitPage:
     folds: Sequence[Fold]
     choices: Mapping[str, Sequence[str]]
     saved: Sequence[SavedDescription]
-    check: Check | None
+    check: Precheck | None
 
 
 def page_of(
     form: SubmissionForm,
     *,
-    current: Action,
+    current: FormAction,
     choices: Choices,
     saved: Sequence[SavedDescription],
-    check: Check | None = None,
+    check: Precheck | None = None,
 ) -> SubmitPage:
     """Return the page.
 
@@ -119,7 +119,7 @@ def page_of(
         saved: descriptions of the user, by name.
         check: what is said of the description; None: nothing yet.
     """
-    labels = {Action.SHOW_FORM: "Form", Action.SHOW_JDL: "JDL", Action.SHOW_JSON: "JSON"}
+    labels = {FormAction.SHOW_FORM: "Form", FormAction.SHOW_JDL: "JDL", FormAction.SHOW_JSON: "JSON"}
     is_simple = isinstance(form, SimpleForm)
     return SubmitPage(
         form=form,
@@ -161,14 +161,14 @@ def _is_given(field: BoundField) -> bool:
 # ---- the check -------------------------------------------------------------------------------------------------------
 
 
-def check_of(rehearsal: Rehearsal) -> Check:
+def check_of(rehearsal: Rehearsal) -> Precheck:
     """Return what is said of a description whose form is right."""
     errors = [sentence for sentences in rehearsal.errors.values() for sentence in sentences][:_MOST_SENTENCES]
     fit = rehearsal.fit
     kind, headline = ("error", "It would be refused.") if errors else _headline(fit)
     if rehearsal.warnings and kind == "success":
         kind = "warning"
-    return Check(
+    return Precheck(
         kind=kind,
         headline=headline,
         jobs=_jobs(rehearsal),
@@ -178,9 +178,9 @@ def check_of(rehearsal: Rehearsal) -> Check:
     )
 
 
-def refused(errors: Sequence[str]) -> Check:
+def refused(errors: Sequence[str]) -> Precheck:
     """Return what is said of a description that cannot be read or has wrong fields."""
-    return Check(kind="error", headline="It would be refused.", errors=errors[:_MOST_SENTENCES])
+    return Precheck(kind="error", headline="It would be refused.", errors=errors[:_MOST_SENTENCES])
 
 
 def _headline(fit: Fit | None) -> tuple[str, str]:

@@ -39,9 +39,9 @@ from wms.kernel.rates import Rate, count
 from wms.portal import starts
 from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of, replaced
 from wms.portal.forms.fields import MAX_FILES
-from wms.portal.forms.submission import Action, JdlForm, JsonForm, SimpleForm, SubmissionForm, TextForm
+from wms.portal.forms.submission import FormAction, JdlForm, JsonForm, SimpleForm, SubmissionForm, TextForm
 from wms.portal.pages import show, signed_in
-from wms.portal.presentation.submit import Check, SubmitPage, check_of, page_of, refused
+from wms.portal.presentation.submit import Precheck, SubmitPage, check_of, page_of, refused
 from wms.portal.starts import Start
 
 #: Bytes of multipart's headers, and of the other fields of the form.
@@ -131,18 +131,18 @@ def _initial_of_json(draft: Draft) -> Mapping[str, object]:
 
 
 #: {action that shows it: tab}.
-_TABS: Final[Mapping[Action, _Tab]] = MappingProxyType(
+_TABS: Final[Mapping[FormAction, _Tab]] = MappingProxyType(
     {
-        Action.SHOW_FORM: _Tab(form=SimpleForm, url_name="portal:submit", text="", initial=_initial_of_form),
-        Action.SHOW_JDL: _Tab(form=JdlForm, url_name="portal:submit-jdl", text="jdl", initial=_initial_of_jdl),
-        Action.SHOW_JSON: _Tab(form=JsonForm, url_name="portal:submit-json", text="json", initial=_initial_of_json),
+        FormAction.SHOW_FORM: _Tab(form=SimpleForm, url_name="portal:submit", text="", initial=_initial_of_form),
+        FormAction.SHOW_JDL: _Tab(form=JdlForm, url_name="portal:submit-jdl", text="jdl", initial=_initial_of_jdl),
+        FormAction.SHOW_JSON: _Tab(form=JsonForm, url_name="portal:submit-json", text="json", initial=_initial_of_json),
     }
 )
 _TAB_OF_SYNTAX: Final = {
-    SavedSyntax.FORM: Action.SHOW_FORM,
-    SavedSyntax.JDL: Action.SHOW_JDL,
-    SavedSyntax.CFG: Action.SHOW_JDL,
-    SavedSyntax.JSON: Action.SHOW_JSON,
+    SavedSyntax.FORM: FormAction.SHOW_FORM,
+    SavedSyntax.JDL: FormAction.SHOW_JDL,
+    SavedSyntax.CFG: FormAction.SHOW_JDL,
+    SavedSyntax.JSON: FormAction.SHOW_JSON,
 }
 
 
@@ -150,21 +150,21 @@ _TAB_OF_SYNTAX: Final = {
 @bounded
 def submit_form(request: HttpRequest) -> HttpResponse:
     """Show the form, or submit its job."""
-    return _answer(request, Action.SHOW_FORM)
+    return _answer(request, FormAction.SHOW_FORM)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_jdl(request: HttpRequest) -> HttpResponse:
     """Show the JDL, or submit its jobs."""
-    return _answer(request, Action.SHOW_JDL)
+    return _answer(request, FormAction.SHOW_JDL)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @bounded
 def submit_json(request: HttpRequest) -> HttpResponse:
     """Show the JSON, or submit its jobs."""
-    return _answer(request, Action.SHOW_JSON)
+    return _answer(request, FormAction.SHOW_JSON)
 
 
 @require_POST
@@ -173,8 +173,8 @@ def submit_check(request: HttpRequest) -> HttpResponse:
     """Show what a submission would be answered, for the panel beside the form; nothing is stored."""
     user = signed_in(request)
     action = _action_in(request, "tab")
-    tab = _TABS.get(action, _TABS[Action.SHOW_FORM])
-    form = tab.form(request.POST, groups=groups_of(user), action=Action.CHECK)
+    tab = _TABS.get(action, _TABS[FormAction.SHOW_FORM])
+    form = tab.form(request.POST, groups=groups_of(user), action=FormAction.CHECK)
     names = request.POST.getlist("coming")[:MAX_FILES]
     coming = [KeptFile(f"{SANDBOX_PREFIX}{number:064x}", name) for number, name in enumerate(names)]
     return render(request, "portal/_submit_check.html", {"check": _check(form, user, coming=coming)})
@@ -192,7 +192,7 @@ def delete_saved(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("portal:submit")
 
 
-def _answer(request: HttpRequest, shows: Action) -> HttpResponse:
+def _answer(request: HttpRequest, shows: FormAction) -> HttpResponse:
     user = signed_in(request)
     groups = groups_of(user)
     tab = _TABS[shows]
@@ -204,13 +204,13 @@ def _answer(request: HttpRequest, shows: Action) -> HttpResponse:
     try:
         # Even if something else is wrong: the user need not choose them again.
         form.keep(_uploaded(form, user))
-        if is_valid and action is Action.SUBMIT:
+        if is_valid and action is FormAction.SUBMIT:
             return _to_new_jobs(request, submit(parse_submission(form.body()), owner=user, now=timezone.now()))
-        if is_valid and action is Action.SAVE:
+        if is_valid and action is FormAction.SAVE:
             return _save(request, form, shows, user=user)
         if is_valid and action in _TABS:
             return _shown(request, _converted(form, _TABS[action], groups), action, user=user, groups=groups)
-        if action is Action.CHECK:
+        if action is FormAction.CHECK:
             return _shown(request, form, shows, user=user, groups=groups, check=_check(form, user))
     except WmsError as error:
         form.refuse(error)
@@ -225,21 +225,21 @@ def _converted(form: SubmissionForm, tab: _Tab, groups: Sequence[Group]) -> Subm
     return tab.form(groups=groups, initial={**initial, "kept": kept, "save_as": form.cleaned_data["save_as"]})
 
 
-def _action_in(request: HttpRequest, name: str) -> Action:
+def _action_in(request: HttpRequest, name: str) -> FormAction:
     try:
-        return Action(request.POST.get(name, ""))
+        return FormAction(request.POST.get(name, ""))
     except ValueError:
-        return Action.SUBMIT
+        return FormAction.SUBMIT
 
 
 def _shown(
     request: HttpRequest,
     form: SubmissionForm,
-    shows: Action,
+    shows: FormAction,
     *,
     user: User,
     groups: Sequence[Group],
-    check: Check | None = None,
+    check: Precheck | None = None,
     status: HTTPStatus = HTTPStatus.OK,
 ) -> HttpResponse:
     saved = list(SavedDescription.objects.filter(owner=user).defer("text", "files").order_by("name"))
@@ -257,7 +257,7 @@ def _choices(groups: Sequence[Group]) -> Choices:
 # ---- What a form starts with -----------------------------------------------------------------------------------------
 
 
-def _fresh(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[Group]) -> HttpResponse:
+def _fresh(request: HttpRequest, shows: FormAction, *, user: User, groups: Sequence[Group]) -> HttpResponse:
     """Show a form that nobody sent yet: an empty one, a copy, or a saved description."""
     start, belongs_to = _start(request, shows, user=user, groups=groups)
     if belongs_to is not shows:
@@ -278,7 +278,7 @@ def _fresh(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[
     return _shown(request, form, shows, user=user, groups=groups)
 
 
-def _start(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[Group]) -> tuple[Start, Action]:
+def _start(request: HttpRequest, shows: FormAction, *, user: User, groups: Sequence[Group]) -> tuple[Start, FormAction]:
     """Return what the form starts with, and the tab in which that is shown."""
     if copied := request.GET.get("clone"):
         return starts.of_copy(copied, user=user, groups=groups), shows
@@ -292,7 +292,7 @@ def _start(request: HttpRequest, shows: Action, *, user: User, groups: Sequence[
 # ---- Actions of the buttons ------------------------------------------------------------------------------------------
 
 
-def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ()) -> Check:
+def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ()) -> Precheck:
     """Return what a submission of the form would be answered."""
     if not form.is_valid():
         return refused(
@@ -314,7 +314,7 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
         return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])
 
 
-def _save(request: HttpRequest, form: SubmissionForm, shows: Action, *, user: User) -> HttpResponse:
+def _save(request: HttpRequest, form: SubmissionForm, shows: FormAction, *, user: User) -> HttpResponse:
     """Save the description under the name that the form gives, and show it as saved."""
     if isinstance(form, TextForm):
         text = str(form.cleaned_data[form.text])
