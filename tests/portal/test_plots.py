@@ -21,7 +21,15 @@ from wms.portal.forms.plots import PlotForm
 
 pytestmark = pytest.mark.django_db
 
-NUMBERS = {"started": 4, "done": 3, "failed": 1, "cpu_s": 1800.0, "wall_s": 7200.0, "running": 2.0, "waiting": 5.0}
+NUMBERS: dict[str, Any] = {
+    "started": 4,
+    "done": 3,
+    "failed": 1,
+    "cpu_s": 1800.0,
+    "wall_s": 7200.0,
+    "running": 2.0,
+    "waiting": 5.0,
+}
 
 
 def this_hour() -> datetime:
