@@ -13,6 +13,15 @@ const FONT = "12px system-ui, sans-serif";
 const COLORS = ["--running-mark", "--done-mark", "--held-mark", "--failed-mark", "--killed-mark", "--waiting-mark"];
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
+// Labels of times, by the seconds between two: the usual one, and what is added when a year or a day begins.
+const TIMES = [
+  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+  [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [0.001, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+];
+
 /** The drawn figures: {text of the data, plot}. */
 const drawn = new WeakMap();
 const sizes = new ResizeObserver((entries) => {
@@ -73,7 +82,7 @@ function seriesOf(data, { label, unit, color, look, values }, index) {
 function axesOf(data) {
   const [text, grid] = [colorOf("--quiet"), colorOf("--line")];
   const look = { stroke: text, font: FONT, labelFont: FONT, ticks: { stroke: grid } };
-  const x = { ...look, grid: { stroke: grid } };
+  const x = { ...look, grid: { stroke: grid }, values: TIMES };
   if (data.x === "elapsed") Object.assign(x, { incrs: STEPS_S, space: 80, values: (_plot, splits) => splits.map(duration) });
   const units = [...new Set(data.series.map(({ unit }) => unit || "n"))];
   const ys = units.map((unit, index) => ({
