@@ -31,7 +31,7 @@ class Hurdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueRow:
+class ExplainedQueueRow:
     """One queue with the reasons why the job does not fit it; none: it fits."""
 
     site: str
@@ -55,7 +55,7 @@ class WhyView:
     hurdles: Sequence[Hurdle]
     passed: Sequence[Hurdle]
     rooms: Sequence[Room]
-    queues: Sequence[QueueRow]
+    queues: Sequence[ExplainedQueueRow]
     #: Queues with rows, such as "first 200"; empty: all have one.
     queues_shown: str
     #: Site to whose queues the rows are limited; empty: none.
@@ -89,7 +89,7 @@ def why_view(
         passed=_hurdles(each for each in conditions if not each.failed_queues),
         rooms=explained.rooms,
         queues=[
-            QueueRow(site=each.site, place=f"{each.ce} / {each.queue}", fits=each.fits, reasons=each.reasons)
+            ExplainedQueueRow(site=each.site, place=f"{each.ce} / {each.queue}", fits=each.fits, reasons=each.reasons)
             for each in explained.queues
         ],
         queues_shown=f"the first {MOST_QUEUES}" if len(explained.queues) == MOST_QUEUES else "",
