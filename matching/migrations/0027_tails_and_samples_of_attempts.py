@@ -11,4 +11,4 @@ class Migration(migrations.Migration):
         ("matching", "0026_heartbeats_compress_output"),
     ]
 
-    operations = [InstallFunctions(digest="267093fd0bdef8744dd8a1c541c44453a1413ceb113437548e4d25bd82c31792")]
+    operations = [InstallFunctions(digest="b29161ae6cdb89cb52d4ca07e90219ea9cd97eeb70b70e527f99aeac77953ec0")]

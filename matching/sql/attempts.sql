@@ -50,7 +50,7 @@ DECLARE
     -- Of a sample: seconds since the start, CPU seconds, memory, disk.
     numbers CONSTANT integer := 4;
     -- In the place of a number: of a sample that is not taken yet, and of a value that was not measured.
-    free CONSTANT real := 'NaN';
+    free CONSTANT real := 'nan';
     not_measured CONSTANT real := -1;
     -- Whole, so that they are the same when they are stored.
     elapsed_s CONSTANT real := floor(extract(epoch FROM right_now - started_at));

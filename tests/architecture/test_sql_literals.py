@@ -21,18 +21,20 @@ PACKAGES = ("wms", "resources", "taskqueues", "pilots", "matching")
 
 #: What the literals of statuses in each text must be, in their order.
 STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
+    "attempts.sql": [],
     "claim.sql": [
         *(ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.ACTIVE),
         *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
         *(PilotStatus.RUNNING, PilotStatus.RUNNING, PilotStatus.RUNNING),
     ],
-    "heartbeat.sql": [JobStatus.STALLED],
+    "heartbeat.sql": [JobStatus.STALLED, JobStatus.RESCHEDULED],
     "limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
     "places.sql": [ResourceState.ACTIVE] * 3,
     "reports.sql": [JobStatus.RUNNING],
 }
 #: The same of the keys of advisory locks.
 LOCKS: Mapping[str, Sequence[LockKey]] = {
+    "attempts.sql": [],
     "claim.sql": [LockKey.COUNT_LIMITS],
     "heartbeat.sql": [],
     "limits.sql": [LockKey.COUNT_LIMITS] * 3,
