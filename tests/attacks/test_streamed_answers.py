@@ -105,8 +105,16 @@ def test_an_archive_comes_whole_in_little_memory(tmp_path: Path, download: Downl
 
 
 def test_downloads_that_nobody_reads_end_and_block_no_others(tmp_path: Path, download: Download) -> None:
-    variables = {"WMS_SANDBOX_DIR": str(download.directory), "WMS_WEB_STREAMS_AT_ONCE": "1", "WMS_WEB_BODY_S": "3"}
-    with web(tmp_path, workers=1, **variables) as server, unread(server, download) as opened:
+    with (
+        web(
+            tmp_path,
+            workers=1,
+            WMS_SANDBOX_DIR=str(download.directory),
+            WMS_WEB_STREAMS_AT_ONCE="1",
+            WMS_WEB_BODY_S="3",
+        ) as server,
+        unread(server, download) as opened,
+    ):
         assert opened.recv(12) == b"HTTP/1.1 200"
         with pytest.raises(urllib.error.HTTPError, match="503"):
             fetch(server, download)

@@ -16,6 +16,7 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel import pulse
+from wms.kernel.models import Pulse
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +51,7 @@ def test_nothing_is_said_while_all_is_well(portal: Client, alice: User, group: G
 
 @pytest.mark.parametrize("address", ["/", "/jobs/", "/submissions/", "/jobs/submit/", "/accounts/tokens/"])
 def test_background_work_that_has_stopped_is_told_on_every_page(address: str, portal: Client) -> None:
-    pulse.Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
+    Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
     assert texts(portal, address)[0].startswith(STOPPED)
     assert STOPPED.replace("'", "&#x27;") in portal.get(address).content.decode()
 

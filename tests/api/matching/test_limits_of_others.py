@@ -197,9 +197,9 @@ def test_the_manager_of_another_vo_is_told_nothing_of_this_one(sample: SampleDat
     ):
         assert not any(name in client.get(address).content.decode() for name in named), address
     for address in WAITING_PAGES:
-        answer = page.get(address)
-        assert answer.status_code == 200, address
-        assert not any(name in answer.content.decode() for name in named), address
+        shown = page.get(address)
+        assert shown.status_code == 200, address
+        assert not any(name in shown.content.decode() for name in named), address
     for address in ("/jobs/", "/pilots/"):
         assert not any(name in page.get(address).content.decode() for name in named), address
     for body in ({**offer, "group": "lhcb_prod"}, {**offer, "group": "atlas_prod", "owner": "alic"}, {"vo": "lhcb"}):
