@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from wms.portal.pages import NAVIGATION
 from wms.portal.presentation.statuses import Segment, badge_of, icon_of
 
 register = template.Library()
@@ -40,8 +41,10 @@ def current(context: template.Context, address: str) -> SafeString:
     path = getattr(context.get("request"), "path", "")
     if path == address:
         return mark_safe(' aria-current="page"')
-    # Every page is below the first one.
-    is_within = path.startswith(address) and address != reverse("portal:home")
+    # The nearest section above the page; every page is below the first one, which is none.
+    sections = {reverse(link.url_name) for link in NAVIGATION} - {reverse("portal:home")}
+    nearest = max((section for section in {address, *sections} if path.startswith(section)), key=len, default="")
+    is_within = nearest == address != reverse("portal:home")
     return mark_safe(' aria-current="true"') if is_within else SafeString()
 
 
