@@ -18,7 +18,7 @@ MOST_GROUPS: Final = 20
 MOST_PLACES: Final = 8
 
 
-class Place(NamedTuple):
+class FailurePlace(NamedTuple):
     """Site and host at which jobs failed; empty: unknown."""
 
     site: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 class FailuresAt:
     """The number of jobs of a group that failed at one place."""
 
-    place: Place
+    place: FailurePlace
     jobs: int
 
 
@@ -76,7 +76,7 @@ def failures(filters: JobFilters, *, by: User, newest: int = NEWEST) -> Failures
     """
     job_ids = ids_of_newest(filters, by=by, at_most=newest + 1)
     counted = job_ids[:newest]
-    places: dict[_Kind, dict[Place, int]] = defaultdict(lambda: defaultdict(int))
+    places: dict[_Kind, dict[FailurePlace, int]] = defaultdict(lambda: defaultdict(int))
     example_of: dict[_Kind, int] = {}
     # Uses index: jobs_job_pkey
     jobs_with_host = with_host(Job.objects.filter(pk__among=counted))
@@ -84,7 +84,7 @@ def failures(filters: JobFilters, *, by: User, newest: int = NEWEST) -> Failures
     numbers = rows.annotate(jobs=Count("pk"), newest=Max("pk")).order_by()
     for reason, exit_code, site, host, jobs, newest_id in numbers:
         kind = _Kind(normalised(reason), exit_code)
-        places[kind][Place(site or "", host or "")] += jobs
+        places[kind][FailurePlace(site or "", host or "")] += jobs
         example_of[kind] = max(newest_id, example_of.get(kind, 0))
     largest = sorted(places, key=lambda kind: (-sum(places[kind].values()), kind.reason.text, kind.exit_code or 0))
     examples = _examples([example_of[kind] for kind in largest[:MOST_GROUPS]])
@@ -100,7 +100,7 @@ def failures(filters: JobFilters, *, by: User, newest: int = NEWEST) -> Failures
     )
 
 
-def _group(kind: _Kind, jobs_at: Mapping[Place, int], example: Job) -> FailureGroup:
+def _group(kind: _Kind, jobs_at: Mapping[FailurePlace, int], example: Job) -> FailureGroup:
     largest = sorted(jobs_at, key=lambda place: (-jobs_at[place], place))
     return FailureGroup(
         reason=kind.reason,
