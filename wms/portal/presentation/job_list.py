@@ -85,7 +85,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobTableRow:
+class ChosenRow:
     """One job in the list, with the columns that its reader has chosen."""
 
     id: int
@@ -157,9 +157,9 @@ def row_of(job: Job) -> JobRow:
     )
 
 
-def listed_job_of(job: Job, columns: Sequence[Column]) -> JobTableRow:
+def listed_job_of(job: Job, columns: Sequence[Column]) -> ChosenRow:
     """Return the row of *job* in the list with these columns."""
-    return JobTableRow(
+    return ChosenRow(
         id=job.pk,
         name=job.job_name,
         status=job.status,
