@@ -165,7 +165,8 @@ SHEET = "tr { height: 32px }\n" * 500
 def content_of(response: HttpResponseBase) -> bytes:
     assert isinstance(response, StreamingHttpResponse)
     content = response.getvalue()
-    for close in response._resource_closers:  # type: ignore[attr-defined]  # ``close`` of the response would look at the database
+    # Its ``close`` would look at the database.
+    for close in response._resource_closers:  # type: ignore[attr-defined]  # not in the stubs
         close()
     return content
 
