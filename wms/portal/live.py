@@ -7,6 +7,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import condition
 
+from wms.portal import notices
+
 View = Callable[..., HttpResponseBase]
 
 
@@ -15,11 +17,16 @@ def live(revision: Callable[..., Sequence[object]]) -> Callable[[View], View]:
 
     Args:
         revision: function of the request and the arguments of the view; returns values that change whenever the page
-            does, and are cheap to read. It may raise Http404.
+            does, and are cheap to read. It may raise Http404. Those of the banner are added.
     """
 
     def etag_of(request: HttpRequest, *args: object, **kwargs: object) -> str:
-        values = (request.user.pk, request.get_full_path(), *revision(request, *args, **kwargs))
+        values = (
+            request.user.pk,
+            request.get_full_path(),
+            *notices.revision(),
+            *revision(request, *args, **kwargs),
+        )
         etag = f'"{sha256(repr(values).encode()).hexdigest()[:32]}"'
         request.page_etag = etag  # type: ignore[attr-defined]  # base.html tells live.js
         return etag

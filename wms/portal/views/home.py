@@ -20,7 +20,7 @@ from wms.jobs.queries.failures import failures
 from wms.jobs.queries.found_jobs import newest_in_status
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
-from wms.portal import notices, revisions
+from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
@@ -41,7 +41,7 @@ _portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=30)
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     period = int(timezone.now().timestamp() // ANEW_AFTER_S)
-    return (*revisions.jobs_seen_by(signed_in(request)), *notices.revision(), period)
+    return (*revisions.jobs_seen_by(signed_in(request)), period)
 
 
 @login_required

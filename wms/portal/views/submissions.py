@@ -20,7 +20,7 @@ from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
 from wms.jobs.queries.submissions import CountedSubmission
 from wms.jobs.services.output_archives import packed_outputs
-from wms.portal import notices, revisions
+from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
 from wms.portal.presentation.submission import RATE_WINDOW, row_of, submission_view
@@ -32,12 +32,12 @@ ANEW_AFTER_S: Final = 300
 
 
 def _revision_of_list(request: HttpRequest) -> Sequence[object]:
-    return (*revisions.jobs_seen_by(signed_in(request)), *notices.revision())
+    return revisions.jobs_seen_by(signed_in(request))
 
 
 def _revision(request: HttpRequest, pk: UUID) -> Sequence[object]:  # noqa: ARG001 - as the view
     period = int(timezone.now().timestamp() // ANEW_AFTER_S)
-    return (*revisions.of_submission(pk), *notices.revision(), period)
+    return (*revisions.of_submission(pk), period)
 
 
 @login_required
