@@ -10,6 +10,16 @@ from pytest_django import Settings
 from tests.factories import make_group, make_site, make_user, make_vo
 from wms.accounts.models import VO, Group, User
 from wms.kernel.memo import BriefMemo
+from wms.portal import revisions
+from wms.portal.revisions import Revisions
+
+
+@pytest.fixture(autouse=True)
+def without_readings_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the stream of changes never, not once a second: numbers of queries would depend on the clock."""
+    unread = Revisions()
+    unread._read_at = float("inf")
+    monkeypatch.setattr(revisions, "_revisions", unread)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,6 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, Invitation, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.portal import revisions
 from wms.portal.views.home import NEWEST
 
 pytestmark = pytest.mark.django_db
@@ -30,8 +29,7 @@ def home(portal: Client) -> Any:
 
 def queries_of(portal: Client) -> int:
     home(portal)  # from now on, no change is read
-    with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
-        patch.setattr(revisions, "MAX_AGE_S", float("inf"))  # by the clock, changes are read now and then
+    with CaptureQueriesContext(connection) as captured:
         home(portal)
     return len(captured)
 

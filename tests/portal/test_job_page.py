@@ -316,4 +316,4 @@ def test_thirty_attempts_cost_no_more_queries_than_one(tab: Tab, portal: Client,
     for number in range(1, 30):
         new_attempt(number)
     assert queries() == one
-    assert one <= 16
+    assert one <= 17  # two of them the banner's, which outside of tests are memoised

@@ -76,6 +76,7 @@ def test_after_too_many_changes_every_page_counts_as_changed_once(monkeypatch: p
     assert jobs_seen_by(stranger) == after
 
 
+@pytest.mark.django_db
 class TestLive:
     """The decorator."""
 

@@ -17,7 +17,6 @@ from tests.factories import make_group, make_job, make_user, make_vo
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.portal import revisions
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +104,6 @@ def test_the_number_of_queries_does_not_grow(client_of: ClientOf, vo: VO, monkey
             groups_of(client)
         return len(captured)
 
-    monkeypatch.setattr(revisions, "MAX_AGE_S", float("inf"))  # else some requests read changes of jobs, and others not
     queries()
     few = queries()
     for number in range(29):

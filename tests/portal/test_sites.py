@@ -30,7 +30,6 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.portal import revisions
 
 pytestmark = pytest.mark.django_db
 
@@ -147,7 +146,6 @@ def test_the_number_of_queries_does_not_grow(
             rows_of(portal)
         return len(captured)
 
-    monkeypatch.setattr(revisions, "MAX_AGE_S", float("inf"))  # else some requests read changes of jobs, and others not
     queries()
     few = queries()
     for number in range(30):

@@ -23,7 +23,6 @@ from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, Sandbox, Submission
 from wms.jobs.services import output_archives
-from wms.portal import revisions
 from wms.portal.pages import ROWS_PER_PAGE
 
 pytestmark = pytest.mark.django_db
@@ -53,8 +52,7 @@ def page_of(portal: Client, submission: Submission) -> Any:
 
 def queries_of(portal: Client, address: str) -> int:
     portal.get(address)  # from now on, no change is read
-    with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
-        patch.setattr(revisions, "MAX_AGE_S", float("inf"))  # by the clock, changes are read now and then
+    with CaptureQueriesContext(connection) as captured:
         assert portal.get(address).status_code == 200
     return len(captured)
 

@@ -74,7 +74,8 @@ def test_the_form_asks_for_resources(portal: Client) -> None:
         "gpus": 1,
         "disk_mb": 500,
     }
-    page = portal.get(f"/jobs/{job.pk}/").content.decode()
+    page = portal.get(f"/jobs/{job.pk}/?tab=resources").content.decode()
+    page += portal.get(f"/jobs/{job.pk}/?tab=description").content.decode()
     for text in ("Wall-clock time (s)", "GPUs", "Disk (MB)", "docker://alpine"):
         assert text in page
 

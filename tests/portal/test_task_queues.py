@@ -17,7 +17,6 @@ from tests.factories import make_ce, make_group, make_job, make_queue, make_task
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import Job
-from wms.portal import revisions
 from wms.portal.views import waiting
 
 pytestmark = pytest.mark.django_db
@@ -205,7 +204,6 @@ def test_the_number_of_queries_does_not_grow(
         return len(captured)
 
     make_task_queue(owner=alice, group=group, job_ids=[1])
-    monkeypatch.setattr(revisions, "MAX_AGE_S", float("inf"))  # else some requests read changes of jobs, and others not
     queries()
     few = queries()
     for number in range(2, 31):
