@@ -60,6 +60,7 @@ PAGES: Final[Mapping[str, str]] = MappingProxyType(
         "task queues": "/task-queues/",
         "sites": "/sites/",
         "shares": "/shares/",
+        "plots": "/plots/",
         "tokens": "/accounts/tokens/",
     }
 )
