@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 from django.conf import settings
 from django.test import Client
@@ -12,7 +13,10 @@ from pilots.domain.logs import LogPart
 from pilots.models import Pilot
 from pilots.services import logs
 from resources.domain.enums import ResourceState
+from resources.models import Site
+from taskqueues.models import QueuedJob
 from tests.factories import (
+    make_bucket,
     make_ce,
     make_group,
     make_job,
@@ -30,7 +34,7 @@ from tests.screenshots.pages import Reader
 from wms.accounts.models import Group, User
 from wms.accounts.services import invite
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job, JobHistory
+from wms.jobs.models import Job, JobHistory, UsageSamples
 
 #: {status: jobs of the large submission in it}.
 SHAPE = {
@@ -71,6 +75,8 @@ def make_sample() -> Sample:
     queue = make_queue(name="grid", ce=make_ce(name="ce01.cern.ch", site=cern))
     pilot = _pilot(make_pilot(vo=vo, queue=queue), now=now)
     jobs = _jobs(alice, group, pilot, now=now)
+    _use(jobs[JobStatus.RUNNING])
+    _account(alice, group, cern, now=now)
     make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
     people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga}
     return Sample(
@@ -80,6 +86,7 @@ def make_sample() -> Sample:
             "running": jobs[JobStatus.RUNNING].pk,
             "waiting": jobs[JobStatus.WAITING].pk,
             "submission": jobs[JobStatus.DONE].submission_id,
+            "task_queue": QueuedJob.objects.get(pk=jobs[JobStatus.WAITING].pk).task_queue_id,
             "pilot": pilot.pk,
             "site": cern.pk,
             "site_name": cern.name,
@@ -118,12 +125,39 @@ def _jobs(owner: User, group: Group, pilot: Pilot, *, now: datetime) -> Mapping[
             queue=None if is_waiting else pilot.queue,
             pilot_id=None if is_waiting else pilot.pk,
             std_output_tail="" if is_waiting else f"point {number}\nstep 50 of 60\n",
+            std_error_tail=ERRORS if status is JobStatus.FAILED else "",
             submitted_at=now - timedelta(hours=1),
         )
         if not is_waiting:
             _run(job, now=now)
         last[status] = job
     return last
+
+
+def _use(job: Job) -> None:
+    """Add samples of the usage of a job over 44 minutes."""
+    samples = [(60.0 * minute, 52.0 * minute, 500 + 7.0 * minute, 2.5 * minute) for minute in range(1, 45)]
+    UsageSamples.objects.create(job=job, attempt=job.attempt, step_s=60, samples=list(chain.from_iterable(samples)))
+
+
+def _account(owner: User, group: Group, site: Site, *, now: datetime) -> None:
+    """Add buckets of the accounting for a day."""
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    for hour in range(24):
+        begun_at = this_hour - timedelta(hours=hour)
+        done = 3 + hour % 5
+        make_bucket(
+            owner=owner,
+            group=group,
+            begun_at=begun_at,
+            site=site,
+            started=done + 1,
+            done=done,
+            failed=hour % 3,
+            cpu_s=2300.0 * done,
+            wall_s=2640.0 * done,
+        )
+        make_bucket(owner=owner, group=group, begun_at=begun_at, waiting=6 + hour % 4)
 
 
 def _run(job: Job, *, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Pages of task queues, sites, shares and selections are read by indexes, on tables of realistic shape."""
+"""Pages of task queues, sites and selections are read by indexes, on tables of realistic shape."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 import pytest
 
 from matching.queries.explain.selection import explain_selection
-from matching.queries.member_shares import group_standings, groups_with_shares
 from matching.queries.site_status import statuses_of
 from matching.queries.task_queues import newest_jobs
 from resources.models import Site
@@ -26,16 +25,11 @@ def selection(filled: Filled) -> object:
     return explain_selection(waiting, by=filled.large_owner, now=database_now())
 
 
-def shares(filled: Filled) -> object:
-    return group_standings(groups_with_shares(filled.owner), by=filled.owner, now=database_now())
-
-
 #: {name of a page: its query, and the indexes that it must use}.
 PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = {
     "site": (site_page, frozenset({"match_ended", "job_count_of_site", "pilot_alive_at_queue"})),
     "task queue": (lambda filled: newest_jobs(filled.task_queue), frozenset({"queued_job_oldest_of_its_kind"})),
     "selection": (selection, frozenset({"job_of_its_kind"})),
-    "shares": (shares, frozenset({"a_group_has_one_delivery_of_a_segment_in_an_interval"})),
 }
 
 
