@@ -124,6 +124,9 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     superusers. Only operators add accounts, as adding one shows which names exist.
     """
 
+    constraint_words = MappingProxyType(
+        {"user_mail_when_is_known": ("mail_when", "Choose when the user gets mail: never, ended or failed.")}
+    )
     managers_may = frozenset({"view", "change"})
     form = UserForm
     kinds_of_rows = MappingProxyType(
