@@ -277,6 +277,7 @@ def test_an_explanation_tells_why_a_job_waits(alice: Caller, charlie: Caller) ->
         "queues",
         "limits",
         "warnings",
+        "advice",
     }
     assert (answer["job_id"], answer["status"]) == (waiting, "Waiting")
     assert answer["task_queue"] == job(alice, waiting)["task_queue"]
