@@ -92,6 +92,7 @@ def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in
             minor=None,
             usage=Usage(cpu_s=5.0),
             output_sandbox=None,
+            tails=Tails("of the past"),
             job_at_fault=False,
         ),
     ],
