@@ -66,8 +66,10 @@ _FURTHER = (
      WHERE sandbox.row_number = 1 + job.id %% 20000 AND job.status = 'Done' AND job.id %% 3 = 0
     """,
     """
-    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
-    SELECT id, submitted_at, status, '', '', 'pilot' FROM jobs_job, generate_series(1, 4)
+    INSERT INTO jobs_jobhistory (
+        job_id, changed_at, status, minor_status, application_status, source, transaction_number
+    )
+    SELECT id, submitted_at, status, '', '', 'pilot', id FROM jobs_job, generate_series(1, 4)
     """,
     """
     INSERT INTO jobs_jobbucket (width_s, begun_at, vo_id, group_id, owner_id, site_id, job_type, started)
