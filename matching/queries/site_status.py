@@ -43,7 +43,7 @@ class RecentSuccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteStatus:
-    """What one site has, and what happens there."""
+    """The status of one site: its queues, pilots and jobs."""
 
     ces: int = 0
     queues: int = 0

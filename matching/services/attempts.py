@@ -1,4 +1,4 @@
-"""What reports on a lease leave of the attempt: last lines of output, and samples of the usage over time (ADR 63)."""
+"""Data of an attempt that reports on its lease bring: last lines of output, and samples of usage over time (ADR 63)."""
 
 from datetime import datetime
 from typing import Final

@@ -19,7 +19,7 @@ from wms.jobs.services.sandboxes import NamedSandbox
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a submission would be answered now."""
+    """The answer that a submission would get now."""
 
     jobs: int
     first: DescriptionParts

@@ -41,10 +41,12 @@ from tests.factories import (
     make_user,
     make_vo,
 )
+from tests.memos import without_brief_memos
 from wms.accounts.models import VO, ApiToken, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.kernel.memo import BriefMemo
+
+__all__ = ["without_brief_memos"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +129,6 @@ class Shared:
     platform: Platform
     storage_element: StorageElement
     director: Director
-
-
-@pytest.fixture(autouse=True)
-def without_brief_memos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make everything anew for each page: otherwise the number of queries would depend on the clock."""
-    monkeypatch.setattr(BriefMemo, "get", lambda _memo, _key, make: make())
 
 
 @pytest.fixture

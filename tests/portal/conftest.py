@@ -8,10 +8,12 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.factories import make_group, make_site, make_user, make_vo
+from tests.memos import without_brief_memos
 from wms.accounts.models import VO, Group, User
-from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
 from wms.portal.revisions import Revisions
+
+__all__ = ["without_brief_memos"]
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +22,6 @@ def without_readings_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     unread = Revisions()
     unread._read_at = float("inf")
     monkeypatch.setattr(revisions, "_revisions", unread)
-
-
-@pytest.fixture(autouse=True)
-def without_brief_memos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make everything anew for each page: otherwise the number of queries would depend on the clock."""
-    monkeypatch.setattr(BriefMemo, "get", lambda _memo, _key, make: make())
 
 
 @pytest.fixture

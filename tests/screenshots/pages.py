@@ -11,7 +11,7 @@ from playwright.sync_api import Page as Tab
 
 
 class Reader(StrEnum):
-    """Who opens a page: a user of the sample (``sample.py``)."""
+    """The user who opens a page, one of the sample (``sample.py``)."""
 
     NOBODY = "nobody"
     #: Has jobs in each status.

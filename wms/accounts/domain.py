@@ -104,7 +104,7 @@ class TokenScope(StrEnum):
 
 
 class MailWhen(StrEnum):
-    """When a user gets mail about a submission of theirs."""
+    """Occasions on which a user gets mail about an own submission."""
 
     NEVER = "never"
     #: All of its jobs have ended.

@@ -33,7 +33,7 @@ class KeptFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What the user has described so far."""
+    """The description as far as the user has written it."""
 
     #: By the names of REST; ``input_sandbox`` has references only.
     description: Mapping[str, Json]

@@ -12,11 +12,10 @@ from rest_framework.serializers import Serializer
 from wms.jobs.api.outputs import JobRowOut
 from wms.jobs.models import Job
 from wms.kernel.middleware import visible
+from wms.kernel.spreadsheets import cell
 
 #: Rows that are written at once.
 _AT_ONCE: Final = 200
-#: Beginnings of a cell that spreadsheets take for a formula.
-_OF_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def as_csv(jobs: Iterable[Job]) -> Iterator[bytes]:
@@ -61,9 +60,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(value: object) -> object:
-    if isinstance(value, str) and value.startswith(_OF_FORMULAS):
-        return f"'{value}"
-    return value
+    return cell(value) if isinstance(value, str) else value
 
 
 def _lines(rows: Iterable[Iterable[object]]) -> bytes:

@@ -18,7 +18,7 @@ from wms.portal.pages import LARGEST_ID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a form starts with, and what the user should know about it."""
+    """The first content of a form, with remarks about it for the user."""
 
     draft: Draft | None = None
     #: Of a saved text; the draft is None then.

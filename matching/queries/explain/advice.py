@@ -1,4 +1,4 @@
-"""What would help a waiting job: changes of its requirements, each evaluated by the conditions of the match.
+"""Advice for a waiting job: changes of its requirements, each evaluated by the conditions of the match.
 
 A change is proposed for the queues that one condition alone excludes, and counts for those that the changed job fits.
 The type of a job is not changed, because it says what the job is, nor are its owner and group.

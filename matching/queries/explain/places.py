@@ -55,7 +55,7 @@ class ExplainedCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a limit or a throttle leaves for the jobs of a task queue."""
+    """The room that a limit or a throttle leaves for the jobs of a task queue."""
 
     #: The scope of the limit, or the site of the throttle.
     name: str

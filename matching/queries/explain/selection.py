@@ -32,7 +32,7 @@ class ExplainedTaskQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSelection:
-    """Why the waiting jobs of a selection wait."""
+    """The explanation of the waiting jobs of a selection."""
 
     #: Those that were looked up; more than MOST_JOBS are not.
     jobs: int

@@ -32,7 +32,7 @@ _STARS: Final = re.compile(r"\*+")
 
 
 class Reason(NamedTuple):
-    """What reasons of one kind have in common."""
+    """The common form of reasons of one kind."""
 
     #: With placeholders such as ``<number>``.
     text: str

@@ -28,7 +28,7 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """What jobs did in one bucket; levels are summed over its samples."""
+    """Sums over the jobs of one bucket; levels are summed over its samples."""
 
     started: int
     done: int
@@ -45,7 +45,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What the jobs with one value of the property did over time."""
+    """Sums over time of the jobs with one value of the property."""
 
     #: Empty: no value, as jobs that wait have no site.
     name: str
@@ -57,7 +57,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounted:
-    """What jobs did in a span, the course with the largest part first."""
+    """Sums over a span, the course with the largest part first."""
 
     courses: Sequence[Course]
     #: Number of samples of levels, by the begin of the bucket.

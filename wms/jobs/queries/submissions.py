@@ -39,7 +39,7 @@ class PlaceCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsOfSubmission:
-    """What the jobs of a submission tell; Deleted ones are left out."""
+    """Properties of the jobs of a submission; Deleted ones are left out."""
 
     places: Sequence[PlaceCount]
     #: Payloads that have ended since a time.

@@ -77,7 +77,7 @@ class NewTokenForm(forms.Form):
 
 
 class MailForm(forms.Form):
-    """When the user gets mail about submissions."""
+    """The choice when the user gets mail about submissions."""
 
     when = forms.ChoiceField(
         label="Send me mail",

@@ -51,7 +51,7 @@ class _DateInput(forms.DateInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the reader wants to see."""
+    """The choices of the reader."""
 
     grouping: Grouping
     span: Span

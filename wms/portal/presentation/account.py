@@ -27,7 +27,7 @@ NO_ADDRESS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailSection:
-    """What the page says about mail; choices are offered only if mail can be sent."""
+    """The part of the page about mail; choices are offered only if mail can be sent."""
 
     address: str
     #: Why none can be sent; empty: it can.

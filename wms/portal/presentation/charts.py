@@ -11,7 +11,7 @@ from wms.portal.templatetags.portal import duration
 
 
 class Axis(StrEnum):
-    """What the horizontal axis of a chart counts, in seconds."""
+    """Kinds of horizontal axis of a chart, in seconds."""
 
     #: Since 1970, shown as UTC.
     TIME = "time"
@@ -20,7 +20,7 @@ class Axis(StrEnum):
 
 
 class Look(StrEnum):
-    """How a series is drawn."""
+    """Ways to draw a series."""
 
     LINE = "line"
     DASHED = "dashed"

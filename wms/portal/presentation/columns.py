@@ -10,7 +10,7 @@ from wms.jobs.models import Job
 
 
 class CellKind(StrEnum):
-    """How a cell is shown."""
+    """Ways to show a cell."""
 
     TEXT = "text"
     WHY = "why"

@@ -11,6 +11,7 @@ from typing import Final
 
 from wms.jobs.domain.accounting import Span, Width
 from wms.jobs.queries.accounting import Accounted, Course, Grouping, Sums
+from wms.kernel.spreadsheets import cell
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
 
 #: Values with a course of their own; more are hard to tell apart.
@@ -29,8 +30,6 @@ HEADINGS: Final[Mapping[Grouping, str]] = MappingProxyType(
     {Grouping.SITE: "Site", Grouping.USER: "User", Grouping.GROUP: "Group", Grouping.JOB_TYPE: "Job type"}
 )
 _UNITS: Final[Mapping[Width, str]] = MappingProxyType({Width.HOUR: "hour", Width.DAY: "day", Width.WEEK: "week"})
-#: Beginnings of a cell that spreadsheets take for a formula.
-_OF_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CSV_HEAD: Final = (
     "begin", "started", "done", "failed", "killed", "cpu_s", "wall_s", "running", "waiting", "waiting_for_data",
     "waiting_for_room", "held",
@@ -46,7 +45,7 @@ Measure = Callable[[Sums, int, float], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotRow:
-    """What the jobs of one series did in the whole span."""
+    """Sums over the whole span of one series."""
 
     label: str
     started: int
@@ -114,7 +113,7 @@ def as_csv(accounted: Accounted, span: Span, *, grouping: Grouping) -> str:
         for course in accounted.courses:
             sums = course.sums.get(begin)
             if sums is not None:
-                writer.writerow([begin.isoformat(), _cell(_label(course, grouping)), *_cells(sums, samples)])
+                writer.writerow([begin.isoformat(), cell(_label(course, grouping)), *_cells(sums, samples)])
     return text.getvalue()
 
 
@@ -122,10 +121,6 @@ def _cells(sums: Sums, samples: int) -> Iterator[float | str]:
     yield from (sums.started, sums.done, sums.failed, sums.killed, round(sums.cpu_s, 3), round(sums.wall_s, 3))
     for level in (sums.running, sums.waiting, sums.waiting_for_data, sums.waiting_for_room, sums.held):
         yield round(level / samples, 3) if samples else ""
-
-
-def _cell(text: str) -> str:
-    return f"'{text}" if text.startswith(_OF_FORMULAS) else text
 
 
 def _label(course: Course, grouping: Grouping) -> str:

@@ -77,7 +77,7 @@ class Exclusions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precheck:
-    """What is said of a description before it is submitted."""
+    """The result of the check of a description before it is submitted."""
 
     #: success, warning or error: the kind of message.
     kind: str

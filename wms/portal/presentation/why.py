@@ -163,7 +163,7 @@ class SelectedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionView:
-    """Why the jobs of a selection wait."""
+    """The explanation why the jobs of a selection wait."""
 
     #: The number of jobs and task queues, in a sentence; empty: no job waits.
     summary: str

@@ -35,6 +35,12 @@ def icon(name: str) -> SafeString:
     return mark_safe(f'<svg class="icon" {attributes} stroke-linejoin="round" aria-hidden="true">{shapes}</svg>')  # noqa: S308 - our own file
 
 
+@cache
+def _sections() -> frozenset[str]:
+    """Return the addresses of the navigation, except that of the first page."""
+    return frozenset(reverse(link.url_name) for link in NAVIGATION) - {reverse("portal:home")}
+
+
 @register.simple_tag(takes_context=True)
 def current(context: template.Context, address: str) -> SafeString:
     """Return the attribute of a link to this page, or to the section that it is in."""
@@ -42,7 +48,7 @@ def current(context: template.Context, address: str) -> SafeString:
     if path == address:
         return mark_safe(' aria-current="page"')
     # The nearest section above the page; every page is below the first one, which is none.
-    sections = {reverse(link.url_name) for link in NAVIGATION} - {reverse("portal:home")}
+    sections = _sections()
     nearest = max((section for section in {address, *sections} if path.startswith(section)), key=len, default="")
     is_within = nearest == address != reverse("portal:home")
     return mark_safe(' aria-current="true"') if is_within else SafeString()

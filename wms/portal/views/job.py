@@ -50,7 +50,7 @@ _REASONS_HOLD_S, _SUMMARY_HOLDS_S, _TIMES_HOLD_S = 5, 30, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What the tabs are read from."""
+    """The data from which the tabs are read."""
 
     request: HttpRequest
     user: User

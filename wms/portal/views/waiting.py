@@ -1,4 +1,4 @@
-"""Why jobs wait: a selection of jobs, and the explanation on the page of one job."""
+"""Pages that explain why jobs wait: a selection, and the tab on the page of one job."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import SecurityEvent
 from wms.kernel.names import did_you_mean
+from wms.kernel.spreadsheets import cell
 
 _COLUMNS = ("at", "kind", "actor_name", "address", "target", "facts", "times")
 
@@ -75,9 +76,4 @@ def _as_csv(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
     writer.writerow(_COLUMNS)
     for row in rows:
         facts = json.dumps(row["facts"])
-        writer.writerow([row["at"].isoformat(), *(_cell(row[name]) for name in _COLUMNS[1:5]), facts, row["times"]])
-
-
-def _cell(text: str) -> str:
-    """Return *text*, escaped so that spreadsheets do not read it as a formula."""
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
+        writer.writerow([row["at"].isoformat(), *(cell(row[name]) for name in _COLUMNS[1:5]), facts, row["times"]])
