@@ -23,7 +23,8 @@ from tests.benchmarks.machine import Pace, cpu_measured
 from tests.benchmarks.measuring import NotMeasurableError, Report, timed
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings, Web
-from tests.benchmarks.workloads.job_archive import JobArchive, load_archive
+from tests.benchmarks.workloads.job_archive import JobArchive
+from tests.benchmarks.workloads.portal_archive import load_portal_archive
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -79,7 +80,7 @@ class Reader:
 
 def run(ready: Surroundings, options: Options) -> Report:
     """Load the archive, start the server, and open the pages one after another, then many at once."""
-    archive = load_archive(jobs=options.jobs or JOBS, seed=options.seed)
+    archive = load_portal_archive(jobs=options.jobs or JOBS, seed=options.seed)
     readers = [_reader(what, user) for what, user in archive.actors.items()]
     report = Report(benchmark="portal", sizes={"jobs": archive.jobs, "submissions": archive.submissions})
     pace = Pace()
