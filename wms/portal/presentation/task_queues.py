@@ -7,12 +7,12 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.domain.advice import duration
 from matching.queries.explain.condition_texts import counted
 from matching.queries.task_queues import PriorityTerms, QueueSum, TaskQueuePage, TaskQueueStanding
 from taskqueues.models import TaskQueue
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.statuses import Fact, in_words
 from wms.portal.search import query_of
 
