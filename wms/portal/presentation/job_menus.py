@@ -78,6 +78,7 @@ KEYS_HELP: Final[Sequence[KeyHelp]] = tuple(
         ("group:my_group", "group in which the owner acted"),
         ("owner:*", "all jobs that you may see; owner:NAME for those of one user"),
         ("submission:UUID", "all jobs of one submission"),
+        ("task-queue:12", "jobs that wait in this task queue"),
         ("label:calibration", "label given by the owner (job group)"),
         ("type:User", "type of the job"),
         ("vo:my_vo", "VO of the group"),
