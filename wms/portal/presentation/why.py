@@ -196,8 +196,8 @@ def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -
 
 def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQueue:
     explained, job = each.explanation, each.explanation.job
-    # Only Waiting jobs are in a task queue, whatever statuses the words name. All of them have one owner, who is not the
-    # reader if the words name a submission of others.
+    # Only Waiting jobs are in a task queue, whatever statuses the words name. All of them have one owner, who may be
+    # another than the reader if the words name a submission.
     only = {"task_queue": each.task_queue_id, "status": "", "owner": words.get("owner", job.owner.username)}
     view = why_view(explained)
     return SelectedQueue(
