@@ -118,14 +118,6 @@ def _menu(name: str, label: str, chosen: str, options: Sequence[tuple[str, str]]
     )
 
 
-def orders_of(*, newest_first: bool, link: Callable[[str], str]) -> Sequence[LinkTo]:
-    """Return the links to both orders of the list; *link* returns the query string of an order."""
-    return (
-        LinkTo(label="Newest first", query=link(""), is_current=newest_first),
-        LinkTo(label="Oldest first", query=link("oldest"), is_current=not newest_first),
-    )
-
-
 def side_tabs_of(current: Property, *, link: Callable[[str], str]) -> Sequence[LinkTo]:
     """Return the links to the side tables; *link* returns the query string of a property."""
     return tuple(
