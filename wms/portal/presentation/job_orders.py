@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from wms.jobs.models import Job
 from wms.jobs.queries.sorted_jobs import MOST_SORTED, SORTED_BY, Order, Position, SortedPart
-from wms.portal.pages import Page
 from wms.portal.presentation.columns import COLUMNS, CellKind, Column
 from wms.portal.presentation.job_menus import LinkTo
 
@@ -132,11 +130,11 @@ def orders_of(columns: Sequence[Column], ordering: Ordering) -> Sequence[LinkTo]
     return [*by_id, *by_column]
 
 
-def pager_by_id(page: Page[Job], ordering: Ordering) -> Pager:
-    """Return the links of a page of a list by id."""
+def pager_by_id(ordering: Ordering, *, newer: str, older: str) -> Pager:
+    """Return the links of a page of a list by id, of the query strings of the pages with newer and older jobs."""
     if ordering.newest_first:
-        return Pager(previous=page.newer, previous_label="newer", next=page.older, next_label="older")
-    return Pager(previous=page.older, previous_label="older", next=page.newer, next_label="newer")
+        return Pager(previous=newer, previous_label="newer", next=older, next_label="older")
+    return Pager(previous=older, previous_label="older", next=newer, next_label="newer")
 
 
 def pager_of(part: SortedPart, order: Order, *, link: Callable[..., str]) -> Pager:

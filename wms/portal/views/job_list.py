@@ -137,7 +137,7 @@ def _page(
         QueryDict(link(asked.text, **edges)),
         newest_first=ordering.newest_first,
     )
-    return page.rows, pager_by_id(page, ordering)
+    return page.rows, pager_by_id(ordering, newer=page.newer, older=page.older)
 
 
 def _counts(asked: Asked, link: Callable[..., str]) -> Counts:
