@@ -287,7 +287,7 @@ def test_a_page_of_a_sorted_list_stays_when_its_edge_changes_or_leaves(
     assert ids_in(portal.get(f"/jobs/?{second}")) == jobs[ROWS_PER_PAGE:]
 
 
-@pytest.mark.parametrize("place", ["x", "1:x", "1:2026-01-01", "1:2026-01-01T00:00:00", "1:\0", "-1", "9" * 19, ""])
+@pytest.mark.parametrize("place", ["x", "1:x", "1:2026-01-01", "1:2026-01-01T00:00:00", "-1", "9" * 19, ""])
 def test_a_place_that_is_none_is_the_first_page(place: str, portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     for name in ("beyond", "upto"):

@@ -53,7 +53,7 @@ SORTED_BY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 #: An id, and with a colon a value; without: the job has none.
-_POSITION: Final = re.compile(r"([0-9]{1,18})(?::([^\0]{0,300}))?", re.DOTALL)
+_POSITION: Final = re.compile(r"([0-9]{1,18})(?::(.{0,300}))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
