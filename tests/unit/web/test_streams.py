@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterator
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
+from django.http import FileResponse
 
 from tests.pace import wait_for, within
 from wms.web import answers
@@ -43,14 +44,16 @@ class Protocol:
 
     def __init__(self) -> None:
         self.paths: Queue[str] = Queue()
-        self.refused: list[int] = []
+        self.answered: list[int] = []
         self.headers: dict[str, str] = {}
+        self.content = b""
 
     def response_file(self, _status: int, _headers: object, path: str) -> None:
         self.paths.put(path)
 
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], _body: bytes) -> None:
-        self.refused.append(status)
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.answered.append(status)
+        self.content = body
         self.headers = dict(headers)
 
 
@@ -112,7 +115,7 @@ def test_no_more_are_sent_at_once_than_configured(streams: StreamedAnswers) -> N
     first, second = Body(1000), Body(1)
     pipe = read_slowly(ask(first, streams))
     refused = ask(second, streams)
-    assert refused.refused == [503]
+    assert refused.answered == [503]
     assert refused.paths.empty()
     assert second.is_closed.is_set()
     pipe.close()
@@ -131,7 +134,7 @@ def test_one_user_gets_half_of_the_streams_and_leaves_the_others_to_others() -> 
     pipes = [read_slowly(ask(body, streams, caller="user 1")) for body in bodies]
     third = Body(1)
     refused = ask(third, streams, caller="user 1")
-    assert (refused.refused, refused.paths.empty()) == ([429], True)
+    assert (refused.answered, refused.paths.empty()) == ([429], True)
     assert int(refused.headers["Retry-After"]) > 0
     assert third.is_closed.is_set()
     of_another = ask(Body(1), streams, caller="user 2")
@@ -151,7 +154,7 @@ def test_one_user_gets_half_of_the_streams_and_leaves_the_others_to_others() -> 
 def test_two_users_may_have_all_streams_and_a_third_waits() -> None:
     streams = StreamedAnswers(2)
     pipes = [read_slowly(ask(Body(1000), streams, caller=caller)) for caller in ("user 1", "user 2")]
-    assert ask(Body(1), streams, caller="user 3").refused == [503]
+    assert ask(Body(1), streams, caller="user 3").answered == [503]
     for pipe in pipes:
         pipe.close()
 
@@ -165,6 +168,21 @@ def test_a_body_that_fails_breaks_off_and_frees_its_place(
     assert "A streamed answer broke off." in caplog.text
 
 
+def test_files_of_a_page_that_were_compressed_occupy_no_stream(streams: StreamedAnswers) -> None:
+    pipe = read_slowly(ask(Body(1000), streams))
+    file = FileResponse(BytesIO(PIECE))
+    file.streaming_content = iter([PIECE[:10], PIECE[10:]])
+    protocol: Any = Protocol()
+
+    def application(_environ: object, start_response: Any) -> Any:
+        start_response("200 OK", [("Content-Encoding", "gzip")])
+        return file
+
+    answer(application, {"caller": ""}, protocol, streams=streams)
+    assert (protocol.answered, protocol.content) == ([200], PIECE)
+    pipe.close()
+
+
 def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: StreamedAnswers) -> None:
     protocol: Any = Protocol()
 
@@ -173,5 +191,5 @@ def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: StreamedAnswe
         return [b"no"]
 
     answer(application, {}, protocol, streams=streams)
-    assert protocol.refused == [404]
+    assert protocol.answered == [404]
     assert protocol.paths.empty()
