@@ -132,7 +132,7 @@ WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=8 * 1
 #: Concurrent requests with a body over 256 KiB, per process; they run in threads of their own.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)
 #: Answers that are made while they are sent (archives of outputs, whole lists of jobs), per process: each has a thread
-#: of its own, which waits for its client.
+#: of its own, which waits for its client. One user may have half of them.
 WMS_WEB_STREAMS_AT_ONCE = env.int("WMS_WEB_STREAMS_AT_ONCE", default=4)
 #: Memory, in MiB, above which a process of the web server is replaced; an idle one has about 180.
 WMS_WEB_MAX_RSS_MB = env.int("WMS_WEB_MAX_RSS_MB", default=400)

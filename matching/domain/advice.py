@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from wms.kernel.time_texts import duration
+
 #: Names of sites in one sentence.
 MOST_SITES: Final = 3
 
@@ -67,12 +69,10 @@ def sentence_about_nearest(place: str, changes: Sequence[str]) -> str:
     return f"No single change is enough; {place} would fit {', and '.join(changes)}."
 
 
-def duration(seconds: int) -> str:
-    """Return a time such as "36 h", "1 h 30 min" or "45 s"."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest_s = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "min"), (rest_s, "s"))
-    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+def shorter(value_s: int, *, own_s: int) -> tuple[str, str]:
+    """Return two different durations in words, in seconds if they would read the same otherwise."""
+    words, own_words = duration(value_s), duration(own_s)
+    return (words, own_words) if words != own_words else (f"{value_s:,} s", f"{own_s:,} s")
 
 
 def _capitalized(words: str) -> str:

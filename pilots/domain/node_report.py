@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from wms.kernel.time_texts import duration
+
 #: Keys that pages show elsewhere: the node check, and the flaws that jobs reported.
 _SHOWN_ELSEWHERE: Final = frozenset({"ok", "checks", "flaws", "batch_id"})
 #: {property: label}, in the order of a page; other properties follow in alphabetical order.
@@ -102,14 +104,6 @@ def amount_mb(amount: float) -> str:
         if abs(amount) >= size:
             return f"{amount / size:.{1 if abs(amount) < 10 * size else 0}f} {unit}"
     return f"{amount:.0f} MB"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as readable text, such as "0.2 s", "25 min" or "48 h"."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if abs(seconds) >= 2 * size:
-            return f"{_number(round(seconds / size, 1))} {unit}"
-    return f"{_number(round(seconds, 1))} s"
 
 
 def _label(name: str) -> str:

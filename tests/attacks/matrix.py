@@ -140,6 +140,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET portal:job": OF_THE_JOB,
         "GET portal:job-file": OF_THE_JOB,
         "GET portal:job-input": OF_THE_JOB,
+        "GET portal:job-input-file": OF_THE_JOB,
         "GET portal:submit": PEOPLE,
         "POST portal:submit": PEOPLE,
         "GET portal:submit-jdl": PEOPLE,

@@ -1,10 +1,10 @@
-"""The files of a job's output on its page, and their download: hostile names, contents and archives included."""
+"""The files of a job on its page, and their download: hostile names, contents and archives included."""
 
 import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, Sandbox
 from wms.jobs.services import sandbox_files
 from wms.jobs.services.sandboxes import reference_of
-from wms.portal.presentation.job_files import MOST_SHOWN_BYTES, size_in_words
+from wms.portal.presentation.job_files import MOST_SHOWN_BYTES, ArchiveView, size_in_words
 
 pytestmark = pytest.mark.django_db
 
@@ -58,21 +58,53 @@ def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
     return gzip.compress(archive.getvalue(), mtime=0)
 
 
-JobWith = Callable[[bytes], Job]
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of an archive at a job of Alice: its output, or an input."""
 
+    owner: User
+    group: Group
+    is_input: bool
 
-@pytest.fixture
-def job_with(alice: User, group: Group) -> JobWith:
-    def make(output: bytes) -> Job:
-        job = make_job(owner=alice, group=group, status=JobStatus.DONE)
-        Job.objects.filter(pk=job.pk).update(output_sandbox=stored(output, is_archive=True))
+    def job_with(self, content: bytes) -> Job:
+        job = make_job(owner=self.owner, group=self.group, status=JobStatus.DONE)
+        if self.is_input:
+            job.input_sandboxes.create(sandbox=stored(content, is_archive=True), file_name="in.tar.gz")
+        else:
+            Job.objects.filter(pk=job.pk).update(output_sandbox=stored(content, is_archive=True))
         return job
 
-    return make
+    def page(self, portal: Client, job: Job, name: str = "") -> Any:
+        reference = self._reference(job) if self.is_input else ""
+        chosen = {"tab": "files", "input": reference, "file": name}
+        response = portal.get(f"/jobs/{job.pk}/", {key: value for key, value in chosen.items() if value})
+        assert response.status_code == HTTPStatus.OK
+        return response
+
+    def files(self, portal: Client, job: Job, name: str = "") -> ArchiveView:
+        return self.files_on(self.page(portal, job, name))
+
+    def files_on(self, response: Any) -> ArchiveView:
+        files = response.context["files"]
+        archive = files.input if self.is_input else files.output
+        assert isinstance(archive, ArchiveView)
+        return archive
+
+    def address(self, job: Job, name: str) -> str:
+        inputs = f"inputs/{self._reference(job)}/" if self.is_input else ""
+        return f"/jobs/{job.pk}/{inputs}files/{name}"
+
+    def _reference(self, job: Job) -> str:
+        return reference_of(job.input_sandboxes.get().sandbox)
 
 
-def files_of(portal: Client, job: Job, query: str = "") -> Any:
-    response = portal.get(f"/jobs/{job.pk}/?tab=files{query}")
+@pytest.fixture(params=["output", "input"])
+def place(request: pytest.FixtureRequest, alice: User, group: Group) -> Place:
+    return Place(alice, group, request.param == "input")
+
+
+def files_of(portal: Client, job: Job) -> Any:
+    response = portal.get(f"/jobs/{job.pk}/?tab=files")
     assert response.status_code == HTTPStatus.OK
     return response
 
@@ -92,8 +124,8 @@ def downloaded(portal: Client, address: str) -> bytes:
 # ---- what is there ---------------------------------------------------------------------------------------------------
 
 
-def test_the_files_of_the_output_are_listed_shown_and_downloaded(portal: Client, job_with: JobWith) -> None:
-    job = job_with(
+def test_the_files_of_an_archive_are_listed_shown_and_downloaded(portal: Client, place: Place) -> None:
+    job = place.job_with(
         packed(
             (member("./logs", type=tarfile.DIRTYPE), b""),
             (member("./logs/out.txt"), b"all is well\n" * 200),
@@ -102,7 +134,7 @@ def test_the_files_of_the_output_are_listed_shown_and_downloaded(portal: Client,
             (member("latest", type=tarfile.SYMTYPE, linkname="logs/out.txt"), b""),
         )
     )
-    files = files_of(portal, job).context["files"]
+    files = place.files(portal, job)
     rows = {row.name: row for row in files.rows}
     assert {name: (row.size, row.link_target) for name, row in rows.items()} == {
         "empty": ("0 B", ""),
@@ -113,7 +145,9 @@ def test_the_files_of_the_output_are_listed_shown_and_downloaded(portal: Client,
     assert rows["latest"].download_url == ""
     shown = portal.get(rows["logs/out.txt"].view_url)
     assert "all is well\nall is well" in shown.content.decode()
-    assert shown.context["files"].shown.shown == ""
+    in_place = place.files_on(shown).shown
+    assert in_place is not None
+    assert in_place.shown == ""
     binary = portal.get(rows["histogram.root"].view_url)
     assert "The file is binary" in binary.content.decode()
     assert "The file is empty" in portal.get(rows["empty"].view_url).content.decode()
@@ -122,22 +156,24 @@ def test_the_files_of_the_output_are_listed_shown_and_downloaded(portal: Client,
     assert downloaded(portal, rows["empty"].download_url) == b""
 
 
-def test_of_two_members_of_one_name_the_last_counts_as_after_unpacking(portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed((member("a"), b"old"), (member("./a"), b"newer")))
-    (row,) = files_of(portal, job).context["files"].rows
+def test_of_two_members_of_one_name_the_last_counts_as_after_unpacking(portal: Client, place: Place) -> None:
+    job = place.job_with(packed((member("a"), b"old"), (member("./a"), b"newer")))
+    (row,) = place.files(portal, job).rows
     assert downloaded(portal, row.download_url) == b"newer"
 
 
-def test_a_long_file_is_shown_up_to_the_limit(portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed((member("log"), b"x" * (MOST_SHOWN_BYTES + 1))))
-    shown = files_of(portal, job, "&file=log").context["files"].shown
+def test_a_long_file_is_shown_up_to_the_limit(portal: Client, place: Place) -> None:
+    job = place.job_with(packed((member("log"), b"x" * (MOST_SHOWN_BYTES + 1))))
+    shown = place.files(portal, job, "log").shown
+    assert shown is not None
     assert len(shown.text) == MOST_SHOWN_BYTES
     assert (shown.shown, shown.size) == ("262 kB", "262 kB")
 
 
-def test_a_text_that_is_cut_within_a_character_is_text(portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed((member("log"), "é".encode() * MOST_SHOWN_BYTES)))
-    shown = files_of(portal, job, "&file=log").context["files"].shown
+def test_a_text_that_is_cut_within_a_character_is_text(portal: Client, place: Place) -> None:
+    job = place.job_with(packed((member("log"), "é".encode() * MOST_SHOWN_BYTES)))
+    shown = place.files(portal, job, "log").shown
+    assert shown is not None
     assert shown.text.startswith("éé")
 
 
@@ -145,9 +181,46 @@ def test_inputs_are_listed_and_downloaded(portal: Client, alice: User, group: Gr
     job = make_job(owner=alice, group=group)
     job.input_sandboxes.create(sandbox=stored(HTML, is_archive=False), file_name="<b>page.html")
     response = files_of(portal, job)
+    assert response.context["files"].input is None
     (row,) = response.context["files"].inputs
     assert "&lt;b&gt;page.html" in response.content.decode()
+    assert row.list_url == ""
     assert downloaded(portal, row.download_url) == HTML
+
+
+def test_an_archive_among_the_inputs_is_browsed_and_downloaded(portal: Client, alice: User, group: Group) -> None:
+    job, content = make_job(owner=alice, group=group), packed((member("run.sh"), b"echo 1"), (member("a/b"), b""))
+    job.input_sandboxes.create(sandbox=stored(HTML, is_archive=False), file_name="page.html")
+    job.input_sandboxes.create(sandbox=stored(content, is_archive=True), file_name="in.tar.gz")
+    page, archive = files_of(portal, job).context["files"].inputs[::-1]
+    assert (page.list_url, page.is_shown, archive.is_shown) == ("", False, False)
+    response = portal.get(archive.list_url)
+    files = response.context["files"]
+    assert [row.is_shown for row in files.inputs] == [True, False]
+    assert [row.name for row in files.input.rows] == ["a/b", "run.sh"]
+    assert "2 files in in.tar.gz" in response.content.decode()
+    assert files.input.whole_url == archive.download_url
+    assert downloaded(portal, files.input.whole_url) == content
+    # The name is that of a file of the input.
+    shown = portal.get(files.input.rows[1].view_url).context["files"]
+    assert (shown.input.shown.text, shown.output.shown) == ("echo 1", None)
+
+
+def test_only_archives_of_the_job_are_browsed(portal: Client, alice: User, group: Group) -> None:
+    job, other = make_job(owner=alice, group=group), make_job(owner=alice, group=group)
+    single, foreign = stored(b"a", is_archive=False), stored(packed((member("a"), b"secret")), is_archive=True)
+    job.input_sandboxes.create(sandbox=single, file_name="single")
+    other.input_sandboxes.create(sandbox=foreign, file_name="foreign")
+    for reference, problem in (
+        (reference_of(single), f"The input single of job {job.pk} is a single file, not an archive."),
+        (reference_of(foreign), f"Job {job.pk} has no such sandbox."),
+        ("../<b>", f"Job {job.pk} has no such sandbox."),
+    ):
+        response = portal.get(f"/jobs/{job.pk}/", {"tab": "files", "input": reference, "file": "a"})
+        assert response.context["files"].input.problem == problem
+        assert "secret" not in response.content.decode()
+        address = f"/jobs/{job.pk}/inputs/{quote(reference, safe='')}/files/a"
+        assert portal.get(address).status_code == HTTPStatus.NOT_FOUND
 
 
 def test_a_job_without_output_says_why(portal: Client, alice: User, group: Group) -> None:
@@ -161,20 +234,24 @@ def test_a_job_without_output_says_why(portal: Client, alice: User, group: Group
 # ---- who may ---------------------------------------------------------------------------------------------------------
 
 
-def test_strangers_get_no_file(portal: Client, vo: Any, group: Group, job_with: JobWith, client_of: ClientOf) -> None:
-    job, other = job_with(packed((member("a"), b"secret"))), job_with(packed((member("b"), b"another")))
+def test_strangers_get_no_file(portal: Client, vo: Any, group: Group, place: Place, client_of: ClientOf) -> None:
+    archive = packed((member("a"), b"secret"))
+    job, other = place.job_with(archive), place.job_with(packed((member("b"), b"another")))
     given = stored(b"given", is_archive=False)
-    other.input_sandboxes.create(sandbox=given, file_name="given")
+    make_job(owner=job.owner, group=group).input_sandboxes.create(sandbox=given, file_name="given")
     stranger = client_of(make_user(groups=[group]))
+    assert downloaded(portal, place.address(job, "a")) == b"secret"
     for browser, address in (
         (stranger, f"/jobs/{job.pk}/?tab=files"),
-        (stranger, f"/jobs/{job.pk}/files/a"),
-        (stranger, f"/jobs/{other.pk}/inputs/{reference_of(given)}/"),
+        (stranger, f"/jobs/{job.pk}/?tab=files&file=a&input={hashlib.sha256(archive).hexdigest()}"),
+        (stranger, place.address(job, "a")),
+        (stranger, f"/jobs/{job.pk}/inputs/{reference_of(given)}/"),
         # The owner, by the address of another job.
-        (portal, f"/jobs/{job.pk}/files/b"),
+        (portal, place.address(job, "b")),
+        (portal, place.address(job, "a").replace(f"/jobs/{job.pk}/", f"/jobs/{other.pk}/")),
         (portal, f"/jobs/{job.pk}/inputs/{reference_of(given)}/"),
     ):
-        assert browser.get(address).status_code == HTTPStatus.NOT_FOUND
+        assert browser.get(address).status_code == HTTPStatus.NOT_FOUND, address
 
 
 # ---- what payloads may try -------------------------------------------------------------------------------------------
@@ -193,13 +270,15 @@ def test_strangers_get_no_file(portal: Client, vo: Any, group: Group, job_with: 
         ("..a/b", b"x"),
     ],
 )
-def test_names_and_contents_are_text(name: str, content: bytes, portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed((member(name), content)))
-    (row,) = files_of(portal, job).context["files"].rows
+def test_names_and_contents_are_text(name: str, content: bytes, portal: Client, place: Place) -> None:
+    job = place.job_with(packed((member(name), content)))
+    (row,) = place.files(portal, job).rows
     assert row.name == name
     response = portal.get(row.view_url)
     page = response.content.decode()
-    assert response.context["files"].shown.text == content.decode()
+    shown = place.files_on(response).shown
+    assert shown is not None
+    assert shown.text == content.decode()
     for hostile in ("<script>alert", "<svg xmlns", "<img src=x"):
         assert hostile not in page
     assert 'href="javascript:' not in page
@@ -219,83 +298,80 @@ def test_names_and_contents_are_text(name: str, content: bytes, portal: Client, 
     ],
     ids=lambda info: f"{info.name} {info.linkname}",
 )
-def test_an_archive_that_leads_out_is_not_read(info: tarfile.TarInfo, portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed((member("harmless"), b"x"), (info, b"")))
-    response = files_of(portal, job, "&file=harmless")
-    files = response.context["files"]
+def test_an_archive_that_leads_out_is_not_read(info: tarfile.TarInfo, portal: Client, place: Place) -> None:
+    job = place.job_with(packed((member("harmless"), b"x"), (info, b"")))
+    files = place.files(portal, job, "harmless")
     assert files.problem.startswith("The member")
     assert (list(files.rows), files.shown) == ([], None)
-    assert portal.get(f"/jobs/{job.pk}/files/harmless").status_code == HTTPStatus.NOT_FOUND
+    assert portal.get(place.address(job, "harmless")).status_code == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "/etc/passwd", "nowhere", "dir", "link", "a/", "."]
 )
-def test_only_files_of_the_list_are_given(name: str, portal: Client, job_with: JobWith) -> None:
-    job = job_with(
+def test_only_files_of_the_list_are_given(name: str, portal: Client, place: Place) -> None:
+    job = place.job_with(
         packed(
             (member("dir", type=tarfile.DIRTYPE), b""),
             (member("a"), b"x"),
             (member("link", type=tarfile.SYMTYPE, linkname="a"), b""),
         )
     )
-    assert portal.get(f"/jobs/{job.pk}/files/{quote(name, safe='')}").status_code == HTTPStatus.NOT_FOUND
-    files = files_of(portal, job, f"&file={quote(name, safe='')}").context["files"]
-    assert (files.shown, files.not_shown) == (None, "The output has no file of that name.")
+    assert portal.get(place.address(job, quote(name, safe=""))).status_code == HTTPStatus.NOT_FOUND
+    files = place.files(portal, job, name)
+    assert (files.shown, files.not_shown) == (None, "The archive has no file of that name.")
 
 
-def test_a_hundred_thousand_members_are_not_read(portal: Client, job_with: JobWith) -> None:
+def test_a_hundred_thousand_members_are_not_read(portal: Client, place: Place) -> None:
     header = member("a").tobuf()
-    job = job_with(gzip.compress(header * 100_000 + bytes(1024), compresslevel=1, mtime=0))
-    files = files_of(portal, job).context["files"]
+    job = place.job_with(gzip.compress(header * 100_000 + bytes(1024), compresslevel=1, mtime=0))
+    files = place.files(portal, job)
     assert files.problem != ""
     assert list(files.rows) == []
 
 
-def test_of_many_files_the_first_are_listed(portal: Client, job_with: JobWith) -> None:
-    job = job_with(packed(*((member(f"{number:04}"), b"") for number in range(1500))))
-    files = files_of(portal, job).context["files"]
+def test_of_many_files_the_first_are_listed(portal: Client, place: Place) -> None:
+    job = place.job_with(packed(*((member(f"{number:04}"), b"") for number in range(1500))))
+    files = place.files(portal, job)
     assert (len(files.rows), files.rows[-1].name) == (1000, "0999")
     assert files.how_many == "1,000 of 1,500 files"
 
 
-def test_a_bomb_is_not_unpacked(portal: Client, job_with: JobWith, settings: Settings) -> None:
+def test_a_bomb_is_not_unpacked(portal: Client, place: Place, settings: Settings) -> None:
     settings.WMS_SANDBOX_MAX_UNPACKED_BYTES = 10**6
-    job = job_with(packed((member("zeros"), bytes(2 * 10**6))))
-    files = files_of(portal, job, "&file=zeros").context["files"]
+    job = place.job_with(packed((member("zeros"), bytes(2 * 10**6))))
+    files = place.files(portal, job, "zeros")
     assert "unpacks to more than" in files.problem
-    assert portal.get(f"/jobs/{job.pk}/files/zeros").status_code == HTTPStatus.NOT_FOUND
+    assert portal.get(place.address(job, "zeros")).status_code == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"nothing packed", gzip.compress(b"no tar" * 200, mtime=0), packed((member("a"), b"x"))[:60]]
 )
-def test_a_damaged_archive_says_so(content: bytes, portal: Client, job_with: JobWith) -> None:
-    job = job_with(content)
-    files = files_of(portal, job, "&file=a").context["files"]
+def test_a_damaged_archive_says_so(content: bytes, portal: Client, place: Place) -> None:
+    job = place.job_with(content)
+    files = place.files(portal, job, "a")
     assert (files.problem, list(files.rows)) == ("The archive is damaged or incomplete.", [])
-    assert portal.get(f"/jobs/{job.pk}/files/a").status_code == HTTPStatus.NOT_FOUND
+    assert portal.get(place.address(job, "a")).status_code == HTTPStatus.NOT_FOUND
 
 
-def test_an_output_that_is_no_longer_stored_says_so(portal: Client, job_with: JobWith, tmp_path: Path) -> None:
-    job = job_with(packed((member("a"), b"x, but gone")))
+def test_an_archive_that_is_no_longer_stored_says_so(portal: Client, place: Place, tmp_path: Path) -> None:
+    job = place.job_with(packed((member("a"), b"x, but gone")))
     for file in tmp_path.rglob("*"):
         if file.is_file():
             file.unlink()
-    assert files_of(portal, job).context["files"].problem == "The output is no longer stored."
-    assert portal.get(f"/jobs/{job.pk}/files/a").status_code == HTTPStatus.NOT_FOUND
+    assert place.files(portal, job).problem == "The archive is no longer stored."
+    assert portal.get(place.address(job, "a")).status_code == HTTPStatus.NOT_FOUND
 
 
-def test_an_output_that_is_removed_after_it_was_listed_says_so(
-    portal: Client, job_with: JobWith, tmp_path: Path
-) -> None:
-    job = job_with(packed((member("a"), b"x, but gone soon")))
-    (row,) = files_of(portal, job).context["files"].rows
+def test_an_archive_that_is_removed_after_it_was_listed_says_so(portal: Client, place: Place, tmp_path: Path) -> None:
+    job = place.job_with(packed((member("a"), b"x, but gone soon")))
+    (row,) = place.files(portal, job).rows
     for file in tmp_path.rglob("*"):
         if file.is_file():
             file.unlink()
-    assert portal.get(row.view_url).context["files"].not_shown == "The output is no longer stored."
-    assert portal.get(f"/jobs/{job.pk}/files/a").status_code == HTTPStatus.NOT_FOUND
+    assert place.files_on(portal.get(row.view_url)).not_shown == "The archive is no longer stored."
+    assert portal.get(place.address(job, "a")).status_code == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize(

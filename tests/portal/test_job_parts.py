@@ -36,7 +36,7 @@ def job_in(status: JobStatus, **columns: object) -> Job:
     [
         (
             job_in(JobStatus.RUNNING, site=CERN, started_at=NOW + at(60), heartbeat_at=NOW + at(760)),
-            Sentence(text="Running at LCG.CERN.ch for 12 min 00 s", event="last heartbeat", at=NOW + at(760)),
+            Sentence(text="Running at LCG.CERN.ch for 12 min", event="last heartbeat", at=NOW + at(760)),
         ),
         (
             job_in(
@@ -46,9 +46,7 @@ def job_in(status: JobStatus, **columns: object) -> Job:
                 exit_code=2,
                 minor_status="Exited with code 2",
             ),
-            Sentence(
-                text="Failed after 3 min 00 s: exited with code 2", event="ended", at=NOW + at(180), see=Tab.ERRORS
-            ),
+            Sentence(text="Failed after 3 min: exited with code 2", event="ended", at=NOW + at(180), see=Tab.ERRORS),
         ),
         (
             job_in(JobStatus.FAILED, ended_at=NOW + at(30), minor_status="LCG.CERN.ch lost it"),
@@ -59,7 +57,7 @@ def job_in(status: JobStatus, **columns: object) -> Job:
                 see=Tab.HISTORY,
             ),
         ),
-        (job_in(JobStatus.WAITING), Sentence(text="Waiting for 13 min 00 s. It waits because it does.")),
+        (job_in(JobStatus.WAITING), Sentence(text="Waiting for 13 min. It waits because it does.")),
         (
             job_in(JobStatus.KILLED, started_at=NOW, ended_at=NOW + at(5), minor_status="Killed by alice"),
             Sentence(text="Killed by alice after 5 s", event="ended", at=NOW + at(5)),

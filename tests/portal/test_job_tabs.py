@@ -96,8 +96,8 @@ def test_resources_compare_what_was_asked_for_with_what_was_used(portal: Client,
     usage = portal.get(f"/jobs/{job.pk}/?tab=resources").context["usage"]
     rows = {row.label: (row.asked, row.used, row.percent) for row in usage.rows}
     assert rows == {
-        "CPU time": ("7,200 s (2 h 00 min)", "1,800.0 s (30 min 00 s)", 25.0),
-        "Wall-clock time": ("not limited", "1,200.0 s (20 min 00 s)", None),
+        "CPU time": ("7,200 s (2 h)", "1,800.0 s (30 min)", 25.0),
+        "Wall-clock time": ("not limited", "1,200.0 s (20 min)", None),
         "Memory, highest": ("1,000 MB", "250.0 MB", 25.0),
         "Disk, highest": ("not limited", "", None),
     }
@@ -116,7 +116,7 @@ def test_samples_are_drawn_and_told_as_numbers(portal: Client, alice: User, grou
     assert (usage.newest.number, usage.earlier) == (2, [])
     assert list(cpu.series[0].values) == [0.5, 2.0]
     assert list(memory.series[0].values) == [100.0, None]
-    assert memory.rows == [["30 s", "100", "5"], ["1 min 00 s", "–", "6"]]
+    assert memory.rows == [["30 s", "100", "5"], ["1 min", "–", "6"]]
     assert "data-chart=" in page
     assert "chart.js" in page
     assert "chart.js" not in portal.get(f"/jobs/{job.pk}/?tab=output").content.decode()

@@ -104,15 +104,15 @@ def test_pages_lead_through_all_jobs_and_back(portal: Client, alice: User, group
     while address:
         response = portal.get(address)
         pages.append(ids_in(response))
-        older = response.context["page"].older
+        older = response.context["pager"].next
         address = f"/jobs/?{older}" if older else ""
     assert [len(page) for page in pages] == [ROWS_PER_PAGE, ROWS_PER_PAGE, 3]
     assert [pk for page in pages for pk in page] == sorted(jobs, reverse=True)
-    back = portal.get(f"/jobs/?{response.context['page'].newer}")
+    back = portal.get(f"/jobs/?{response.context['pager'].previous}")
     assert ids_in(back) == pages[1]
-    first = portal.get(f"/jobs/?{back.context['page'].newer}")
+    first = portal.get(f"/jobs/?{back.context['pager'].previous}")
     assert ids_in(first) == pages[0]
-    assert first.context["page"].newer == ""
+    assert first.context["pager"].previous == ""
 
 
 def test_thirty_jobs_cost_no_more_queries_than_one(portal: Client, alice: User, group: Group) -> None:

@@ -140,7 +140,7 @@ def test_the_page_tells_rate_and_time_left_from_the_last_hour(portal: Client, su
     Job.objects.filter(pk__in=[job.pk for job in jobs[:2]]).update(ended_at=now - timedelta(minutes=5))
     page = portal.get(address_of(submission)).content.decode()
     assert "<b>2 an hour</b>: 2 jobs ended in the last hour." in page
-    assert "At this rate the remaining 1 take about <b>30 min 00 s</b>." in page
+    assert "At this rate the remaining 1 take about <b>30 min</b>." in page
 
 
 def test_failures_are_grouped_with_links_to_them(portal: Client, submission: Submission) -> None:

@@ -93,6 +93,37 @@ def test_strangers_are_sums_without_names(portal: Client, alice: User, vo: VO, g
         assert not any(name in text for name in ("stranger", "secret_group", "hidden-tag"))
 
 
+def test_the_jobs_of_a_task_queue_are_listed_without_others_of_their_kind(
+    portal: Client, alice: User, vo: VO, group: Group, client_of: ClientOf
+) -> None:
+    jobs = [make_job(owner=alice, group=group) for _ in range(3)]
+    make_job(owner=alice, group=group, tags=["gpu"])
+    task_queue = task_queue_of(jobs[0])
+    (row, _) = sorted(rows_of(portal), key=lambda row: row.id)
+    address = portal.get(f"/task-queues/{task_queue.pk}/").context["task_queue"].jobs_url
+    assert address == row.jobs_url == f"/jobs/?q=owner%3A%2A+task-queue%3A{task_queue.pk}"
+
+    def listed(reader: User) -> list[int]:
+        return [job.id for job in client_of(reader).get(address).context["rows"]]
+
+    newest_first = [job.pk for job in reversed(jobs)]
+    for reader in (alice, make_user(manages=[vo]), make_user(operator=True)):
+        assert listed(reader) == newest_first
+    assert listed(make_user(groups=[group])) == []
+    # "All that match".
+    all_of_it = {"action": "hold", "scope": "all", "q": f"task-queue:{task_queue.pk}", "confirmed": "1", "shown": "3"}
+    portal.post("/jobs/actions/", all_of_it)
+    assert listed(alice) == []
+    assert Job.objects.filter(status="Held").count() == 3
+
+
+@pytest.mark.parametrize("text", ["task-queue:x", "task-queue:-1", f"task-queue:{2**63}"])
+def test_the_id_of_a_task_queue_is_a_number(portal: Client, text: str) -> None:
+    assert portal.get("/jobs/", {"q": text}).context["asked"].errors == (
+        f'The id of a task queue is a number, not "{text.removeprefix("task-queue:")}".',
+    )
+
+
 # ---- terms -----------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 import re
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection
@@ -135,7 +136,10 @@ def test_the_waiting_jobs_of_a_selection_are_explained_by_task_queue(
     assert first.advice == ["With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch."]
     assert second.summary.startswith("It fits 1 of 1 queue and waits for a pilot there")
     assert f'href="/task-queues/{first.task_queue_id}/"' in response.content.decode()
-    assert "name%3Ascan-%2A" in first.jobs_url
+    assert [job.id for job in portal.get(first.jobs_url).context["rows"]] == [job.pk for job in reversed(large)]
+    assert parse_qs(urlsplit(first.jobs_url).query)["q"] == [
+        f"name:scan-* owner:alice task-queue:{first.task_queue_id}"
+    ]
 
 
 def test_a_submission_is_a_selection_also_for_group_mates_but_not_for_strangers(
@@ -144,10 +148,13 @@ def test_a_submission_is_a_selection_also_for_group_mates_but_not_for_strangers(
     shared, apart = make_group(vo=vo, shares_jobs=True), make_group(vo=vo)
     mate, stranger = make_user(groups=[shared]), make_user(groups=[apart])
     submission = make_submission(owner=alice, group=shared)
-    make_job(submission=submission, memory_mb=8000)
+    in_submission = make_job(submission=submission, memory_mb=8000)
     make_job(owner=alice, group=shared)
     query = f"submission:{submission.pk}"
     for reader in (alice, mate):
+        (task_queue,) = why(client_of(reader), query).context["selection"].queues
+        listed = client_of(reader).get(task_queue.jobs_url).context["rows"]
+        assert [job.id for job in listed] == [in_submission.pk], reader
         selection = why(client_of(reader), query).context["selection"]
         assert selection.summary == "Of these jobs 1 waits, in 1 task queue.", reader
     for text in (query, "owner:alice", "owner:*", ""):

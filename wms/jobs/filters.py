@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django_filters import CharFilter, Filter, FilterSet, UUIDFilter
 
+from taskqueues.models import QueuedJob
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobOnHost
 from wms.jobs.queries.filtering import Rows, field_of
@@ -58,6 +59,15 @@ class HostFilter(NameFilter):
         return qs.filter(pk__in=JobOnHost.objects.filter(host_name=value).values("job")) if value else qs
 
 
+class TaskQueueFilter(IntegerFilter):
+    """Jobs that wait in a task queue."""
+
+    def filter(self, qs: QuerySet[Any], value: int | None) -> QuerySet[Any]:
+        """Return the matching rows."""
+        # Uses index: queued_job_oldest_of_its_kind
+        return qs if value is None else qs.filter(pk__in=QueuedJob.objects.filter(task_queue=value).values("pk"))
+
+
 class JobFilterSet(FilterSet):
     """Filters of jobs; all criteria must hold. Deleted jobs are left out unless that status is named."""
 
@@ -78,6 +88,10 @@ class JobFilterSet(FilterSet):
     job_group = NameFilter(max_length=255, help_text="Exact label given by the owner.")
     job_group_id = UUIDFilter("submission", label="Submission", help_text="Id of the submission (job group).")
     job_type = NameFilter(max_length=255, help_text="Exact type of the job.")
+    # As ids: a task queue has few of all jobs.
+    task_queue = TaskQueueFilter(
+        "id", label="Task queue", min_value=0, max_value=2**63 - 1, help_text="Id of the task queue in which jobs wait."
+    )
     exit_code = IntegerFilter(min_value=-(2**31), max_value=2**31 - 1, help_text="Exit code of the payload.")
     minor_status = PatternFilter(
         max_length=255, label="Reason", help_text="Reason of the status, in words; each * stands for any characters."

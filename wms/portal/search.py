@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
@@ -27,6 +28,7 @@ KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "group": "group",
         "owner": "owner",
         "submission": "job_group_id",
+        "task-queue": "task_queue",
         "label": "job_group",
         "type": "job_type",
         "vo": "vo",
@@ -169,9 +171,9 @@ def _as_it_is(value: str, _now: datetime) -> str:
     return value
 
 
-def _id(value: str, _now: datetime) -> str:
+def _id(value: str, _now: datetime, *, of: str = "job") -> str:
     if not _is_number(value) or int(value) > _LARGEST_ID:
-        raise _InvalidWordError(f'The id of a job is a number, not "{_shown(value)}".')
+        raise _InvalidWordError(f'The id of a {of} is a number, not "{_shown(value)}".')
     return str(int(value))
 
 
@@ -208,6 +210,7 @@ _READERS: Final[Mapping[str, Callable[[str, datetime], str]]] = MappingProxyType
         "id": _id,
         "exit_code": _exit_code,
         "job_group_id": _submission,
+        "task_queue": partial(_id, of="task queue"),
         "submitted_after": _time,
         "submitted_before": _time,
     }

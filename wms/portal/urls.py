@@ -48,6 +48,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/", job.job_page, name="job"),
     path("jobs/<int:pk>/files/<path:name>", job.job_file, name="job-file"),
     path("jobs/<int:pk>/inputs/<str:digest>/", job.job_input, name="job-input"),
+    path("jobs/<int:pk>/inputs/<str:digest>/files/<path:name>", job.job_input_file, name="job-input-file"),
     path("jobs/submit/json/", submit.submit_json, name="submit-json"),
     path("jobs/submit/check/", submit.submit_check, name="submit-check"),
     path("jobs/submit/saved/<int:pk>/delete/", submit.delete_saved, name="saved-delete"),

@@ -6,10 +6,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from django.http import FileResponse
 
 from wms.kernel.rest.errors import error_body
+from wms.web.callers import caller_of
 from wms.web.environ import FileBody
-from wms.web.streams import RETRY_AFTER_S, Headers, StreamedAnswers, refusal
+from wms.web.streams import RETRY_AFTER_S, Headers, StreamedAnswers
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
@@ -68,11 +70,13 @@ def _answer(
     sends_itself = False
     try:
         path = body.path() if isinstance(body, FileBody) else None
-        if getattr(body, "streaming", False):
-            # Of Django: the content is made while it is sent.
-            sends_itself = streams.send(protocol, head.status, head.headers, body)
-            if not sends_itself:
-                refuse(protocol, *refusal(), retry_after_s=RETRY_AFTER_S)
+        if getattr(body, "streaming", False) and not isinstance(body, FileResponse):
+            # Of Django: the content is made while it is sent. Of a file, this is one of the program's own that was
+            # compressed (``wms.kernel.compression``): a page asks for several at once, and they are small.
+            refusal = streams.send(protocol, head.status, head.headers, body, caller=caller_of(environ))
+            sends_itself = refusal is None
+            if refusal is not None:
+                refuse(protocol, *refusal, retry_after_s=RETRY_AFTER_S)
         elif path is None:
             protocol.response_bytes(head.status, head.headers, b"".join(body))
         else:

@@ -8,13 +8,14 @@ closed like every other (``unread``), which ends the writer too.
 import errno
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import BoundedSemaphore, Thread
+from threading import Lock, Thread
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from django.db import connections
 
@@ -32,33 +33,86 @@ _LOOK_EVERY_S: Final = 0.005
 RETRY_AFTER_S: Final = 5
 
 
+class Refusal(NamedTuple):
+    """The answer instead of a stream."""
+
+    status: HTTPStatus
+    code: str
+    detail: str
+
+
+_OF_ALL: Final = Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "unavailable",
+    "The server sends as many downloads of this kind as it can at once; try again when one has ended.",
+)
+_OF_CALLER: Final = Refusal(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "too_many",
+    "You have as many downloads of this kind under way as one user may; start this one when another has ended.",
+)
+
+
 class StreamedAnswers:
     """The streamed answers of this process; each occupies a thread of its own, so that other requests do not wait.
 
     Args:
-        at_once: streams at most; further ones are refused.
+        at_once: streams at most, of one caller half of them; further ones are refused.
     """
 
     def __init__(self, at_once: int) -> None:
-        self._free = BoundedSemaphore(at_once)
+        self._at_once = at_once
+        self._of_one_caller = max(1, at_once // 2)
+        self._lock = Lock()
+        #: {caller: streams under way}.
+        self._streams: Counter[str | None] = Counter()
 
-    def send(self, protocol: "HTTPProtocol", status: int, headers: Headers, body: Iterable[bytes]) -> bool:
-        """Send *body* from a thread, which closes it at its end; False, and nothing is done: there are too many."""
-        if not self._free.acquire(blocking=False):
-            return False
+    def send(
+        self, protocol: "HTTPProtocol", status: int, headers: Headers, body: Iterable[bytes], *, caller: str | None
+    ) -> Refusal | None:
+        """Send *body* from a thread, which closes it at its end.
+
+        Args:
+            protocol: of the request.
+            status: of the answer.
+            headers: of the answer.
+            body: its pieces.
+            caller: a name, as of ``caller_of``; all unknown callers count as one.
+
+        Returns:
+            The answer instead, if too many streams are under way; nothing is done then.
+        """
+        if refusal := self._occupy(caller):
+            return refusal
         try:
             directory = TemporaryDirectory(prefix="wms-stream-")
             pipe = Path(directory.name) / "pipe"
             os.mkfifo(pipe, 0o600)
             protocol.response_file(status, headers, str(pipe))
         except BaseException:
-            self._free.release()
+            self._free(caller)
             raise
         # A daemon: a process that is stopped does not wait for a client that reads for hours.
-        Thread(target=self._write, args=(pipe, directory, body), name="stream", daemon=True).start()
-        return True
+        Thread(target=self._write, args=(pipe, directory, body, caller), name="stream", daemon=True).start()
+        return None
 
-    def _write(self, pipe: Path, directory: "TemporaryDirectory[str]", body: Iterable[bytes]) -> None:
+    def _occupy(self, caller: str | None) -> Refusal | None:
+        with self._lock:
+            if self._streams.total() >= self._at_once:
+                return _OF_ALL
+            if self._streams[caller] >= self._of_one_caller:
+                return _OF_CALLER
+            self._streams[caller] += 1
+            return None
+
+    def _free(self, caller: str | None) -> None:
+        with self._lock:
+            # Without zeros: callers that have left are not remembered.
+            self._streams = self._streams - Counter({caller: 1})
+
+    def _write(
+        self, pipe: Path, directory: "TemporaryDirectory[str]", body: Iterable[bytes], caller: str | None
+    ) -> None:
         try:
             with directory:
                 descriptor = _opened(pipe)
@@ -75,13 +129,7 @@ class StreamedAnswers:
         finally:
             _close(body)
             connections.close_all()
-            self._free.release()
-
-
-def refusal() -> tuple[HTTPStatus, str, str]:
-    """Return status, code and text of the answer when too many streams are under way."""
-    detail = "The server sends as many downloads of this kind as it can at once; try again when one has ended."
-    return HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail
+            self._free(caller)
 
 
 def _opened(pipe: Path) -> int | None:

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, Final
 
-from matching.domain.advice import Effect, best, duration, lowered, sentence, sentence_about_nearest
+from matching.domain.advice import Effect, best, lowered, sentence, sentence_about_nearest, shorter
 from matching.queries.explain.condition_texts import RequiredOf, WaitingRequirements, counted
 from matching.queries.explain.places import ComparedPlace
 from resources.domain.requirements import canonical
@@ -131,7 +131,7 @@ def _of_cpu_time(needs: WaitingRequirements, places: Places) -> Iterator[_Propos
     offered = [max((s for s in segments if s <= place.offer.cpu_time_s), default=0) for place in places]
     own = needs.description["cpu_time_s"]
     for value in filter(None, lowered(needs.task_queue.cpu_time_s, offered)):
-        words = f"with a CPU time of {duration(value)} instead of {duration(own)}"
+        words = "with a CPU time of {} instead of {}".format(*shorter(value, own_s=own))
         yield _Proposal(words=words, updates={"cpu_time_s": value})
 
 
@@ -153,8 +153,9 @@ def _with_amount(amount: Amount, value: int, *, own: int) -> str:
         return f"without a requirement of {amount.noun if amount.unit else f'{amount.noun}s'}"
     if not amount.unit:
         return f"with {counted(value, amount.noun)} instead of {own}"
-    shown = duration if amount.unit == "s" else lambda number: f"{number} {amount.unit}"
-    return f"with {shown(value)} of {amount.noun} instead of {shown(own)}"
+    as_durations = shorter(value, own_s=own) if amount.unit == "s" else None
+    lower, present = as_durations or (f"{value} {amount.unit}", f"{own} {amount.unit}")
+    return f"with {lower} of {amount.noun} instead of {present}"
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

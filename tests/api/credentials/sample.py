@@ -60,6 +60,8 @@ class SampleData:
             "match-sandbox digest": self.sandbox,
             "portal:job-file name": "a",
             "portal:job-input digest": self.sandbox,
+            "portal:job-input-file digest": self.sandbox,
+            "portal:job-input-file name": "a",
             "pk": self.job.pk,
             "auth-token-revoke pk": self.alice_token_id,
             "pilot-log-read pk": self.pilot.pk,

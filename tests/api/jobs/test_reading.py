@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from taskqueues.models import QueuedJob
 from tests import factories
 from tests.api.jobs.conftest import SampleData
 from wms.jobs.domain.lifecycle import JobStatus
@@ -73,6 +74,13 @@ def test_filters_narrow_the_list(alice: APIClient, jobs: dict[str, Job], query: 
 
 def test_a_submission_is_found_by_its_job_group_id(alice: APIClient, jobs: dict[str, Job]) -> None:
     assert _ids(alice, f"job_group_id={jobs['running'].submission_id}") == [jobs["running"].pk]
+
+
+def test_waiting_jobs_are_found_by_their_task_queue(alice: APIClient, jobs: dict[str, Job]) -> None:
+    task_queue = QueuedJob.objects.get(pk=jobs["waiting"].pk).task_queue_id
+    assert _ids(alice, f"task_queue={task_queue}") == [jobs["waiting"].pk]
+    assert _ids(alice, f"task_queue={task_queue}&status=Running") == _ids(alice, f"task_queue={2**63 - 1}") == []
+    assert alice.get(f"{JOBS}?task_queue=x").status_code == 400
 
 
 def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, sample: SampleData) -> None:

@@ -7,7 +7,9 @@ from itertools import combinations
 from random import Random
 
 import pytest
+from django.db.models import Count
 
+from taskqueues.models import TaskQueue
 from tests import factories
 from tests.factories import NOW
 from wms.accounts.models import User
@@ -117,6 +119,20 @@ def test_the_jobs_of_one_submission_are_found(actors: list[User]) -> None:
     filters = JobFilterSet({"job_group_id": str(job.submission_id)})
     for actor, sees in zip(actors, (True, True, job.vo.name == "lhcb", False), strict=True):
         assert [found.pk for found in queries.listed(filters, Extent(at_most=3), by=actor)] == [job.pk] * sees
+
+
+def test_the_jobs_of_one_task_queue_are_found(actors: list[User]) -> None:
+    owned = TaskQueue.objects.filter(owner=actors[1], vo__name="lhcb").annotate(jobs=Count("queued_jobs"))
+    task_queue = owned.order_by("-jobs", "pk")[0]
+    its_jobs = sorted(task_queue.queued_jobs.values_list("pk", flat=True), reverse=True)
+    assert 0 < len(its_jobs) < Job.objects.filter(owner=actors[1], status=JobStatus.WAITING).count()
+    filters = JobFilterSet({"task_queue": str(task_queue.pk)})
+    for actor, sees in zip(actors, (True, True, True, False), strict=True):
+        assert [found.pk for found in queries.listed(filters, Extent(at_most=100), by=actor)] == its_jobs * sees
+        tallies = [*queries.summary(filters, by=actor, group_by=("status",))]
+        assert [tally.count for tally in tallies] == [len(its_jobs)] * sees
+    of_another = JobFilterSet({"task_queue": str(task_queue.pk), "owner": "bob"})
+    assert queries.listed(of_another, Extent(at_most=100), by=actors[0]) == []
 
 
 def test_the_newest_job_of_an_owner_counts_deleted_ones_too(actors: list[User]) -> None:

@@ -1,4 +1,4 @@
-"""Pages of task queues, sites and selections are read by indexes, on tables of realistic shape."""
+"""Pages of task queues, sites, selections and sorted lists are read by indexes, on tables of realistic shape."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,7 +11,10 @@ from matching.queries.task_queues import newest_jobs
 from resources.models import Site
 from tests.database.plans.filling import Filled, fill
 from tests.plans import indexes_used
+from wms.jobs import queries
 from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries.found_jobs import Extent
+from wms.jobs.queries.sorted_jobs import Order, sorted_part
 from wms.kernel.db import database_now
 
 
@@ -25,11 +28,23 @@ def selection(filled: Filled) -> object:
     return explain_selection(waiting, by=filled.large_owner, now=database_now())
 
 
+def sorted_jobs(filled: Filled) -> object:
+    order = Order(by="changed", is_descending=True)
+    return sorted_part(JobFilterSet({"owner": filled.owner.username}), order, by=filled.owner, at_most=50)
+
+
+def jobs_of_task_queue(filled: Filled) -> object:
+    filters = JobFilterSet({"task_queue": str(filled.task_queue.pk)})
+    return queries.listed(filters, Extent(at_most=51), by=filled.operator)
+
+
 #: {name of a page: its query, and the indexes that it must use}.
 PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = {
     "site": (site_page, frozenset({"match_ended", "job_count_of_site", "pilot_alive_at_queue"})),
     "task queue": (lambda filled: newest_jobs(filled.task_queue), frozenset({"queued_job_oldest_of_its_kind"})),
     "selection": (selection, frozenset({"job_of_its_kind"})),
+    "sorted jobs": (sorted_jobs, frozenset({"job_of_its_kind", "jobs_job_pkey"})),
+    "jobs of a task queue": (jobs_of_task_queue, frozenset({"queued_job_oldest_of_its_kind", "jobs_job_pkey"})),
 }
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching.domain.advice import Effect, best, duration, lowered, sentence, sentence_about_nearest
+from matching.domain.advice import Effect, best, lowered, sentence, sentence_about_nearest, shorter
 
 numbers = st.integers(min_value=0, max_value=50)
 
@@ -61,7 +61,12 @@ def test_all_changes_together_are_named_for_the_nearest_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"), [(0, "0 s"), (90, "1 min 30 s"), (86_400, "24 h"), (5400, "1 h 30 min"), (7, "7 s")]
+    ("value_s", "own_s", "expected"),
+    [
+        (86_400, 129_600, ("24 h", "36 h")),
+        (50_000, 50_400, ("13 h 53 min", "14 h")),
+        (299_000, 300_000, ("299,000 s", "300,000 s")),
+    ],
 )
-def test_a_time_has_units(seconds: int, expected: str) -> None:
-    assert duration(seconds) == expected
+def test_two_durations_never_read_the_same(value_s: int, own_s: int, expected: tuple[str, str]) -> None:
+    assert shorter(value_s, own_s=own_s) == expected

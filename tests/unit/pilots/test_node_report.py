@@ -2,7 +2,7 @@
 
 import pytest
 
-from pilots.domain.node_report import amount_mb, checks, duration, missed, properties
+from pilots.domain.node_report import amount_mb, checks, missed, properties
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,6 @@ from pilots.domain.node_report import amount_mb, checks, duration, missed, prope
 )
 def test_megabytes_are_told_in_the_unit_that_people_would_take(amount: float, words: str) -> None:
     assert amount_mb(amount) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (0.2303, "0.2 s"), (-300, "-5 min"), (119, "119 s"), (86400, "24 h"), (9000, "2.5 h")],
-)
-def test_seconds_are_told_in_the_unit_that_people_would_take(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_what_agents_tell_is_told_with_units_and_lists_as_lists() -> None:
@@ -79,6 +71,8 @@ def test_what_agents_tell_is_told_with_units_and_lists_as_lists() -> None:
         ("swap_mb", 4096, "Swap", "4.0 GB"),
         ("disk_gb", 2, "Disk", "2.0 GB"),
         ("boot_s", 7200, "Boot", "2 h"),
+        ("boot_s", 0.2303, "Boot", "0.2 s"),
+        ("clock_ahead_s", -9000, "Clock ahead", "-2 h 30 min"),
         ("", [], "", ""),
         ("slots", [{"a_b": 1, "c": None}, {"a_b": 2}], "Slots", "a b: 1\nc: \na b: 2"),
         ("<b>", "<i>", "<b>", "<i>"),

@@ -23,7 +23,7 @@ def filters_of(text: str) -> dict[str, str]:
 def test_every_key_is_a_filter() -> None:
     text = (
         f"id:71 name:scan-* status:failed,STALLED site:CERN host:wn1 since:2d before:1d exit:-2 reason:lost "
-        f'group:lhcb_user owner:alice submission:{SUBMISSION} label:"two words" type:User vo:lhcb'
+        f'group:lhcb_user owner:alice submission:{SUBMISSION} task-queue:012 label:"two words" type:User vo:lhcb'
     )
     filters = filters_of(text)
     assert filters == {
@@ -39,6 +39,7 @@ def test_every_key_is_a_filter() -> None:
         "group": "lhcb_user",
         "owner": "alice",
         "job_group_id": SUBMISSION,
+        "task_queue": "12",
         "job_group": "two words",
         "job_type": "User",
         "vo": "lhcb",

@@ -1,4 +1,4 @@
-"""Contents of output sandboxes: the list of their files and single files, read from the archive as a stream."""
+"""Contents of archives among sandboxes: the list of their files and single files, read from the archive as a stream."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -13,10 +13,10 @@ from wms.jobs.domain.archives import Member, MemberKind
 from wms.jobs.models import Sandbox
 from wms.jobs.services import sandbox_files
 from wms.jobs.services.archives import data_of_member, members_of
-from wms.jobs.services.sandboxes import NoOutputError
+from wms.kernel.errors import NotFoundError
 from wms.kernel.protocol import components
 
-#: Files of one archive that are listed, and can be read one by one; outputs have few, but may have MAX_MEMBERS.
+#: Files of one archive that are listed, and can be read one by one; most have few, but may have MAX_MEMBERS.
 MOST_LISTED: Final = 1000
 #: Lists that a process keeps: a content never changes, and reading its list unpacks all of it.
 _LISTS_KEPT: Final = 64
@@ -49,7 +49,7 @@ def contents_of(sandbox: Sandbox) -> Contents:
     Its members are checked again, so that an archive from any source is read within the bounds of uploads.
 
     Raises:
-        NoOutputError: it is no longer stored.
+        NotFoundError: it is no longer stored.
         UnsafeArchiveError, SandboxTooLargeError, DamagedArchiveError: it cannot be read safely.
     """
     return _contents(sandbox.digest)
@@ -59,11 +59,11 @@ def file_named(sandbox: Sandbox, *, name: str) -> StoredFile:
     """Return the file of this name that unpacking leaves.
 
     Raises:
-        NoOutputError: there is none among those listed; otherwise as ``contents_of``.
+        NotFoundError: there is none among those listed; otherwise as ``contents_of``.
     """
     file = next((file for file in contents_of(sandbox).files if file.name == name), None)
     if file is None or file.link_target:
-        raise NoOutputError("The output has no file of that name.")
+        raise NotFoundError("The archive has no file of that name.")
     return file
 
 
@@ -74,7 +74,7 @@ class FileStream:
         """Open the archive.
 
         Raises:
-            NoOutputError: it is no longer stored.
+            NotFoundError: it is no longer stored.
         """
         self._content = _opened(sandbox.digest)
         self._chunks = data_of_member(self._content, position=file.position)
@@ -93,7 +93,7 @@ def start_of(sandbox: Sandbox, *, file: StoredFile, most_bytes: int) -> bytes:
     """Return the first *most_bytes* of a file; no more than a chunk of the rest is unpacked.
 
     Raises:
-        NoOutputError: the archive is no longer stored.
+        NotFoundError: the archive is no longer stored.
     """
     start = bytearray()
     with closing(FileStream(sandbox, file=file)) as chunks:
@@ -108,7 +108,7 @@ def _opened(digest: str) -> "File[Any]":
     try:
         return sandbox_files.open_stored(digest)
     except FileNotFoundError as error:
-        raise NoOutputError("The output is no longer stored.") from error
+        raise NotFoundError("The archive is no longer stored.") from error
 
 
 @lru_cache(maxsize=_LISTS_KEPT)

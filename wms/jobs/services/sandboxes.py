@@ -173,6 +173,18 @@ def input_sandbox_of(job: Job, *, digest: str) -> InputSandbox:
     return input_sandbox
 
 
+def input_archive_of(job: Job, *, digest: str) -> InputSandbox:
+    """Return the input of *job* with *digest*, which is an archive; otherwise as ``input_sandbox_of``.
+
+    Raises:
+        NoSandboxError: it is not an input of the job, or no archive.
+    """
+    row = input_sandbox_of(job, digest=digest)
+    if not row.sandbox.is_archive:
+        raise NoSandboxError(f"The input {row.file_name} of job {job.pk} is a single file, not an archive.")
+    return row
+
+
 def open_content(sandbox: Sandbox) -> "File[Any]":
     """Return the stored content, open for reading; the caller closes it."""
     return sandbox_files.open_stored(sandbox.digest)

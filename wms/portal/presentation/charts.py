@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
-from wms.portal.templatetags.portal import duration
+from wms.kernel.time_texts import duration
 
 
 class Axis(StrEnum):

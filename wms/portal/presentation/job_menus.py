@@ -78,6 +78,7 @@ KEYS_HELP: Final[Sequence[KeyHelp]] = tuple(
         ("group:my_group", "group in which the owner acted"),
         ("owner:*", "all jobs that you may see; owner:NAME for those of one user"),
         ("submission:UUID", "all jobs of one submission"),
+        ("task-queue:12", "jobs that wait in this task queue"),
         ("label:calibration", "label given by the owner (job group)"),
         ("type:User", "type of the job"),
         ("vo:my_vo", "VO of the group"),
@@ -114,14 +115,6 @@ def _menu(name: str, label: str, chosen: str, options: Sequence[tuple[str, str]]
         name=name,
         label=label,
         options=[Option(value=value, label=text, is_chosen=value == chosen) for value, text in [*options, *further]],
-    )
-
-
-def orders_of(*, newest_first: bool, link: Callable[[str], str]) -> Sequence[LinkTo]:
-    """Return the links to both orders of the list; *link* returns the query string of an order."""
-    return (
-        LinkTo(label="Newest first", query=link(""), is_current=newest_first),
-        LinkTo(label="Oldest first", query=link("oldest"), is_current=not newest_first),
     )
 
 

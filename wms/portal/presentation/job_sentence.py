@@ -8,8 +8,8 @@ from typing import Final
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.job_tabs import Tab
-from wms.portal.templatetags.portal import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,8 @@ _SENTENCES: Final[Mapping[JobStatus, Callable[[Job, str, datetime], Sentence]]] 
 
 
 def _since(moment: datetime, now: datetime) -> str:
-    return duration((now - moment).total_seconds())
+    """Return the time since the moment in words; 0 s if the clock that set the moment was ahead."""
+    return duration(max(0, round((now - moment).total_seconds())))
 
 
 def _place(job: Job) -> str:

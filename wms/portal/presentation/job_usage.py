@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from wms.jobs.models import Job, UsageSamples
 from wms.kernel.amounts import AMOUNT
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
-from wms.portal.templatetags.portal import duration
 
 #: Numbers of one sample.
 _SAMPLE_LENGTH = 4

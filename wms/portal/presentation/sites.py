@@ -8,7 +8,6 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.domain.advice import duration
 from matching.queries.site_status import RecentSuccess, SiteStatus
 from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
@@ -16,6 +15,7 @@ from resources.models import Queue, ResourceLevel, Site
 from resources.queries.throttles import ThrottleStanding
 from wms.kernel.amounts import AMOUNTS
 from wms.kernel.names import listed
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.pilots import PILOT_BADGES
 from wms.portal.presentation.statuses import Segment
 from wms.portal.search import query_of

@@ -7,14 +7,13 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.domain.advice import duration
 from matching.queries.explain.condition_texts import counted
 from matching.queries.task_queues import PriorityTerms, QueueSum, TaskQueuePage, TaskQueueStanding
 from taskqueues.models import TaskQueue
-from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS
+from wms.kernel.time_texts import duration
 from wms.portal.presentation.statuses import Fact, in_words
-from wms.portal.search import query_of
+from wms.portal.search import EVERYBODY, query_of
 
 #: Requirements that are lists, and their labels.
 _LISTS: Final = (
@@ -58,6 +57,8 @@ class TaskQueueRow:
     id: int
     url: str
     jobs: str
+    #: Address of the list of its jobs.
+    jobs_url: str
     owner: str
     group: str
     cpu_segment: str
@@ -94,7 +95,7 @@ class TaskQueueView:
     created_at: datetime
     requirements: Sequence[Fact]
     standing: StandingView
-    #: Address of the list of all waiting jobs of its owner, group and type.
+    #: Address of the list of its jobs.
     jobs_url: str
     #: Jobs that are listed.
     job_ids: Sequence[int]
@@ -122,12 +123,6 @@ def task_queue_view(standing: TaskQueueStanding, *, job_ids: Sequence[int], fits
         fits: whether some queue may run its jobs.
     """
     task_queue = standing.task_queue
-    kind = {
-        "owner": task_queue.owner.username,
-        "group": task_queue.group.name,
-        "job_type": task_queue.job_type,
-        "status": JobStatus.WAITING,
-    }
     return TaskQueueView(
         id=task_queue.pk,
         owner=task_queue.owner.username,
@@ -137,7 +132,7 @@ def task_queue_view(standing: TaskQueueStanding, *, job_ids: Sequence[int], fits
         created_at=task_queue.created_at,
         requirements=_requirements(task_queue),
         standing=standing_view(standing, fits=fits),
-        jobs_url=f"{reverse('portal:jobs')}?{query_of(kind)}",
+        jobs_url=_jobs_url(task_queue),
         job_ids=job_ids,
         has_more_jobs=standing.jobs > len(job_ids),
     )
@@ -164,6 +159,7 @@ def _row(standing: TaskQueueStanding) -> TaskQueueRow:
         id=task_queue.pk,
         url=reverse("portal:task-queue", args=[task_queue.pk]),
         jobs=_jobs(standing),
+        jobs_url=_jobs_url(task_queue),
         owner=task_queue.owner.username,
         group=task_queue.group.name,
         cpu_segment=duration(task_queue.cpu_time_s),
@@ -176,6 +172,10 @@ def _row(standing: TaskQueueStanding) -> TaskQueueRow:
         share=f"{100 * standing.share_of_segment:.3g} %",
         before="; ".join(filter(None, [_of_longer(standing.longer), _of_segment(standing.higher)])) or "nothing",
     )
+
+
+def _jobs_url(task_queue: TaskQueue) -> str:
+    return f"{reverse('portal:jobs')}?{query_of(task_queue=task_queue.pk, owner=EVERYBODY)}"
 
 
 def _jobs(standing: TaskQueueStanding) -> str:

@@ -10,7 +10,6 @@ from matching.queries.explain.explanation import MOST_QUEUES, Explanation
 from matching.queries.explain.places import ExplainedCondition, Room
 from matching.queries.explain.selection import MOST_JOBS, ExplainedSelection, ExplainedTaskQueue
 from matching.queries.task_queues import TaskQueueStanding
-from wms.jobs.domain.lifecycle import JobStatus
 from wms.portal.presentation.task_queues import StandingView, standing_view
 from wms.portal.search import query_of
 
@@ -157,7 +156,7 @@ class SelectedQueue:
     most_excluding: str
     advice: Sequence[str]
     example_id: int
-    #: Address of the list of jobs of this owner, group and type.
+    #: Address of the list of these jobs.
     jobs_url: str
 
 
@@ -197,13 +196,10 @@ def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -
 
 def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQueue:
     explained, job = each.explanation, each.explanation.job
+    # Only Waiting jobs are in a task queue, whatever statuses the words name. All of them have one owner, who may be
+    # another than the reader if the words name a submission.
+    only = {"task_queue": each.task_queue_id, "status": "", "owner": words.get("owner", job.owner.username)}
     view = why_view(explained)
-    kind = {
-        "owner": job.owner.username,
-        "group": job.group.name,
-        "job_type": job.job_type,
-        "status": JobStatus.WAITING,
-    }
     return SelectedQueue(
         task_queue_id=each.task_queue_id,
         jobs=f"{each.jobs:,} {'job' if each.jobs == 1 else 'jobs'}",
@@ -214,5 +210,5 @@ def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQue
         most_excluding=view.most_excluding,
         advice=view.advice,
         example_id=job.pk,
-        jobs_url=f"{reverse('portal:jobs')}?{query_of({**words, **kind})}",
+        jobs_url=f"{reverse('portal:jobs')}?{query_of({**words, **only})}",
     )

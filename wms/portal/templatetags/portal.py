@@ -12,13 +12,13 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from wms.kernel import time_texts
 from wms.portal.pages import NAVIGATION
 from wms.portal.presentation.statuses import Segment, badge_of, icon_of
 
 register = template.Library()
 
 _ICONS: Final = Path(__file__).parents[1] / "static/portal/vendor/lucide"
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
 @register.simple_tag
@@ -78,17 +78,8 @@ def figure(number: float | None) -> str:
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Return a duration with its two largest units, such as ``2 h 05 min``; a dash for None."""
-    if seconds is None:
-        return "–"
-    whole = max(0, round(seconds))
-    if whole < _MINUTE_S:
-        return f"{whole} s"
-    if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02} s"
-    if whole < _DAY_S:
-        return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S:02} min"
-    return f"{whole // _DAY_S:,} d {whole % _DAY_S // _HOUR_S:02} h"
+    """Return a duration as ``time_texts.duration``; a dash for None. A negative one, of clocks that differ, is 0."""
+    return "–" if seconds is None else time_texts.duration(max(0, seconds))
 
 
 @register.simple_tag

@@ -20,13 +20,22 @@ from pilots.queries import pilot_of_job, stored_log
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import InputSandbox, Job, JobHistory
+from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
 from wms.jobs.services import sandbox_contents, sandboxes
-from wms.jobs.services.sandbox_contents import Contents
 from wms.kernel.errors import NotFoundError, WmsError
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
-from wms.portal.presentation.job_files import MOST_SHOWN_BYTES, ShownFile, files_view, no_output, shown_file
+from wms.portal.presentation.job_files import (
+    MOST_SHOWN_BYTES,
+    Archive,
+    ArchiveView,
+    archive_view,
+    files_view,
+    input_of,
+    no_output,
+    output_of,
+    shown_file,
+)
 from wms.portal.presentation.job_output import output_view
 from wms.portal.presentation.job_page import description_view, history_rows, job_view, pilot_log_view
 from wms.portal.presentation.job_sentence import sentence_of
@@ -127,32 +136,39 @@ def _errors(reading: _Reading) -> Mapping[str, object]:
 
 
 def _files(reading: _Reading) -> Mapping[str, object]:
-    job, output = reading.job, reading.job.output_sandbox
-    contents, problem, shown, not_shown = Contents(files=(), count=0), "", None, ""
-    if output is None:
-        problem = no_output(job)
-    else:
-        try:
-            contents = sandbox_contents.contents_of(output)
-        except WmsError as error:
-            problem = error.detail
-        else:
-            shown, not_shown = _chosen_file(job, name=reading.request.GET.get("file", ""))
+    job, query = reading.job, reading.request.GET
+    name, reference = query.get("file", ""), query.get("input", "")
+    output = ArchiveView(name="the output", problem=no_output(job))
+    if job.output_sandbox is not None:
+        output = _browsed(output_of(job), job.output_sandbox, name="" if reference else name)
+    browsed = _browsed_input(job, reference=reference, name=name) if reference else None
     inputs = InputSandbox.objects.filter(job=job).select_related("sandbox").order_by("file_name", "pk")[:MOST_INPUTS]
-    view = files_view(job, contents=contents, problem=problem, shown=shown, not_shown=not_shown, inputs=list(inputs))
-    return {"files": view}
+    return {"files": files_view(output=output, inputs=list(inputs), browsed=browsed)}
 
 
-def _chosen_file(job: Job, *, name: str) -> tuple[ShownFile | None, str]:
-    """Return the file of this name in place, and why it is not shown."""
-    if not name or job.output_sandbox is None:
-        return None, ""
+def _browsed_input(job: Job, *, reference: str, name: str) -> ArchiveView:
     try:
-        file = sandbox_contents.file_named(job.output_sandbox, name=name)
-        start = sandbox_contents.start_of(job.output_sandbox, file=file, most_bytes=MOST_SHOWN_BYTES)
+        row = sandboxes.input_archive_of(job, digest=reference)
     except NotFoundError as error:
-        return None, error.detail
-    return shown_file(job, file=file, start=start), ""
+        return ArchiveView(name="the input", problem=error.detail)
+    return _browsed(input_of(row), row.sandbox, name=name)
+
+
+def _browsed(archive: Archive, sandbox: Sandbox, *, name: str) -> ArchiveView:
+    """Return the files of an archive, with the one of this name in place."""
+    try:
+        contents = sandbox_contents.contents_of(sandbox)
+    except WmsError as error:
+        return ArchiveView(name=archive.name, problem=error.detail)
+    shown, not_shown = None, ""
+    if name:
+        try:
+            file = sandbox_contents.file_named(sandbox, name=name)
+            start = sandbox_contents.start_of(sandbox, file=file, most_bytes=MOST_SHOWN_BYTES)
+            shown = shown_file(archive, file=file, start=start)
+        except NotFoundError as error:
+            not_shown = error.detail
+    return archive_view(archive, contents=contents, shown=shown, not_shown=not_shown)
 
 
 def _why(reading: _Reading) -> Mapping[str, object]:
@@ -205,14 +221,20 @@ def job_file(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
     visible = Job.objects.visible_to(signed_in(request)).select_related("output_sandbox")
     job = get_object_or_404(visible, pk=pk)
     try:
-        output = sandboxes.output_to_fetch(job)
-        file = sandbox_contents.file_named(output, name=name)
-        stream = sandbox_contents.FileStream(output, file=file)
+        return _file_in(sandboxes.output_to_fetch(job), name=name)
     except WmsError as error:
         raise Http404(error.detail) from error
-    response = StreamingHttpResponse(stream)
-    response.headers["Content-Length"] = str(file.size_bytes)
-    return _as_attachment(response, name=file.name.rpartition("/")[2])
+
+
+@login_required
+@require_safe
+def job_input_file(request: HttpRequest, pk: int, digest: str, name: str) -> HttpResponseBase:
+    """Download one file of an input that is an archive; 404 as ``job_file`` and ``job_input``."""
+    job = get_object_or_404(Job.objects.visible_to(signed_in(request)), pk=pk)
+    try:
+        return _file_in(sandboxes.input_archive_of(job, digest=digest).sandbox, name=name)
+    except WmsError as error:
+        raise Http404(error.detail) from error
 
 
 @login_required
@@ -226,6 +248,18 @@ def job_input(request: HttpRequest, pk: int, digest: str) -> HttpResponseBase:
     except (WmsError, FileNotFoundError) as error:
         raise Http404("The job has no such input, or it is no longer stored.") from error
     return _as_attachment(FileResponse(content), name=row.file_name)
+
+
+def _file_in(sandbox: Sandbox, *, name: str) -> HttpResponseBase:
+    """Return the download of one file of an archive.
+
+    Raises:
+        WmsError: there is none of that name, or the archive cannot be read safely.
+    """
+    file = sandbox_contents.file_named(sandbox, name=name)
+    response = StreamingHttpResponse(sandbox_contents.FileStream(sandbox, file=file))
+    response.headers["Content-Length"] = str(file.size_bytes)
+    return _as_attachment(response, name=file.name.rpartition("/")[2])
 
 
 def _as_attachment(response: HttpResponseBase, *, name: str) -> HttpResponseBase:

@@ -1,6 +1,7 @@
 """The list of jobs, and its files for other programs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -21,10 +22,11 @@ from wms.jobs.models import Job
 from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.found_jobs import Extent
+from wms.jobs.queries.sorted_jobs import Position, sorted_part
 from wms.portal.exports import as_csv, as_json
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
-from wms.portal.pages import PAGE_PARAMETERS, Page, page_of, show, signed_in
+from wms.portal.pages import PAGE_PARAMETERS, ROWS_PER_PAGE, page_of, show, signed_in
 from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named
 from wms.portal.presentation.job_list import (
     MOST_PARTS,
@@ -35,7 +37,16 @@ from wms.portal.presentation.job_list import (
     listed_job_of,
     side_table_of,
 )
-from wms.portal.presentation.job_menus import KEYS_HELP, Menus, menus_of, orders_of, side_tabs_of
+from wms.portal.presentation.job_menus import KEYS_HELP, Menus, menus_of, side_tabs_of
+from wms.portal.presentation.job_orders import (
+    Ordering,
+    Pager,
+    headings_of,
+    ordering_of,
+    orders_of,
+    pager_by_id,
+    pager_of,
+)
 from wms.portal.revisions import jobs_seen_by
 from wms.portal.search import EVERYBODY
 
@@ -51,6 +62,8 @@ _PARAMETER_OF: Final[Mapping[Property, str]] = {
 }
 #: Sites in the menu; there are some hundreds on the grid.
 _MOST_SITES: Final = 500
+#: Parameters of the pages of a sorted list: the place before which, or after which, the page is.
+_OF_SORTED: Final = ("upto", "beyond")
 #: Parameters of the page beside the query.
 _OF_PAGE: Final = ("order", "by")
 
@@ -63,7 +76,7 @@ def _revision(request: HttpRequest) -> tuple[object, ...]:
 @require_safe
 @live(_revision)
 def job_list(request: HttpRequest) -> HttpResponseBase:
-    """Show the jobs that the query selects, newest first unless the query string asks for the oldest."""
+    """Show the jobs that the query selects, newest first unless the query string names another order."""
     asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())
     if asked.search.job_id is not None:
         return redirect("portal:job", pk=asked.search.job_id)
@@ -76,8 +89,13 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     link = _links(request)
     are_own = "owner" not in asked.search.words
     columns = columns_named(request.COOKIES.get(COLUMNS_COOKIE, "").split(","), are_own=are_own)
-    page = _page(request, asked, link)
     counts = _counts(asked, link)
+    ordering = ordering_of(
+        request.GET.get("order", ""),
+        jobs=counts.total if counts.is_whole else None,
+        link=lambda name: link(asked.text, order=name),
+    )
+    rows, pager = _page(request, asked, ordering, link)
     side = _side_property(request)
     return {
         "title": "My jobs" if are_own else "Jobs",
@@ -88,15 +106,16 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
         "keys": KEYS_HELP,
         "counts": counts,
         "all_query": link(asked.words_with(status="")),
-        "is_everything": not asked.text and not any(name in request.GET for name in PAGE_PARAMETERS),
+        "is_everything": not asked.text and not any(name in request.GET for name in (*PAGE_PARAMETERS, *_OF_SORTED)),
         "is_narrowed": bool(asked.text),
         "all_owners_query": link(asked.words_with(owner=EVERYBODY)) if are_own else "",
         "columns": columns,
         "column_choices": choices_of(columns),
-        "rows": [listed_job_of(job, columns) for job in page.rows],
-        "page": page,
-        "newest_first": _is_newest_first(request),
-        "orders": orders_of(newest_first=_is_newest_first(request), link=lambda order: link(asked.text, order=order)),
+        "headings": headings_of(columns, ordering),
+        "rows": [listed_job_of(job, columns) for job in rows],
+        "pager": pager,
+        "orders": orders_of(columns, ordering),
+        "not_sorted": ordering.problem,
         "buttons": bulk_buttons(counts),
         "side": _side_table(asked, side, link),
         "side_tabs": side_tabs_of(side, link=lambda by: link(asked.text, by=by)),
@@ -105,17 +124,20 @@ def _context(request: HttpRequest, asked: Asked) -> Mapping[str, object]:
     }
 
 
-def _is_newest_first(request: HttpRequest) -> bool:
-    return request.GET.get("order") != "oldest"
-
-
-def _page(request: HttpRequest, asked: Asked, link: Callable[..., str]) -> Page[Job]:
+def _page(
+    request: HttpRequest, asked: Asked, ordering: Ordering, link: Callable[..., str]
+) -> tuple[Sequence[Job], Pager]:
+    if (order := ordering.order) is not None:
+        upto, beyond = (Position.parse(request.GET.get(name, ""), order) for name in _OF_SORTED)
+        part = sorted_part(asked.filters, order, by=asked.by, at_most=ROWS_PER_PAGE, after=beyond, before=upto)
+        return part.jobs, pager_of(part, order, link=partial(link, asked.text))
     edges = {name: request.GET[name] for name in PAGE_PARAMETERS if name in request.GET}
-    return page_of(
+    page = page_of(
         lambda **extent: queries.listed(asked.filters, Extent(**extent), by=asked.by),
         QueryDict(link(asked.text, **edges)),
-        newest_first=_is_newest_first(request),
+        newest_first=ordering.newest_first,
     )
+    return page.rows, pager_by_id(ordering, newer=page.newer, older=page.older)
 
 
 def _counts(asked: Asked, link: Callable[..., str]) -> Counts:

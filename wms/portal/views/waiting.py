@@ -79,7 +79,8 @@ def why_of(request: HttpRequest, job: Job, *, task_queue_id: int | None) -> WhyV
 
 
 def _waiting_of(asked: Asked) -> JobPageFilterSet:
-    """Return the filters of the selected jobs that wait; of a named submission, also jobs of others."""
+    """Return the filters of the selected jobs that wait; of a named submission or task queue, also jobs of others."""
     waiting = {"status": JobStatus.WAITING.value}
-    is_of_all = "job_group_id" in asked.search.filters and "owner" not in asked.search.filters
+    names = asked.search.filters.keys()
+    is_of_all = "owner" not in names and not names.isdisjoint({"job_group_id", "task_queue"})
     return asked.with_filters(**waiting, **({"owner": EVERYBODY} if is_of_all else {}))
