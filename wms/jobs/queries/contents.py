@@ -173,7 +173,9 @@ def _by_pattern(pattern: str) -> tuple[Q, Q]:
     within = Q(name_prefix__like=f"{beginning}*") | Q(name_prefix__in=_beginnings(beginning))
     # One comparison with all stems, each in a line, takes a fraction of one with each; two lines may match together.
     stems = Concat(
-        Value("\n"), Func(F("name_stems"), Value("\n"), function="array_to_string"), output_field=CharField()
+        Value("\n"),
+        Func(F("name_stems"), Value("\n"), function="array_to_string", output_field=CharField()),
+        output_field=CharField(),
     )
     with_stem = Q(name_stems=[]) | Q(Like(stems, f"*\n{of_stem}"))
     return all_match, some_may & (numbered | (Q(name_rest=NameRest.ANYTHING) & within & with_stem))
