@@ -88,10 +88,10 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     """
     names = frozenset(narrowing_fields(filters))
     selective = names & _SELECTIVE
-    if "site" in names and ("*" in filters.form.cleaned_data.get("job_name", "") or selective == {"job_group"}):
+    is_vague = "*" in filters.form.cleaned_data.get("job_name", "") or selective == {"job_group"}
+    if "site" in names and is_vague and contents.most_jobs(filters, by=by) > _FEW:
         # A site has fewer jobs than many patterns and labels.
-        if contents.most_jobs(filters, by=by) > _FEW:
-            selective -= {"job_name", "job_group"}
+        selective -= {"job_name", "job_group"}
     if selective or (by.is_operator and not names & (_OF_KINDS - {"status"})):
         # Uses index: job_of_submission, the primary key, or none where most jobs are read anyway.
         jobs = _matching(filters, Job.objects.all(), names, by=by)
