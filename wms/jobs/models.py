@@ -126,7 +126,8 @@ class NameRest(models.TextChoices):
 class SubmissionContent(models.Model):
     """One row is what the jobs of a submission have in common, by which lists and summaries find them (ADR 59).
 
-    Triggers of the table of jobs write it. A column of null: the jobs differ in it.
+    Triggers of the table of jobs write it. A column of null: the jobs differ in it. Few labels and stems of names that
+    they differ in are noted; these two are null if the jobs do not differ.
     """
 
     # No constraints: these are copies from the rows of jobs.
@@ -141,6 +142,16 @@ class SubmissionContent(models.Model):
     job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
     name_prefix = models.CharField(max_length=255, help_text="Beginning of the names of all jobs.")
     name_rest = models.CharField(max_length=8, choices=NameRest, help_text="What follows on it.")
+    labels = ArrayField(
+        models.CharField(max_length=255),
+        null=True,
+        help_text="Labels of jobs that differ in them; empty: there are more than 16.",
+    )
+    name_stems = ArrayField(
+        models.CharField(max_length=255),
+        null=True,
+        help_text="Names, without digits at their ends, of jobs that differ in them; empty: there are more than 16.",
+    )
     first_job_id = models.BigIntegerField()
     last_job_id = models.BigIntegerField()
 
@@ -154,6 +165,17 @@ class SubmissionContent(models.Model):
             models.Index(name="content_with_label", fields=["job_group"]),
             models.Index(name="content_with_name", fields=["name_prefix"], opclasses=["varchar_pattern_ops"]),
             models.Index(name="content_since", fields=["submitted_at"]),
+            # Of submissions with few values; no other one writes them. Without lists of pending entries, which each
+            # query would read.
+            GinIndex(
+                name="content_with_labels", fields=["labels"], fastupdate=False, condition=Q(labels__isnull=False)
+            ),
+            GinIndex(
+                name="content_with_name_stems",
+                fields=["name_stems"],
+                fastupdate=False,
+                condition=Q(name_stems__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -742,6 +742,10 @@ _WRONG_JOB_COUNTS: Final = """
             OR CASE content.name_rest
                WHEN 'nothing' THEN job.job_name <> content.name_prefix
                WHEN 'digits' THEN rtrim(job.job_name, '0123456789') <> content.name_prefix END
+            OR (content.labels IS NULL) <> (content.job_group IS NOT NULL)
+            OR (content.name_stems IS NULL) <> (content.name_rest <> 'anything')
+            OR content.labels <> '{}' AND job.job_group <> ALL (content.labels)
+            OR content.name_stems <> '{}' AND rtrim(job.job_name, '0123456789') <> ALL (content.name_stems)
     ) AS wrong
 """
 

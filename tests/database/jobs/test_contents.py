@@ -10,6 +10,7 @@ import pytest
 
 from tests import factories
 from tests.factories import NOW
+from tests.migrations import before_migration
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
@@ -22,12 +23,21 @@ from wms.jobs.services.submission import submit
 from wms.jobs.sql import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db
+#: Labels, and stems of names, that are noted of a submission whose jobs differ in them.
+MOST = 16
 
 
 def submitted(owner: User, *names: str, at: int = 0, **description: str) -> SubmissionContent:
     """Submit jobs of these names; return the content of the submission."""
     jobs = [{"executable": "a.sh", "job_name": name, **description} for name in names]
     result = submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW + timedelta(hours=at))
+    return SubmissionContent.objects.get(submission=result.job_group_id)
+
+
+def submitted_with_labels(owner: User, labels: Mapping[str, str]) -> SubmissionContent:
+    """Submit jobs of these names and labels; return the content of the submission."""
+    jobs = [{"executable": "a.sh", "job_name": name, "job_group": label} for name, label in labels.items()]
+    result = submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW)
     return SubmissionContent.objects.get(submission=result.job_group_id)
 
 
@@ -85,6 +95,74 @@ def test_jobs_that_differ_are_noted_to_differ(alice: User) -> None:
     assert (content.job_type, content.job_group, content.submitted_at) == (None, None, NOW)
 
 
+def test_few_labels_and_stems_of_names_are_noted(alice: User) -> None:
+    content = submitted_with_labels(alice, {"sim-1": "b", "sim-22": "b", "ana7": "a", "3": ""})
+    assert (content.job_group, content.labels) == (None, ["", "a", "b"])
+    assert (content.name_rest, content.name_stems) == (NameRest.ANYTHING, ["", "ana", "sim-"])
+    alike = submitted_with_labels(alice, {"sim-1": "b", "sim-22": "b"})
+    assert (alike.labels, alike.name_stems) == (None, None)
+    assert wrong_job_counts() == 0
+
+
+@pytest.mark.parametrize(("number", "noted"), [(MOST, MOST), (MOST + 1, 0)])
+def test_of_too_many_values_none_is_noted(alice: User, number: int, noted: int) -> None:
+    content = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(number)})
+    assert content.labels is not None
+    assert content.name_stems is not None
+    assert (len(content.labels), len(content.name_stems)) == (noted, noted)
+    assert wrong_job_counts() == 0
+
+
+@pytest.mark.parametrize(
+    ("jobs", "changes", "labels", "stems"),
+    [
+        ({"sim-1": "a", "sim-2": "a"}, {"job_group": "b"}, ["a", "b"], None),
+        ({"sim-1": "a", "sim-2": "a"}, {"job_name": "ana-1"}, None, ["ana-", "sim-"]),
+        ({"sim-1": "a", "fit2": "b"}, {"job_group": "c", "job_name": "x"}, ["a", "b", "c"], ["fit", "sim-", "x"]),
+        ({f"{n}x": f"{n}" for n in range(MOST)}, {"job_group": "new", "job_name": "new"}, [], []),
+        ({f"{n}x": f"{n}" for n in range(MOST + 1)}, {"job_group": "new", "job_name": "new"}, [], []),
+    ],
+)
+def test_an_edited_job_adds_its_values(
+    alice: User, jobs: dict[str, str], changes: dict[str, str], labels: list[str] | None, stems: list[str] | None
+) -> None:
+    content = submitted_with_labels(alice, jobs)
+    Job.objects.filter(pk=content.first_job_id).update(**changes)
+    content.refresh_from_db()
+    assert (content.labels, content.name_stems) == (labels, stems)
+    assert wrong_job_counts() == 0
+
+
+@pytest.mark.parametrize("lost", [{"labels": ["a"]}, {"name_stems": ["ana"]}, {"labels": None}, {"name_stems": None}])
+def test_verify_finds_values_that_are_not_noted(alice: User, lost: dict[str, list[str] | None]) -> None:
+    content = submitted_with_labels(alice, {"sim-1": "b", "ana7": "a"})
+    SubmissionContent.objects.update(**lost)
+    assert wrong_job_counts() > 0
+    recount_jobs()
+    assert wrong_job_counts() == 0
+    again = SubmissionContent.objects.get()
+    assert (again.labels, again.name_stems) == (content.labels, content.name_stems)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upgrade_notes_the_values_of_contents_that_exist(alice: User) -> None:
+    mixed = submitted_with_labels(alice, {"sim-1": "b", "ana7": "a"})
+    many = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(MOST + 1)})
+    alike = submitted(alice, "sim-1", "sim-2")
+    with before_migration("jobs", "0034_values_of_mixed_submissions"):
+        # By the triggers of the last version.
+        Job.objects.filter(pk=alike.first_job_id).update(job_group="new")
+    contents = SubmissionContent.objects.order_by("first_job_id")
+    assert [(each.labels, each.name_stems) for each in contents] == [
+        (mixed.labels, mixed.name_stems),
+        (many.labels, many.name_stems),
+        (["", "new"], None),
+    ]
+    assert wrong_job_counts() == 0
+    submitted_with_labels(alice, {"fit1": "x", "toys": "y"})
+    assert wrong_job_counts() == 0
+
+
 def test_a_recount_notes_the_contents_anew_and_verify_compares_them(alice: User) -> None:
     content = submitted(alice, "sim-1", "sim-2")
     SubmissionContent.objects.update(name_rest=NameRest.NOTHING)
@@ -101,10 +179,10 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "status": ("Waiting", "Failed,Done", "Killed"),
     "exit_code": ("0", "1", "7"),
     "job_type": ("User", "Sim", "Other"),
-    "job_group": ("one", "two", "none"),
+    "job_group": ("one", "two", "label3", "none"),
     "job_name": (
         *("sim-1", "sim-10", "", "a_1x", "*", "sim-*", "sim-1*", "s*", "*1"),
-        *("*-1*", "sim*1", "*im-*2*", "a_*", "*x", "sim-*x", "**", "si*-"),
+        *("*-1*", "sim*1", "*im-*2*", "a_*", "*x", "sim-*x", "**", "si*-", "3x", "*B", "m*", "*-"),
     ),
     "submitted_after": ((NOW + timedelta(hours=12)).isoformat(),),
     "submitted_before": ((NOW + timedelta(hours=12)).isoformat(),),
@@ -130,6 +208,9 @@ def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> Non
             jobs = [{**job, "job_type": jobs[0]["job_type"]} for job in jobs]
         if number % 5 == 0:
             jobs[-1]["job_group"] = "two"
+        if number % 8 == 0:
+            # Too many labels and names to be noted.
+            jobs += [{**jobs[0], "job_group": f"label{each}", "job_name": f"{each}x"} for each in range(MOST)]
         submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW + timedelta(hours=number))
         if number == 12:
             add_count_changes()

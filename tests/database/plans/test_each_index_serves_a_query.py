@@ -41,6 +41,7 @@ from wms.jobs import queries
 from wms.jobs import sql as jobs_sql
 from wms.jobs.domain.accounting import Span, Width
 from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import Job, SubmissionContent
 from wms.jobs.queries import accounting, changes, submissions
 from wms.jobs.queries.accounting import Grouping
 from wms.jobs.queries.found_jobs import Extent
@@ -84,6 +85,13 @@ def member(filled: Filled) -> User:
 
 def operator(filled: Filled) -> User:
     return filled.operator
+
+
+def mixed_job(filled: Filled) -> Job:
+    """Return a job whose submission has several labels, and names that differ in more than a number."""
+    contents = SubmissionContent.objects.filter(labels__isnull=False, name_stems__isnull=False)
+    jobs = Job.objects.filter(pk__in=contents.values("last_job_id"), pk__gte=filled.archive.jobs // 2)
+    return jobs.order_by("pk")[0]
 
 
 def placed_with_input_data(filled: Filled) -> object:
@@ -174,6 +182,8 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "content_of_group": summary(member, job_name=lambda _: "MC2026_*"),
     "content_with_label": page(operator, job_group=lambda filled: filled.job.job_group),
     "content_with_name": page(operator, job_name=lambda filled: filled.job.job_name),
+    "content_with_labels": page(operator, job_group=lambda filled: mixed_job(filled).job_group),
+    "content_with_name_stems": page(operator, job_name=lambda filled: mixed_job(filled).job_name),
     "content_since": page(operator, submitted_after=lambda _: (database_now() - timedelta(days=1)).isoformat()),
     # ---- Leases
     "match_open": lambda _: tell_drained_pilots(now=database_now()),

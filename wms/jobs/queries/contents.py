@@ -2,6 +2,7 @@
 
 Most jobs of a submission share label and type, and their names differ in a number at the end. Of most submissions it
 is therefore known, without a look at jobs, that all of their jobs match or that none does; the others are undecided.
+Of a submission whose jobs differ, few labels and stems of names are known: that none matches is then mostly known, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +13,29 @@ from string import digits
 from typing import Any, Final
 
 from django.core.validators import EMPTY_VALUES
-from django.db.models import BooleanField, Count, Exists, Expression, ExpressionWrapper, Max, Min, Q, QuerySet, Sum
+from django.db.models import (
+    BooleanField,
+    CharField,
+    Count,
+    Exists,
+    Expression,
+    ExpressionWrapper,
+    F,
+    Func,
+    Max,
+    Min,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
+from django.db.models.functions import Concat
 from django.db.models.lookups import In
 
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import (
     CurrentContentJobCount,
+    CurrentSubmissionJobCount,
     Job,
     JobCountChange,
     JobQuerySet,
@@ -27,6 +45,7 @@ from wms.jobs.models import (
     SubmissionJobCount,
 )
 from wms.jobs.queries.filtering import JobFilters, field_of
+from wms.kernel.db import Like
 
 #: Fields of a job in which those of a submission may be equal, except the time.
 COMMON: Final = frozenset({"job_type", "job_group", "job_name"})
@@ -36,10 +55,16 @@ TOLD: Final = COMMON | {"submitted_at", "submission", "status", "exit_code", "ow
 
 def may_match(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
     """Return the submissions, visible to *by*, that may have jobs which match, as far as their contents tell."""
-    found = _of_filters(filters, by=by)
+    found = _of_filters(filters, _visible_to(by))
     for all_match, undecided in _conditions(filters):
         found = found.filter(all_match | undecided)
     return found
+
+
+def most_jobs(filters: JobFilters, *, by: User) -> int:
+    """Return a number that the jobs of the submissions of ``may_match`` do not exceed."""
+    ids = may_match(filters, by=by).aggregate(number=Sum(F("last_job_id") - F("first_job_id") + 1))
+    return int(ids["number"] or 0)
 
 
 def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[Sequence[Any]]:
@@ -50,13 +75,19 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
     conditions = list(_conditions(filters))
     if "job_type" in columns:
         conditions.append((Q(job_type__isnull=False), Q(job_type__isnull=True)))
-    counted = filters.filter_queryset(CurrentContentJobCount.objects.all(), but=COMMON)
-    counted = counted.filter(_visible_to(by))
-    possible, some_undecided = _of_filters(filters, by=by), Q()
+    visible = _visible_to(by)
+    matching = possible = _of_filters(filters, visible)
+    some_undecided = Q()
     for all_match, undecided in conditions:
-        counted = counted.filter(all_match)
+        matching = matching.filter(all_match)
         possible = possible.filter(all_match | undecided)
         some_undecided |= undecided
+    # Only the type is not a column of the counter itself, which is joined with fewer rows if it is narrowed as well.
+    counter: OwnedQuerySet[Any] = CurrentSubmissionJobCount.objects.all()
+    if "job_type" in columns:
+        counter = CurrentContentJobCount.objects.all()
+    counted = filters.filter_queryset(counter, but=COMMON | {"submitted_at"}).filter(visible)
+    counted = counted.filter(submission__in=matching.values("pk"))
     rows = filters.filter_queryset(Job.objects.all()).visible_to(by)
     # Uses index: job_of_submission
     rows = rows.filter(submission__in=possible.filter(some_undecided).values("pk")) if some_undecided else rows.none()
@@ -95,9 +126,8 @@ def between(filters: JobFilters, jobs: JobQuerySet) -> JobQuerySet:
     return jobs.none() if ids["first"] is None else jobs.filter(pk__range=(ids["first"], ids["last"]))
 
 
-def _of_filters(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
-    contents = filters.filter_queryset(SubmissionContent.objects.all(), but=COMMON | {"submitted_at"})
-    return contents.filter(_visible_to(by))
+def _of_filters(filters: JobFilters, visible: Q) -> OwnedQuerySet[SubmissionContent]:
+    return filters.filter_queryset(SubmissionContent.objects.all(), but=COMMON | {"submitted_at"}).filter(visible)
 
 
 def _visible_to(actor: User) -> Q:
@@ -119,16 +149,20 @@ def _conditions(filters: JobFilters) -> Iterator[tuple[Q, Q]]:
             continue
         if field == "job_name":
             yield _by_pattern(value) if "*" in value else _by_name(value)
+        elif field == "job_group":
+            # Uses index: content_with_label, content_with_labels
+            yield Q(job_group=value), Q(labels__contains=[value]) | Q(labels=[])
         elif field in COMMON or field == "submitted_at":
-            # Uses index: content_with_label, content_since
+            # Uses index: content_since
             yield Q(**{f"{field}__{each.lookup_expr}": value}), Q(**{f"{field}__isnull": True})
 
 
 def _by_name(name: str) -> tuple[Q, Q]:
-    # Uses index: content_with_name
+    # Uses index: content_with_name, content_with_name_stems
+    stem = name.rstrip(digits)
     exactly = Q(name_rest=NameRest.NOTHING, name_prefix=name)
-    numbered = Q(name_rest=NameRest.DIGITS, name_prefix=name.rstrip(digits))
-    return exactly, numbered | Q(name_rest=NameRest.ANYTHING, name_prefix__in=_beginnings(name))
+    numbered = Q(name_rest=NameRest.DIGITS, name_prefix=stem) | Q(name_stems__contains=[stem])
+    return exactly, numbered | Q(name_stems=[], name_prefix__in=_beginnings(name))
 
 
 def _by_pattern(pattern: str) -> tuple[Q, Q]:
@@ -138,11 +172,19 @@ def _by_pattern(pattern: str) -> tuple[Q, Q]:
         all_match, some_may = prefix_matches, ~prefix_matches
     else:
         all_match, some_may = prefix_matches & Q(name_rest=NameRest.NOTHING), Q()
-    # What precedes the last digits of the pattern ends in the prefix, which has no digits at its end.
-    numbered = Q(name_rest=NameRest.DIGITS, name_prefix__like=pattern.rstrip(f"{digits}*") + "*")
+    # What precedes the last digits of the pattern ends in the stem, which has no digits at its end.
+    of_stem = pattern.rstrip(f"{digits}*") + "*"
+    numbered = Q(name_rest=NameRest.DIGITS, name_prefix__like=of_stem)
     beginning = pattern.partition("*")[0]
     within = Q(name_prefix__like=f"{beginning}*") | Q(name_prefix__in=_beginnings(beginning))
-    return all_match, some_may & (numbered | (Q(name_rest=NameRest.ANYTHING) & within))
+    # One comparison with all stems, each in a line, takes a fraction of one with each; two lines may match together.
+    stems = Concat(
+        Value("\n"),
+        Func(F("name_stems"), Value("\n"), function="array_to_string", output_field=CharField()),
+        output_field=CharField(),
+    )
+    with_stem = Q(name_stems=[]) | Q(Like(stems, f"*\n{of_stem}"))
+    return all_match, some_may & (numbered | (Q(name_rest=NameRest.ANYTHING) & within & with_stem))
 
 
 def _beginnings(name: str) -> list[str]:

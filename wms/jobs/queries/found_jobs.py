@@ -33,6 +33,8 @@ _WITHOUT_EXIT_CODE: Final = (
 _OF_KINDS: Final = frozenset({"owner", "group", "vo", "status", "site"})
 #: Fields of a job with whose values few jobs are.
 _SELECTIVE: Final = frozenset({"id", "submission", "hosts", "job_group", "job_name"})
+#: Jobs that are read in less time than all jobs of a large site.
+_FEW: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,8 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     """
     names = frozenset(narrowing_fields(filters))
     selective = names & _SELECTIVE
-    if "site" in names and ("*" in filters.form.cleaned_data.get("job_name", "") or selective == {"job_group"}):
+    is_vague = "*" in filters.form.cleaned_data.get("job_name", "") or selective == {"job_group"}
+    if "site" in names and is_vague and contents.most_jobs(filters, by=by) > _FEW:
         # A site has fewer jobs than many patterns and labels.
         selective -= {"job_name", "job_group"}
     if selective or (by.is_operator and not names & (_OF_KINDS - {"status"})):
