@@ -1,27 +1,29 @@
-"""The queues that a described job fits, before it is submitted: the conditions of the match, site by site."""
+"""The queues that described jobs fit, before they are submitted: the conditions of the match, site by site."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from matching.queries.explain.condition_texts import RequiredOf, WaitingRequirements, causes_of_job, detail
+from matching.queries.explain.doubts import RequirementsOf
 from resources.domain.requirements import canonical
 from resources.models import Queue
-from resources.queries.eligible_queues import supply_of
-from resources.queries.known_names import requirement_kinds, requirement_units
 from resources.queries.nodes import reported_platforms
 from resources.queries.places import queues_at_hand, serves
 from taskqueues.domain.columns import Columns, QueueRow
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.definition import QueueDefinition
+from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
 from taskqueues.models import TaskQueue
 from taskqueues.queries import pools_of_queue
 from taskqueues.services.offers import offer_to, platforms_on_nodes, read_for
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import Group, User
+from wms.kernel.amounts import AMOUNT
 from wms.kernel.memo import MAX_ENTRIES, CachedLookups, Memo, PreloadedLookups
 
 #: Stands for the submit pool of the requirements, which is registered only when jobs are submitted.
@@ -64,102 +66,119 @@ class Fit:
     never: str
 
 
-def fit_of_description(
-    definition: QueueDefinition,
-    *,
-    owner: User,
-    group: Group,
-    description: Mapping[str, Any],
-    memo: Memo,
-    now: datetime,
-) -> Fit:
-    """Return how many queues of the VO a job with this description fits, and what excludes the others.
+class DescriptionFits:
+    """The queues that the described jobs of one request fit; what all of them are compared with is read once.
 
-    Bounded by the queues of the VO, of which similar ones are judged once; repeated calls within a minute with the same
-    requirements are answered from *memo*.
-
-    Args:
-        definition: of the task queue that the job would enter.
-        owner: the owner of the job.
-        group: the group to act in, with its VO.
-        description: of the job, as JSON.
-        memo: cache of the index for lookups of the configuration.
-        now: time for which bans are evaluated.
+    A description is bounded by the queues of the VO, of which similar ones are judged once; a repeated request within
+    a minute with the same requirements is answered from the memo.
     """
-    required = description["requirements"]
-    stated = json.dumps(
-        [required, description["container"], description["cpu_time_s"], bool(description["input_data"])]
-    )
-    key = (
-        fit_of_description,
-        definition,
-        group.priority,
-        owner.is_active,
-        stated,
-        now.replace(second=0, microsecond=0),
-    )
-    fit: Fit | None = memo.get(key)
-    if fit is None:
-        fit = _fit(definition, owner=owner, group=group, description=description, memo=memo, now=now)
-        if len(memo) < MAX_ENTRIES:
-            memo[key] = fit
-    return fit
 
+    def __init__(self, *, owner: User, group: Group, submit_pools: Collection[str], memo: Memo, now: datetime) -> None:
+        """Prepare the comparison.
 
-def _fit(
-    definition: QueueDefinition,
-    *,
-    owner: User,
-    group: Group,
-    description: Mapping[str, Any],
-    memo: Memo,
-    now: datetime,
-) -> Fit:
-    vo = group.vo
-    required = _required(vo, description["requirements"])
-    lookups: CachedLookups = read_for(definition.submit_pools, vo=vo, memo=memo)
-    if required is not None:
-        definition = replace(definition, submit_pools=(_POOL,))
-        lookups = _with_pool(frozenset(required.supply.eligible(canonical(required.stated))), memo)
-    columns = definition.columns()
-    names = {"owner_id", "group_id", "vo_id"}
-    task_queue = TaskQueue(
-        pk=0, owner=owner, group=group, vo=vo, **{name: value for name, value in columns.items() if name not in names}
-    )
-    needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=required)
-    judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
-    nodes = reported_platforms(now=now) if definition.platforms else {}
-    failed: dict[str, list[Queue]] = defaultdict(list)
-    fitting: list[Queue] = []
-    queues = lookups.get(queues_at_hand, vo)
-    for queue in queues:
-        offer = offer_to(task_queue, queue, vo=vo, now=now, lookups=lookups)
-        if of_queue := nodes.get(queue.pk, ()):
-            offer = replace(offer, platforms=platforms_on_nodes(queue, of_queue, lookups=lookups))
-        conditions = list(judge.failed(offer))
-        if not offer.accepting and "site" in conditions and judge.would_be_welcome(offer):
-            conditions.remove("site")
-            conditions = conditions or [CLOSED]
-        if not queue.ce.is_one_of(definition.grid_middlewares):
-            conditions.append(MIDDLEWARE)
-        for condition in conditions:
-            failed[condition].append(queue)
-        if not conditions:
-            fitting.append(queue)
-    return Fit(
-        queues=len(queues),
-        fitting=len(fitting),
-        closed=len(failed[CLOSED]),
-        sites=sorted({queue.ce.site.name for queue in fitting}),
-        exclusions=_exclusions(failed, queues, needs=needs, judge=judge),
-        never="; ".join(cause.words for cause in causes_of_job(needs)),
-    )
+        Args:
+            owner: the owner of the jobs.
+            group: the group to act in, with its VO.
+            submit_pools: those that any of the jobs names.
+            memo: cache of the index for lookups of the configuration.
+            now: time for which bans are evaluated.
+        """
+        self._owner, self._group, self._vo = owner, group, group.vo
+        self._submit_pools, self._memo, self._now = submit_pools, memo, now
+        self._requirements = RequirementsOf(group.vo)
+        #: {what the offers depend on: offers of pilots, in the order of the queues}.
+        self._offers: dict[Hashable, Sequence[ResourceOffer]] = {}
 
+    @cached_property
+    def queues(self) -> Sequence[Queue]:
+        """Return the queues at the sites that serve the VO."""
+        return CachedLookups(self._memo).get(queues_at_hand, self._vo)
 
-def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:
-    if not stated:
-        return None
-    return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
+    @cached_property
+    def _nodes(self) -> Mapping[int, tuple[str, ...]]:
+        return reported_platforms(now=self._now)
+
+    @cached_property
+    def _lookups(self) -> CachedLookups:
+        return read_for(self._submit_pools, vo=self._vo, memo=self._memo)
+
+    def of(self, definition: QueueDefinition, description: Mapping[str, Any]) -> Fit:
+        """Return how many queues jobs with this description fit, and what excludes the others.
+
+        Args:
+            definition: of the task queue that the jobs would enter.
+            description: of one of them, as JSON.
+        """
+        stated = [description[name] for name in ("requirements", "container", "cpu_time_s", *AMOUNT)]
+        key = (
+            DescriptionFits,
+            definition,
+            self._group.priority,
+            self._owner.is_active,
+            json.dumps([*stated, bool(description["input_data"])]),
+            self._now.replace(second=0, microsecond=0),
+        )
+        fit: Fit | None = self._memo.get(key)
+        if fit is None:
+            fit = self._compared(definition, description)
+            if len(self._memo) < MAX_ENTRIES:
+                self._memo[key] = fit
+        return fit
+
+    def _compared(self, definition: QueueDefinition, description: Mapping[str, Any]) -> Fit:
+        required = self._requirements.of(description["requirements"])
+        if required is not None:
+            definition = replace(definition, submit_pools=(_POOL,))
+        columns = definition.columns()
+        names = {"owner_id", "group_id", "vo_id"}
+        task_queue = TaskQueue(
+            pk=0,
+            owner=self._owner,
+            group=self._group,
+            vo=self._vo,
+            **{name: value for name, value in columns.items() if name not in names},
+        )
+        needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=required)
+        judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
+        failed: dict[str, list[Queue]] = defaultdict(list)
+        fitting: list[Queue] = []
+        for queue, offer in zip(self.queues, self._offers_to(task_queue, required), strict=True):
+            conditions = list(judge.failed(offer))
+            if not offer.accepting and "site" in conditions and judge.would_be_welcome(offer):
+                conditions.remove("site")
+                conditions = conditions or [CLOSED]
+            if not queue.ce.is_one_of(definition.grid_middlewares):
+                conditions.append(MIDDLEWARE)
+            for condition in conditions:
+                failed[condition].append(queue)
+            if not conditions:
+                fitting.append(queue)
+        return Fit(
+            queues=len(self.queues),
+            fitting=len(fitting),
+            closed=len(failed[CLOSED]),
+            sites=sorted({queue.ce.site.name for queue in fitting}),
+            exclusions=_exclusions(failed, self.queues, needs=needs, judge=judge),
+            never="; ".join(cause.words for cause in causes_of_job(needs)),
+        )
+
+    def _offers_to(self, task_queue: TaskQueue, required: RequiredOf | None) -> Sequence[ResourceOffer]:
+        """Return the offers of pilots to a task queue, in the order of the queues."""
+        stated = None if required is None else json.dumps(required.stated, sort_keys=True)
+        key = (stated, bool(task_queue.software), tuple(task_queue.pilot_types), bool(task_queue.platforms))
+        if key not in self._offers:
+            lookups = self._lookups
+            if required is not None:
+                lookups = _with_pool(frozenset(required.supply.eligible(canonical(required.stated))), self._memo)
+            nodes = self._nodes if task_queue.platforms else {}
+            offers = []
+            for queue in self.queues:
+                offer = offer_to(task_queue, queue, vo=self._vo, now=self._now, lookups=lookups)
+                if of_queue := nodes.get(queue.pk, ()):
+                    offer = replace(offer, platforms=platforms_on_nodes(queue, of_queue, lookups=lookups))
+                offers.append(offer)
+            self._offers[key] = offers
+        return self._offers[key]
 
 
 def _with_pool(eligible: frozenset[int], memo: Memo) -> PreloadedLookups:

@@ -1,20 +1,38 @@
 """The rehearsal of a submission: its errors, its warnings and the queues that its jobs fit; nothing is written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
-from matching.queries.fit_of_description import Fit, fit_of_description
+from matching.queries.fit_of_description import DescriptionFits, Fit
+from matching.services.submission import MOST_EXAMINED
 from taskqueues.domain.definition import JobRequirements, QueueDefinition, stated_by
 from taskqueues.services.index.shared import index
 from wms.accounts.models import User
 from wms.jobs.domain.data import narrowed
-from wms.jobs.domain.description import DescriptionParts, as_json
+from wms.jobs.domain.description import DescriptionParts, JobDescription, as_json
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import rehearsal
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
+from wms.jobs.services.optimizers.requirements import requirements_key
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.memo import Memo
+
+#: Comparisons of a kind of jobs with a queue, in one rehearsal: it is repeated while the user types, and a comparison
+#: takes about 5 µs. One kind is always compared with all queues.
+MOST_COMPARED: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindOfJobs:
+    """Jobs of one request that would enter the same task queue."""
+
+    #: Of the jobs in the request, from 0, ascending.
+    positions: Sequence[int]
+    #: None: they enter no task queue yet, because no site where they may run holds their input data.
+    fit: Fit | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +45,19 @@ class Rehearsal:
     #: {field: sentences}; empty: the submission would be accepted, unless a quota is full.
     errors: Mapping[str, Sequence[str]]
     warnings: Sequence[str]
-    #: Of the first job; None: there are errors, or no site where it may run holds its input data.
-    fit: Fit | None
+    #: Those that were compared with the queues, and those in no task queue; most jobs first. Empty if there are errors.
+    kinds: Sequence[KindOfJobs]
+    #: Number of jobs of each kind that was not compared, because there are so many.
+    uncompared: Sequence[int]
 
 
 def rehearse(
     request: SubmissionIn, *, owner: User, coming_files: Mapping[str, NamedSandbox], now: datetime
 ) -> Rehearsal:
-    """Return what a submission of *request* would be answered now, and how many queues its first job fits.
+    """Return what a submission of *request* would be answered now, and how many queues its jobs fit.
+
+    Jobs with the same requirements are compared with the queues once, and of many kinds those with most jobs: at most
+    MOST_EXAMINED kinds, and MOST_COMPARED comparisons.
 
     Args:
         request: the parsed request.
@@ -48,36 +71,82 @@ def rehearse(
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
     arrival = rehearsal.rehearse(request, owner=owner, coming_files=coming_files, now=now)
-    first, last = arrival.jobs[0].described, arrival.jobs[-1].described
-    definition = None if arrival.errors else _definition(arrival)
-    fit = None
-    if definition is not None:
-        stated = {**as_json(first.common), "setup": definition.setup}
-        fit = fit_of_description(definition, owner=owner, group=arrival.group, description=stated, memo=memo, now=now)
+    kinds, uncompared = ([], []) if arrival.errors else _compared(_kinds(arrival), arrival, memo=memo)
     return Rehearsal(
         jobs=len(arrival.jobs),
-        first=first,
-        last=last,
+        first=arrival.jobs[0].described,
+        last=arrival.jobs[-1].described,
         errors=arrival.errors,
         warnings=list(arrival.warnings),
-        fit=fit,
+        kinds=kinds,
+        uncompared=uncompared,
     )
 
 
-def _definition(arrival: Arrival) -> QueueDefinition | None:
-    """Return the definition of the task queue that the first job would enter; None: none yet."""
-    description = arrival.jobs[0].common
+@dataclass(slots=True, kw_only=True)
+class _Kind:
+    """A kind of jobs that is not compared yet."""
+
+    #: Of its task queue; None: none yet.
+    definition: QueueDefinition | None
+    #: Of its first job.
+    description: JobDescription
+    positions: list[int] = field(default_factory=list)
+
+
+def _compared(kinds: Sequence[_Kind], arrival: Arrival, *, memo: Memo) -> tuple[list[KindOfJobs], list[int]]:
+    """Return the kinds with the queues that they fit, and the numbers of jobs of those for which it is too much."""
+    pools = {pool for kind in kinds if kind.definition is not None for pool in kind.definition.submit_pools}
+    fits = DescriptionFits(owner=arrival.owner, group=arrival.group, submit_pools=pools, memo=memo, now=arrival.now)
+    most = max(1, min(MOST_EXAMINED, MOST_COMPARED // max(1, len(fits.queues))))
+    compared: list[KindOfJobs] = []
+    uncompared: list[int] = []
+    for kind in sorted(kinds, key=lambda kind: -len(kind.positions)):
+        fit = None
+        if kind.definition is not None:
+            if most == 0:
+                uncompared.append(len(kind.positions))
+                continue
+            most -= 1
+            fit = fits.of(kind.definition, {**as_json(kind.description), "setup": kind.definition.setup})
+        compared.append(KindOfJobs(positions=kind.positions, fit=fit))
+    return compared, uncompared
+
+
+def _kinds(arrival: Arrival) -> list[_Kind]:
+    """Return the jobs by the task queue that they would enter, in the order of the first of each."""
+    definitions: dict[JobRequirements, QueueDefinition] = {}
+    #: Requirements on resources beside the definition: their submit pool is registered only with a submission.
+    kinds: dict[tuple[QueueDefinition | None, str], _Kind] = {}
+    #: By ``id()`` of the common part, which the arrival keeps alive.
+    kind_of: dict[int, _Kind] = {}
+    for position, job in enumerate(arrival.jobs):
+        kind = kind_of.get(id(job.common))
+        if kind is None:
+            definition = _definition(job.common, arrival, definitions)
+            key = (definition, "" if definition is None else requirements_key(job.common))
+            kind = kinds.setdefault(key, _Kind(definition=definition, description=job.common))
+            kind_of[id(job.common)] = kind
+        kind.positions.append(position)
+    return list(kinds.values())
+
+
+def _definition(
+    description: JobDescription, arrival: Arrival, definitions: dict[JobRequirements, QueueDefinition]
+) -> QueueDefinition | None:
+    """Return the definition of the task queue that a job would enter; None: none yet."""
     holding = arrival.input_sites.get(description.input_data)
     sites = narrowed(description.sites, banned_sites=description.banned_sites, holding=holding)
     if sites is None:
         return None
-    return queue_definition(
-        JobRequirements(
-            **(stated_by(description) | {"sites": sites}),
-            owner_id=arrival.owner.pk,
-            group_id=arrival.group.pk,
-            vo_id=arrival.vo.pk,
-            setup=description.setup or arrival.vo.setup,
-            container=bool(description.container),
-        )
+    requirements = JobRequirements(
+        **(stated_by(description) | {"sites": sites}),
+        owner_id=arrival.owner.pk,
+        group_id=arrival.group.pk,
+        vo_id=arrival.vo.pk,
+        setup=description.setup or arrival.vo.setup,
+        container=bool(description.container),
     )
+    if requirements not in definitions:
+        definitions[requirements] = queue_definition(requirements)
+    return definitions[requirements]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
+from heapq import nlargest
 from typing import Any, Final
 
 from matching.queries.explain.doubts import doubts_about_queue
@@ -39,20 +40,47 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     return submission.submit(request, owner=owner, now=now, doubts=partial(_doubts, memo=memo, now=now))
 
 
-def _doubts(queued: Sequence[QueuedJobs], owner: User, group: Group, *, memo: Memo, now: datetime) -> Iterator[str]:
-    """Yield why queued jobs will not be matched; each task queue is examined once."""
+def _doubts(queued: Sequence[QueuedJobs], owner: User, group: Group, *, memo: Memo, now: datetime) -> list[str]:
+    """Return why queued jobs will not be matched; each task queue is examined once, those with most jobs first.
+
+    If there are several task queues, the first sentence says of how many jobs that is true.
+    """
     look = _Look(owner, group, memo=memo, now=now)
-    examined_count = warnings = 0
-    for queued_jobs in queued[:MOST_EXAMINED]:
-        if look.compared >= MOST_COMPARED or warnings >= MAX_WARNINGS:
+    doubts: list[tuple[QueuedJobs, str]] = []
+    # The others are too many; a rehearsal compares the same ones.
+    to_examine = nlargest(MOST_EXAMINED, queued, key=lambda each: each.jobs)
+    examined_count = 0
+    for queued_jobs in to_examine:
+        if look.compared >= MOST_COMPARED or len(doubts) >= MAX_WARNINGS:
             break
         examined_count += 1
         if doubt := look.doubt(queued_jobs):
-            warnings += 1
-            yield doubt if len(queued) == 1 else f"{jobs_in_words(queued_jobs.first_id, queued_jobs.jobs)}: {doubt}"
-    if examined_count < len(queued):
-        left = len(queued) - examined_count
-        yield f"{left} more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
+            doubts.append((queued_jobs, doubt))
+    if len(queued) == 1:
+        return [doubt for _, doubt in doubts]
+    jobs = sum(each.jobs for each in queued)
+    left = jobs - sum(each.jobs for each in to_examine[:examined_count])
+    return [*_told_of_kinds(doubts, jobs=jobs), *_left_out(len(queued) - examined_count, jobs=left)]
+
+
+def _told_of_kinds(doubts: Sequence[tuple[QueuedJobs, str]], *, jobs: int) -> Iterator[str]:
+    """Yield of how many of the jobs it is true that no pilot gets them, then the reason of each kind."""
+    if not doubts:
+        return
+    doubted = sum(each.jobs for each, _ in doubts)
+    yield (
+        f"In the present configuration no pilot gets {doubted:,} of the {jobs:,} waiting jobs of this submission; "
+        "the reasons follow."
+    )
+    for queued_jobs, doubt in sorted(doubts, key=lambda each: each[0].first_id):
+        yield f"{jobs_in_words(queued_jobs.first_id, queued_jobs.jobs)}: {doubt}"
+
+
+def _left_out(kinds: int, *, jobs: int) -> Iterator[str]:
+    if kinds:
+        more = f"{kinds} more kind{'s' * (kinds != 1)} of jobs, of {jobs:,} job{'s' * (jobs != 1)} in all,"
+        were = "was" if kinds == 1 else "were"
+        yield f"{more} {were} not compared with the queues; explain gives the reasons for each job."
 
 
 class _Look:

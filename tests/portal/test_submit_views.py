@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from matching.services import rehearsal
 from resources.domain.enums import ResourceState
 from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_user
 from tests.portal.conftest import ClientOf
@@ -234,6 +235,54 @@ def test_the_panel_says_how_many_queues_fit_and_what_excludes_the_others(portal:
 def test_the_panel_shows_how_many_jobs_a_text_makes(portal: Client) -> None:
     page = portal.post(CHECK, of_jdl(JDL.replace("3", "300"), tab="show-jdl")).content.decode()
     assert "300 jobs: first &quot;000&quot;, last &quot;299&quot;." in page
+
+
+def test_the_panel_judges_each_kind_of_jobs(portal: Client) -> None:
+    for name, memory_mb in (("LCG.RAL.uk", 2000), ("LCG.CNAF.it", 8000)):
+        make_queue(ce=make_ce(site=make_site(name=name)), memory_mb=memory_mb)
+    jobs = [{"executable": "/bin/echo", "cpu_time_s": 500, "memory_mb": 1000} for _ in range(300)]
+    for number in (12, *range(17, 20), *range(100, 200, 10)):
+        jobs[number]["memory_mb"] = 64_000
+    jobs[40]["memory_mb"] = 4000
+    page = portal.post(CHECK, of_json(json.dumps({"jobs": jobs}), tab="show-json")).content.decode()
+    assert "Of the 300 jobs, 286 fit a queue and 14 fit no queue." in page
+    assert "message warning" in page
+    rows = (
+        "14 jobs fit none of 2 queues</b>: 12, 17 to 19, 100, 110, 120 and 7 more",
+        "285 jobs fit 2 of 2 queues, at",
+        "1 job fits 1 of 2 queues, at LCG.CNAF.it</b>: 40",
+    )
+    assert [page.index(row) for row in rows] == sorted(page.index(row) for row in rows)
+    assert "Memory excludes LCG.CNAF.it, LCG.RAL.uk" in page
+    submitted = portal.post(OBJECT, of_json(json.dumps({"jobs": jobs})), follow=True).content.decode()
+    assert "no pilot gets 14 of the 300 waiting jobs of this submission; the reasons follow." in submitted
+
+
+def test_the_panel_says_how_many_jobs_it_did_not_compare(portal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "MOST_COMPARED", 2)
+    make_queue(ce=make_ce(site=make_site(name="LCG.RAL.uk")), memory_mb=8000, processors=8)
+    jobs = [{"executable": "/bin/echo", "cpu_time_s": 500, "processors": number} for number in (1, 1, 2, 2, 3, 3, 4)]
+    page = portal.post(CHECK, of_json(json.dumps({"jobs": jobs[:-2]}), tab="show-json")).content.decode()
+    assert "Each of the 4 jobs compared fits a queue." in page
+    assert "1 more kind of jobs, 1 job in all, not compared with the queues: only the largest kinds are." in page
+
+
+def test_kinds_of_jobs_beyond_the_list_are_counted(portal: Client) -> None:
+    make_queue(ce=make_ce(site=make_site(name="LCG.RAL.uk")), processors=64)
+    jobs = [{"executable": "/bin/echo", "cpu_time_s": 500, "processors": number} for number in range(1, 15)]
+    page = portal.post(CHECK, of_json(json.dumps({"jobs": jobs}), tab="show-json")).content.decode()
+    assert "Each of the 14 jobs fits a queue." in page
+    assert "4 more kinds of jobs, 4 jobs in all, all of which fit a queue, not listed." in page
+
+
+def test_the_panel_tells_jobs_that_fit_only_banned_places(portal: Client) -> None:
+    make_queue(ce=make_ce(site=make_site(name="LCG.RAL.uk", state=ResourceState.BANNED)))
+    make_queue(ce=make_ce(site=make_site(name="LCG.CNAF.it")))
+    jobs = [{"executable": "a", "cpu_time_s": 500, "sites": [name]} for name in ("LCG.RAL.uk", "LCG.CNAF.it")]
+    page = portal.post(CHECK, of_json(json.dumps({"jobs": jobs}), tab="show-json")).content.decode()
+    assert "Of the 2 jobs, 1 fits a queue and 1 fits only queues that accept no jobs at present." in page
+    submitted = portal.post(OBJECT, of_json(json.dumps({"jobs": jobs})), follow=True).content.decode()
+    assert "no pilot gets 1 of the 2 waiting jobs of this submission; the reasons follow." in submitted
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,11 @@ def test_of_several_task_queues_the_jobs_are_named(alice: APIClient) -> None:
     jobs = [{"executable": "a", "tags": ["x"]}, {"executable": "b"}, *[{"executable": "c", "tags": ["y"]}] * 3]
     answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
     first, last = answer["jobs"][0]["id"], answer["jobs"][2]["id"]
-    assert [warning.partition(":")[0] for warning in answer["warnings"]] == [f"Job {first}", f"Job {last} and 2 more"]
+    summary, *reasons = answer["warnings"]
+    assert summary == (
+        "In the present configuration no pilot gets 4 of the 5 waiting jobs of this submission; the reasons follow."
+    )
+    assert [reason.partition(":")[0] for reason in reasons] == [f"Job {first}", f"Job {last} and 2 more"]
 
 
 def test_the_same_request_again_has_the_same_warnings(alice: APIClient) -> None:
@@ -194,16 +198,22 @@ def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
     monkeypatch.setattr(submission, "MOST_COMPARED", 3)
     jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
-    assert len(told) == 3  # with two queues each
-    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
+    assert len(told) == 4  # the sum, and two kinds with two queues each
+    assert told[-1] == (
+        "3 more kinds of jobs, of 3 jobs in all, were not compared with the queues; "
+        "explain gives the reasons for each job."
+    )
 
 
 def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MAX_WARNINGS", 2)
-    jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
-    told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
-    assert len(told) == 3
-    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
+    jobs = [{"executable": "a", "processors": processors} for processors in (20, 21, 22, 23, 23, 24, 24)]
+    answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
+    told = answer["warnings"]
+    assert "no pilot gets 4 of the 7 waiting jobs" in told[0]
+    largest = (f"Job {answer['jobs'][number]['id']} and 1 more" for number in (3, 5))
+    assert [warning.partition(":")[0] for warning in told[1:-1]] == list(largest)
+    assert told[-1].startswith("3 more kinds of jobs, of 3 jobs in all, were not compared with the queues;")
 
 
 def test_a_doubt_about_some_of_the_jobs_names_them(alice: APIClient) -> None:
@@ -222,6 +232,7 @@ def test_doubts_beyond_the_first_are_counted(alice: APIClient) -> None:
     jobs: list[dict[str, object]] = [{"executable": f"./{number}.sh"} for number in range(MAX_WARNINGS + 7)]
     jobs.append({"executable": "a", "processors": 64})
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
-    assert len(told) == MAX_WARNINGS + 2
+    assert len(told) == MAX_WARNINGS + 3
     assert told[MAX_WARNINGS] == "7 more warnings left out; explain warns of each job."
+    assert f"no pilot gets 1 of the {len(jobs)} waiting jobs" in told[-2]
     assert "requires 64 processors" in told[-1]

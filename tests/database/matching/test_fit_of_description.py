@@ -9,21 +9,25 @@ from django.utils import timezone
 
 from matching.queries.explain.explanation import explain
 from matching.queries.fit_of_description import Fit
+from matching.services import rehearsal
 from matching.services.rehearsal import Rehearsal, rehearse
 from matching.services.submission import submit
 from resources.domain.enums import RequirementKind, ResourceState
+from resources.models import Site
 from tests.factories import (
     NOW,
     make_ce,
     make_group,
     make_queue,
+    make_replica,
     make_requirement_definition,
     make_site,
+    make_storage_element,
     make_user,
     make_vo,
 )
 from tests.tables import checksums
-from wms.accounts.models import User
+from wms.accounts.models import Group, User
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 
@@ -42,9 +46,14 @@ def rehearsed(alice: User, **description: Any) -> Rehearsal:
 
 
 def fit(alice: User, **description: Any) -> Fit:
-    found = rehearsed(alice, **description).fit
-    assert found is not None
-    return found
+    (kind,) = rehearsed(alice, **description).kinds
+    assert kind.fit is not None
+    return kind.fit
+
+
+def rehearsed_list(alice: User, *jobs: dict[str, Any]) -> Rehearsal:
+    body = {"jobs": [{"executable": "/bin/echo", "cpu_time_s": 500, **job} for job in jobs]}
+    return rehearse(parse_submission(body), owner=alice, coming_files={}, now=NOW)
 
 
 def queue_at(site: str, **values: Any) -> None:
@@ -126,7 +135,59 @@ def test_a_repeated_rehearsal_and_one_of_many_jobs_ask_the_database_as_little(al
         rehearsed(alice, arguments="other")
     with CaptureQueriesContext(connection) as of_many:
         rehearsed(alice, arguments="%n", parameters={"count": 300})
-    assert len(of_one) == len(of_many) <= 10
+    with CaptureQueriesContext(connection) as of_kinds:
+        rehearsed_list(alice, *({"memory_mb": 1000 * number} for number in range(1, 30)))
+    assert len(of_one) == len(of_many) == len(of_kinds) <= 10
+
+
+def test_each_kind_of_jobs_is_compared_and_those_with_most_jobs_come_first(alice: User) -> None:
+    queue_at("LCG.CERN.ch", memory_mb=4000)
+    queue_at("LCG.PIC.es", memory_mb=1000)
+    found = rehearsed_list(
+        alice,
+        {"memory_mb": 8000},
+        *[{"memory_mb": 2000, "arguments": str(number)} for number in range(3)],
+        {"memory_mb": 1000, "job_name": "a"},
+        {"memory_mb": 999},  # counts as 1000 MB
+    )
+    kinds = [(kind.positions, kind.fit and (kind.fit.fitting, kind.fit.queues)) for kind in found.kinds]
+    assert kinds == [([1, 2, 3], (1, 2)), ([4, 5], (2, 2)), ([0], (0, 2))]
+    assert list(found.uncompared) == []
+
+
+def test_jobs_with_different_requirements_on_resources_are_of_different_kinds(alice: User) -> None:
+    make_requirement_definition(name="Memory", kind=RequirementKind.CAPACITY)
+    queue_at("LCG.CERN.ch", parameters={"Memory": 8000})
+    queue_at("LCG.PIC.es", parameters={"Memory": 2000})
+    found = rehearsed_list(alice, *({"requirements": {"Memory": memory}} for memory in (1000, 4000, 16_000)))
+    assert [kind.fit and kind.fit.fitting for kind in found.kinds] == [2, 1, 0]
+
+
+def test_jobs_without_a_site_for_their_input_data_are_a_kind_of_their_own(alice: User) -> None:
+    queue_at("LCG.CERN.ch")
+    queue_at("LCG.PIC.es")
+    element = make_storage_element(sites=[Site.objects.get(name="LCG.CERN.ch")])
+    data = {"input_data": [make_replica("/lhcb/a", vo=Group.objects.get().vo, storage_element=element).lfn]}
+    found = rehearsed_list(alice, {}, data, *[{**data, "sites": ["LCG.PIC.es"]}] * 2)
+    assert [(kind.positions, kind.fit and kind.fit.fitting) for kind in found.kinds] == [
+        ([2, 3], None),
+        ([0], 2),
+        ([1], 1),
+    ]
+
+
+def test_of_too_many_kinds_those_with_most_jobs_are_compared_and_the_others_counted(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_at("LCG.CERN.ch")
+    queue_at("LCG.PIC.es")
+    jobs = [{"processors": number} for number in (1, 2, 2, 3, 3, 3)]
+    monkeypatch.setattr(rehearsal, "MOST_COMPARED", 4)
+    found = rehearsed_list(alice, *jobs)
+    assert [len(kind.positions) for kind in found.kinds] == [3, 2]
+    assert list(found.uncompared) == [1]
+    monkeypatch.setattr(rehearsal, "MOST_COMPARED", 1)
+    assert [len(kind.positions) for kind in rehearsed_list(alice, *jobs).kinds] == [3]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ class Chart:
         return [first, *(f"{series.label} ({series.unit})" if series.unit else series.label for series in self.series)]
 
     @property
+    def legend(self) -> Sequence[str]:
+        """Return the labels below the plot, in the order of chart.js."""
+        first, *labels = self.headings
+        return ["UTC" if self.axis is Axis.TIME else first, *(reversed(labels) if self.is_stacked else labels)]
+
+    @property
     def rows(self) -> Sequence[Sequence[str]]:
         """Return the rows of the table of its numbers."""
         columns = [series.values for series in self.series]

@@ -1,5 +1,6 @@
 """The page that submits jobs: its parts, and what it says of a description before it is submitted."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from django.forms import BoundField
 
 from matching.queries.fit_of_description import CLOSED, MIDDLEWARE, Exclusion, Fit
-from matching.services.rehearsal import Rehearsal
+from matching.services.rehearsal import KindOfJobs, Rehearsal
 from resources.queries.choices import Choices
 from wms.jobs.domain.description import DescriptionParts
 from wms.jobs.domain.fields import shown
@@ -18,6 +19,10 @@ from wms.portal.forms.submission import FormAction, SimpleForm, SubmissionForm
 
 #: Shown of each kind; the submission says more.
 _MOST_SENTENCES: Final = 10
+#: Kinds of jobs that are listed; those without a queue come first.
+_MOST_KINDS: Final = 10
+#: Runs of numbers in the list of a kind's jobs.
+_MOST_RUNS: Final = 5
 #: Fields of the form that most jobs need.
 ESSENTIALS: Final = ("executable", "arguments", "input_files", "job_name", "cpu_time_s", "memory_mb", "sites")
 #: (heading, fields) of the parts that are folded.
@@ -49,6 +54,31 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The result of the comparison of jobs with the queues: the verb for one job, and for several."""
+
+    of_one: str
+    of_several: str
+
+    def verb(self, jobs: int) -> str:
+        """Return the verb for so many jobs."""
+        return self.of_one if jobs == 1 else self.of_several
+
+
+_NONE: Final = _Outcome("fits no queue", "fit no queue")
+_CLOSED: Final = _Outcome(
+    "fits only queues that accept no jobs at present", "fit only queues that accept no jobs at present"
+)
+_CHECKING: Final = _Outcome(
+    "is Checking, because no site where it may run holds its input data",
+    "are Checking, because no site where they may run holds their input data",
+)
+_FITS: Final = _Outcome("fits a queue", "fit a queue")
+#: In the order of the list.
+_OUTCOMES: Final = (_NONE, _CLOSED, _CHECKING, _FITS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tab:
     """One view of the description; its button converts the present content."""
@@ -76,6 +106,17 @@ class Exclusions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KindRow:
+    """Jobs of the description with the same requirements, and the queues that they fit."""
+
+    fits: bool
+    sentence: str
+    #: Numbers of the jobs, such as "12, 17 to 20 and 40 more".
+    numbers: str
+    exclusions: Sequence[Exclusions] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Precheck:
     """The result of the check of a description before it is submitted."""
 
@@ -84,7 +125,12 @@ class Precheck:
     headline: str
     #: "300 jobs: first …, last …"; empty: one job.
     jobs: str = ""
+    #: Of a description whose jobs all have the same requirements.
     exclusions: Sequence[Exclusions] = ()
+    #: Of one whose jobs have different requirements: those without a queue first.
+    kinds: Sequence[KindRow] = ()
+    #: Kinds of jobs that are not listed, and those that were not compared with the queues.
+    left_out: Sequence[str] = ()
     warnings: Sequence[str] = ()
     errors: Sequence[str] = ()
 
@@ -164,15 +210,24 @@ def _is_given(field: BoundField) -> bool:
 def check_of(rehearsal: Rehearsal) -> Precheck:
     """Return what is said of a description whose form is right."""
     errors = [sentence for sentences in rehearsal.errors.values() for sentence in sentences][:_MOST_SENTENCES]
-    fit = rehearsal.fit
-    kind, headline = ("error", "It would be refused.") if errors else _headline(fit)
+    kinds, exclusions = rehearsal.kinds, list[Exclusions]()
+    if errors:
+        kind, headline = "error", "It would be refused."
+    elif len(kinds) + len(rehearsal.uncompared) > 1:
+        kind, headline = _headline_of_kinds(rehearsal)
+    else:
+        kind, headline = _headline(kinds[0].fit)
+        kinds, exclusions = (), _exclusions(kinds[0].fit)
     if rehearsal.warnings and kind == "success":
         kind = "warning"
+    kinds = sorted(kinds, key=lambda each: (_OUTCOMES.index(_outcome(each.fit)), -len(each.positions)))
     return Precheck(
         kind=kind,
         headline=headline,
         jobs=_jobs(rehearsal),
-        exclusions=[_exclusion(each, fit.queues) for each in fit.exclusions] if fit is not None else (),
+        exclusions=exclusions,
+        kinds=[_row(each) for each in kinds[:_MOST_KINDS]],
+        left_out=_left_out(unlisted=kinds[_MOST_KINDS:], uncompared=rehearsal.uncompared),
         warnings=rehearsal.warnings[:_MOST_SENTENCES],
         errors=errors,
     )
@@ -184,19 +239,104 @@ def refused(errors: Sequence[str]) -> Precheck:
 
 
 def _headline(fit: Fit | None) -> tuple[str, str]:
-    """Return the kind of message and the sentence about the queues."""
+    """Return the kind of message and the sentence about the queues, for jobs with the same requirements."""
     if fit is None:
         return "warning", "No site where it may run holds its input data; it is Checking until one does."
-    queues = f"{fit.queues} queue{'' if fit.queues == 1 else 's'}"
-    if not fit.queues:
-        return "warning", "No queue is configured for your VO."
-    if fit.never:
-        return "warning", f"No pilot gets it, because {fit.never}."
+    if hopeless := _hopeless(fit):
+        return "warning", hopeless
+    queues = _counted(fit.queues, "queue")
     if fit.fitting:
         return "success", f"Fits {fit.fitting} of {queues}, at {listed(fit.sites)}."
     if fit.closed:
         return "warning", f"Fits {fit.closed} of {queues}, but none of these accepts jobs at present."
     return "warning", f"Fits none of {queues}: it would wait until the configuration changes."
+
+
+def _hopeless(fit: Fit) -> str:
+    """Return why no job of this owner and group gets a pilot, whatever it requires; empty: some may."""
+    if not fit.queues:
+        return "No queue is configured for your VO."
+    return f"No pilot gets it, because {fit.never}." if fit.never else ""
+
+
+def _headline_of_kinds(rehearsal: Rehearsal) -> tuple[str, str]:
+    """Return the kind of message and the sentence about the queues, for jobs with different requirements."""
+    fits = [kind.fit for kind in rehearsal.kinds if kind.fit is not None]
+    if fits and (hopeless := _hopeless(fits[0])):
+        return "warning", hopeless
+    jobs = Counter[_Outcome]()
+    for kind in rehearsal.kinds:
+        jobs[_outcome(kind.fit)] += len(kind.positions)
+    compared = f"{jobs.total():,} jobs{' compared' if rehearsal.uncompared else ''}"
+    if set(jobs) == {_FITS}:
+        return "success", f"Each of the {compared} fits a queue."
+    parts = [f"{jobs[outcome]:,} {outcome.verb(jobs[outcome])}" for outcome in reversed(_OUTCOMES) if jobs[outcome]]
+    return "warning", f"Of the {compared}, {listed(parts, last=' and ')}."
+
+
+def _outcome(fit: Fit | None) -> _Outcome:
+    if fit is None:
+        return _CHECKING
+    if fit.fitting:
+        return _FITS
+    return _CLOSED if fit.closed else _NONE
+
+
+def _row(kind: KindOfJobs) -> KindRow:
+    fit, count = kind.fit, len(kind.positions)
+    return KindRow(
+        fits=_outcome(fit) is _FITS,
+        sentence=f"{count:,} job{'s' * (count != 1)} {_fit_in_words(fit, count)}",
+        numbers=_runs(kind.positions),
+        exclusions=_exclusions(fit),
+    )
+
+
+def _fit_in_words(fit: Fit | None, jobs: int) -> str:
+    verb = _outcome(fit).verb(jobs)
+    if fit is None:
+        return verb
+    verb, queues = "fits" if jobs == 1 else "fit", _counted(fit.queues, "queue")
+    if fit.fitting:
+        return f"{verb} {fit.fitting} of {queues}, at {listed(fit.sites)}"
+    if fit.closed:
+        return f"{verb} {fit.closed} of {queues}, but none of these accepts jobs at present"
+    return f"{verb} none of {queues}"
+
+
+def _runs(positions: Sequence[int]) -> str:
+    """Return ascending numbers in words, such as "0 to 11, 14 and 40 more"."""
+    runs: list[tuple[int, int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position - 1:
+            runs[-1] = (runs[-1][0], position)
+        else:
+            runs.append((position, position))
+    named = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
+    hidden = sum(last - first + 1 for first, last in runs[_MOST_RUNS:])
+    return ", ".join(named) + (f" and {hidden:,} more" if hidden else "")
+
+
+def _left_out(*, unlisted: Sequence[KindOfJobs], uncompared: Sequence[int]) -> list[str]:
+    """Return the kinds of jobs about which nothing is listed, with their numbers of jobs."""
+    sentences = []
+    if unlisted:
+        jobs = _counted(sum(len(kind.positions) for kind in unlisted), "job")
+        outcomes = {_outcome(kind.fit) for kind in unlisted}
+        verb = ", all of which fit a queue" if outcomes == {_FITS} else ""
+        sentences.append(f"{_counted(len(unlisted), 'more kind')} of jobs, {jobs} in all{verb}, not listed.")
+    if uncompared:
+        kinds, jobs = _counted(len(uncompared), "more kind"), _counted(sum(uncompared), "job")
+        sentences.append(f"{kinds} of jobs, {jobs} in all, not compared with the queues: only the largest kinds are.")
+    return sentences
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def _exclusions(fit: Fit | None) -> list[Exclusions]:
+    return [] if fit is None else [_exclusion(each, fit.queues) for each in fit.exclusions]
 
 
 def _exclusion(each: Exclusion, queues: int) -> Exclusions:

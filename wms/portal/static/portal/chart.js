@@ -105,7 +105,7 @@ function draw(figure) {
   if (!place || !place.clientWidth || before?.text === text) return;
   const data = JSON.parse(text);
   before?.plot.destroy();
-  place.querySelector(".save")?.remove();
+  for (const old of place.querySelectorAll(".plot-place, .save")) old.remove();
   const { axes, units } = axesOf(data);
   const scales = Object.fromEntries(units.map((unit) => [unit, { range: (_plot, _least, most) => [0, most > 0 ? most * 1.05 : 1] }]));
   const order = data.series.map((_series, index) => index);

@@ -4,6 +4,8 @@ const form = document.getElementById("submit");
 const panel = document.getElementById("check");
 const files = form.elements.input_files;
 const PAUSE_MS = 500;
+//: Of an editor, above and below.
+const BORDERS_PX = 2;
 
 // The tab that the server has shown in answer to a button of another one has an address of its own.
 // NB: form.action is not the address, because the buttons have the name "action".
@@ -15,6 +17,8 @@ if (location.pathname !== address) history.replaceState(null, "", address);
 let timer = null;
 let asking = null;
 let asked = null;
+//: What the panel says before its first verdict.
+const hint = [...panel.childNodes];
 
 function content() {
   const data = new FormData(form);
@@ -29,16 +33,28 @@ function isEmpty() {
   return !text || !text.value.trim();
 }
 
+/** Show in the panel that its first verdict is to come. */
+function showSkeleton() {
+  const bars = [0, 1, 2].map(() => {
+    const bar = document.createElement("p");
+    bar.className = "skeleton";
+    return bar;
+  });
+  panel.replaceChildren(...bars);
+}
+
 async function check() {
   if (isEmpty()) return;
   const data = content();
   const key = JSON.stringify([...data].filter(([name]) => !["request_id", "csrfmiddlewaretoken"].includes(name)));
   if (key === asked) return;
   asking?.abort();
-  asking = new AbortController();
+  const request = new AbortController();
+  asking = request;
   panel.setAttribute("aria-busy", "true");
+  if (!panel.querySelector(".message")) showSkeleton();
   try {
-    const response = await fetch(form.dataset.check, { method: "POST", body: data, signal: asking.signal, redirect: "error" });
+    const response = await fetch(form.dataset.check, { method: "POST", body: data, signal: request.signal, redirect: "error" });
     if (response.status === 429) {
       later(4 * PAUSE_MS);
       return;
@@ -50,7 +66,10 @@ async function check() {
   } catch {
     // Aborted by the next one, or the server is not reachable: the panel stays as it is.
   } finally {
-    panel.removeAttribute("aria-busy");
+    if (asking === request) {
+      panel.removeAttribute("aria-busy");
+      if (panel.querySelector(".skeleton")) panel.replaceChildren(...hint);
+    }
   }
 }
 
@@ -169,14 +188,14 @@ function jdl(editor) {
   });
 }
 
-//: Colours of the page, light and dark, which the shadow root inherits.
-function look(editor) {
+//: Colours of the page, light and dark, which the shadow root inherits; as high as the text area, so that nothing jumps.
+function look(editor, heightPx) {
   const tags = editor.tags;
   return [
     editor.EditorView.theme({
       "&": { color: "var(--text)", fontSize: "13px", maxHeight: "60vh" },
       "&.cm-focused": { outline: "none" },
-      ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", overflow: "auto", minHeight: "18rem" },
+      ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", overflow: "auto", minHeight: `${heightPx}px` },
       ".cm-content": { caretColor: "var(--text)" },
       ".cm-cursor": { borderLeftColor: "var(--text)" },
       ".cm-gutters": { color: "var(--quiet)", background: "var(--sunk)", border: "none" },
@@ -224,6 +243,7 @@ function placeOf(area) {
 
 async function replace(area) {
   const editor = await import(form.dataset.editorModule);
+  const heightPx = area.offsetHeight - BORDERS_PX;
   const host = document.createElement("div");
   host.className = "editor";
   host.dataset.keep = "";
@@ -247,7 +267,7 @@ async function replace(area) {
       editor.keymap.of([...editor.completionKeymap, ...editor.defaultKeymap, ...editor.historyKeymap]),
       area.dataset.editor === "json" ? editor.json() : jdl(editor),
       wordsOf(area, editor),
-      look(editor),
+      look(editor, heightPx),
       editor.EditorView.updateListener.of((update) => {
         if (!update.docChanged) return;
         area.value = update.state.doc.toString();
