@@ -16,8 +16,8 @@ from tests.screenshots.sample import Sample
 
 __all__ = ["browser", "pytestmark", "sample"]
 
-#: Half of the layout shift that browsers call good.
-MOST: Final = 0.05
+#: A fifth of the layout shift up to which browsers call a page good.
+MOST: Final = 0.02
 OBSERVE: Final = """
   window.shifts = [];
   new PerformanceObserver((list) => {

@@ -210,14 +210,16 @@ def _is_given(field: BoundField) -> bool:
 def check_of(rehearsal: Rehearsal) -> Precheck:
     """Return what is said of a description whose form is right."""
     errors = [sentence for sentences in rehearsal.errors.values() for sentence in sentences][:_MOST_SENTENCES]
-    kinds, exclusions = rehearsal.kinds, list[Exclusions]()
+    kinds: Sequence[KindOfJobs] = rehearsal.kinds
+    exclusions: Sequence[Exclusions] = ()
     if errors:
         kind, headline = "error", "It would be refused."
     elif len(kinds) + len(rehearsal.uncompared) > 1:
         kind, headline = _headline_of_kinds(rehearsal)
     else:
-        kind, headline = _headline(kinds[0].fit)
-        kinds, exclusions = (), _exclusions(kinds[0].fit)
+        fit = kinds[0].fit
+        kind, headline = _headline(fit)
+        kinds, exclusions = (), _exclusions(fit)
     if rehearsal.warnings and kind == "success":
         kind = "warning"
     kinds = sorted(kinds, key=lambda each: (_OUTCOMES.index(_outcome(each.fit)), -len(each.positions)))
