@@ -6,9 +6,11 @@ from celery import shared_task
 from django.utils import timezone
 
 from matching.queries.restrictions import closings_now
+from matching.queries.unmatched_counts import unmatched_counts
 from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits
 from pilots.services import director_cycle
 from pilots.tasks import serve_soon
+from wms.jobs.services import accounting as job_accounting
 from wms.kernel.db import database_now
 
 
@@ -22,6 +24,15 @@ def expire_leases() -> None:
 def count_deliveries() -> None:
     """Every minute: count the usage of groups, from which shares are corrected if the VO does so."""
     accounting.count_deliveries()
+
+
+@shared_task(name="matching.account_jobs", ignore_result=True, acks_late=True)
+def account_jobs() -> None:
+    """Every minute: add what jobs did since the last run to the accounting's buckets (ADR 64).
+
+    In this app, because waiting jobs are compared with batch queues here.
+    """
+    job_accounting.account(now=timezone.now(), count_unmatched=unmatched_counts)
 
 
 @shared_task(name="matching.sum_up_limits", ignore_result=True, acks_late=True)

@@ -45,7 +45,7 @@ BEAT: dict[str, BeatEntry] = {
     # Mail about a submission may be a minute late; a run reads the counters of those whose owners want some.
     "send-notices": every(60, "jobs.send_notices"),
     # Plots are a minute old at most; a run reads only what has changed since the one before.
-    "account-jobs": every(60, "jobs.account"),
+    "account-jobs": every(60, "matching.account_jobs"),
     # A pilot that its CE reports as ended loses its leases at once (docs/architecture.md, Leases).
     "expire-leases": every(5, "matching.expire_leases"),
     # A drained pilot gets no jobs from the mark on; the command to leave is as urgent as one to kill.

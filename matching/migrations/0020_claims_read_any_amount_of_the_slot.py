@@ -7,5 +7,5 @@ from django.db.migrations.operations.base import Operation
 class Migration(migrations.Migration):
     dependencies = [("matching", "0019_one_text_of_the_functions")]
 
-    # 0027 installs the functions.
+    # 0028 installs the functions.
     operations: list[Operation] = []

@@ -10,5 +10,5 @@ class Migration(migrations.Migration):
         ("matching", "0020_claims_read_any_amount_of_the_slot"),
     ]
 
-    # 0027 installs the functions.
+    # 0028 installs the functions.
     operations: list[Operation] = []

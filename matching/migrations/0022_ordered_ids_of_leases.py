@@ -10,5 +10,5 @@ class Migration(migrations.Migration):
         ("matching", "0021_descriptions_and_outputs_beside_jobs"),
     ]
 
-    # 0027 installs the functions.
+    # 0028 installs the functions.
     operations: list[Operation] = []

@@ -10,5 +10,5 @@ class Migration(migrations.Migration):
         ("matching", "0023_jobs_on_hosts"),
     ]
 
-    # 0027 installs the functions.
+    # 0028 installs the functions.
     operations: list[Operation] = []

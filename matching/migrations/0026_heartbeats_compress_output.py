@@ -10,5 +10,5 @@ class Migration(migrations.Migration):
         ("matching", "0025_claims_write_pilots_rarely"),
     ]
 
-    # 0027 installs the functions.
+    # 0028 installs the functions.
     operations: list[Operation] = []

@@ -26,7 +26,7 @@ _DROP = """
         wms_stop_counting, wms_counters_go, wms_heartbeat, wms_free_from, wms_avoided_places,
         wms_is_avoided, wms_asked_by, wms_required_by, wms_held_back_jobs, wms_lock_held_back_job, wms_held_back_until,
         wms_ordered_uuid, wms_reported_lease, wms_report_status, wms_end_lease,
-        wms_thinned_samples, wms_sample_usage, wms_store_tails CASCADE;
+        wms_code_of_amount, wms_thinned_samples, wms_sample_usage, wms_store_tails CASCADE;
     DROP FUNCTION IF EXISTS wms_why_closed, wms_open_leases CASCADE;
 """
 #: A limit that was written before there was a trigger: it gets its counters.

@@ -4,7 +4,7 @@ Everything has a default; names that must be unique are numbered (``vo1``, ``vo2
 """
 
 from tests.factories.accounts import make_group, make_token, make_user, make_vo
-from tests.factories.jobs import make_bucket, make_job, make_submission, redescribe
+from tests.factories.jobs import make_bucket, make_job, make_samples, make_submission, redescribe
 from tests.factories.names import NOW
 from tests.factories.pilots import make_black_hole, make_match, make_pilot, make_pilot_token
 from tests.factories.resources import (
@@ -36,6 +36,7 @@ __all__ = [
     "make_queued_job",
     "make_replica",
     "make_requirement_definition",
+    "make_samples",
     "make_site",
     "make_storage_element",
     "make_submission",

@@ -1,20 +1,32 @@
 """Submissions and jobs."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from math import log1p
 
 from django.db import transaction
+from django.db.models import F
 
 from resources.models import Queue, Site
 from tests.factories.accounts import make_group, member
 from tests.factories.names import NOW
 from wms.accounts.models import Group, User
-from wms.jobs.domain.accounting import Width
+from wms.jobs.domain.accounting import Grouping, Width
 from wms.jobs.domain.description import NOT_STORED, as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job, JobBucket, JobBucketPeriod, OutputTail, StoredDescription, Submission
+from wms.jobs.domain.samples import CODES_OF_LOGARITHM, STEP_PARTS
+from wms.jobs.models import (
+    Job,
+    JobBucket,
+    JobBucketPeriod,
+    JobBucketSum,
+    OutputTail,
+    StoredDescription,
+    Submission,
+    UsageSamples,
+)
 from wms.jobs.services.enqueueing import put_back_in_queues
 from wms.jobs.sql import store_descriptions
 
@@ -89,6 +101,20 @@ def make_job(
     return job
 
 
+def make_samples(job: Job, *samples: Sequence[float | None], step_s: int = 60, attempt: int = 0) -> UsageSamples:
+    """Add samples of the usage of an attempt: seconds since its start, CPU seconds, memory and disk in MB."""
+    numbers = [
+        number
+        for at_s, *amounts in samples
+        for number in (int(at_s or 0) * STEP_PARTS // step_s, *(_code(amount) for amount in amounts))
+    ]
+    return UsageSamples.objects.create(job=job, attempt=attempt, step_s=step_s, samples=numbers)
+
+
+def _code(amount: float | None) -> int:
+    return -1 if amount is None else round(CODES_OF_LOGARITHM * log1p(amount))
+
+
 def make_bucket(
     *,
     owner: User,
@@ -99,8 +125,19 @@ def make_bucket(
     job_type: str = "User",
     **numbers: float,
 ) -> JobBucket:
-    """Return a bucket of the accounting, whose levels were sampled once."""
+    """Return a bucket of the accounting, whose levels were sampled once, and add it to the sums."""
     JobBucketPeriod.objects.get_or_create(width_s=width, begun_at=begun_at, defaults={"samples": 1})
+    for grouping, key, of_type in (
+        (Grouping.SITE, site.pk if site else 0, ""),
+        (Grouping.USER, owner.pk, ""),
+        (Grouping.GROUP, group.pk, ""),
+        (Grouping.JOB_TYPE, 0, job_type),
+    ):
+        row, _ = JobBucketSum.objects.get_or_create(
+            width_s=width, begun_at=begun_at, grouping=grouping, key=key, job_type=of_type
+        )
+        more = {name: F(name) + number for name, number in numbers.items()}
+        JobBucketSum.objects.filter(pk=row.pk).update(**more)
     return JobBucket.objects.create(
         width_s=width, begun_at=begun_at, vo=group.vo, group=group, owner=owner, site=site, job_type=job_type, **numbers
     )

@@ -19,6 +19,7 @@ from tests.factories import (
     make_match,
     make_pilot,
     make_queue,
+    make_samples,
     make_site,
     make_user,
 )
@@ -26,7 +27,7 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.models import Job, JobHistory, OutputTail, Sandbox, UsageSamples
+from wms.jobs.models import Job, JobHistory, OutputTail, Sandbox
 from wms.jobs.services.submission import submit
 from wms.portal.presentation.job_tabs import Tab
 
@@ -300,7 +301,7 @@ def test_thirty_attempts_cost_no_more_queries_than_one(tab: Tab, portal: Client,
         match.queue = queue
         match.save()
         OutputTail.objects.create(job=job, attempt=number, std_output="a", std_error="b")
-        UsageSamples.objects.create(job=job, attempt=number, step_s=1, samples=[1.0, 1.0, 1.0, 1.0])
+        make_samples(job, (90, 80, 1, 1), step_s=30, attempt=number)
         for status in (JobStatus.WAITING, JobStatus.MATCHED, JobStatus.RESCHEDULED):
             JobHistory.objects.create(job=job, changed_at=NOW, status=status, source="x")
         content = Sandbox.objects.create(digest=f"{number:064d}", size_bytes=1, is_archive=False, created_at=NOW)

@@ -7,11 +7,11 @@ from django.test import Client
 
 from pilots.domain.logs import LogPart
 from pilots.services import logs
-from tests.factories import NOW, make_job, make_pilot, make_user
+from tests.factories import NOW, make_job, make_pilot, make_samples, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job, JobHistory, OutputTail, UsageSamples
+from wms.jobs.models import Job, JobHistory, OutputTail
 from wms.portal.presentation.job_tabs import Tab
 
 pytestmark = pytest.mark.django_db
@@ -107,16 +107,15 @@ def test_resources_compare_what_was_asked_for_with_what_was_used(portal: Client,
 
 def test_samples_are_drawn_and_told_as_numbers(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, reschedules=1)
-    numbers = [30.0, 15.0, 100.0, 5.0, 60.0, 75.0, None, 6.0]
-    UsageSamples.objects.create(job=job, attempt=1, step_s=30, samples=numbers)
-    UsageSamples.objects.create(job=job, attempt=0, step_s=30, samples=[30.0, 30.0, 1.0, 1.0])
+    make_samples(job, (90, 45, 100, 5), (120, 105, None, 6), step_s=30, attempt=1)
+    make_samples(job, (90, 90, 1, 1), step_s=30)
     response = portal.get(f"/jobs/{job.pk}/?tab=resources")
     usage, page = response.context["usage"], response.content.decode()
     cpu, memory = usage.newest.charts
     assert (usage.newest.number, usage.earlier) == (2, [])
     assert list(cpu.series[0].values) == [0.5, 2.0]
     assert list(memory.series[0].values) == [100.0, None]
-    assert memory.rows == [["30 s", "100", "5"], ["1 min", "–", "6"]]
+    assert memory.rows == [["1 min 30 s", "100", "5"], ["2 min", "–", "6"]]
     assert "data-chart=" in page
     assert "chart.js" in page
     assert "chart.js" not in portal.get(f"/jobs/{job.pk}/?tab=output").content.decode()

@@ -48,7 +48,7 @@ def charts_in(response: Any) -> dict[str, Any]:
 
 def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), site=make_site(name="RAL"), **NUMBERS)
-    make_bucket(owner=alice, group=group, begun_at=this_hour(), held=1.0)
+    make_bucket(owner=alice, group=group, begun_at=this_hour(), held=1.0, waiting_unmatched=3.0)
     response = portal.get("/plots/")
     charts = charts_in(response)
     assert list(charts) == [f"plot-{name}" for name in ("running", "waiting", "rates", "success", "efficiency", "wall")]
@@ -58,7 +58,7 @@ def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User
     }
     assert last == {
         "plot-running": {"RAL": 2},
-        "plot-waiting": {"In a task queue": 5, "Held": 1},
+        "plot-waiting": {"In a task queue": 5, "Fits no queue": 3, "Held": 1},
         "plot-rates": {"Starts": 4, "Ends": 4},
         "plot-success": {"Done": 3, "Failed": 1},
         "plot-efficiency": {"RAL": 25},
@@ -71,6 +71,25 @@ def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User
     page = response.content.decode()
     assert "chart.js" in page
     assert page.count("The numbers") == 6
+
+
+def test_what_was_not_accounted_for_is_not_known_and_what_did_not_happen_is_0(
+    portal: Client, alice: User, group: Group
+) -> None:
+    for hours in (0, 2):
+        make_bucket(owner=alice, group=group, begun_at=this_hour() - timedelta(hours=hours), **NUMBERS)
+    # Of others only.
+    make_bucket(owner=make_user(), group=make_group(), begun_at=this_hour() - timedelta(hours=1), **NUMBERS)
+    charts = charts_in(portal.get("/plots/"))
+    values = {name: chart["series"][0]["values"][-4:] for name, chart in charts.items()}
+    assert values == {
+        "plot-running": [None, 2, 0, 2],
+        "plot-waiting": [None, 5, 0, 5],
+        "plot-rates": [None, 4, 0, 4],
+        "plot-success": [None, 3, 0, 3],
+        "plot-efficiency": [None, 25, None, 25],
+        "plot-wall": [None, 2, 0, 2],
+    }
 
 
 def test_nobody_sees_buckets_of_jobs_that_it_does_not_see(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 
 from django.conf import settings
 from django.test import Client
@@ -23,6 +22,7 @@ from tests.factories import (
     make_match,
     make_pilot,
     make_queue,
+    make_samples,
     make_site,
     make_submission,
     make_throttled_site,
@@ -34,7 +34,7 @@ from tests.screenshots.pages import Reader
 from wms.accounts.models import Group, User
 from wms.accounts.services import invite
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
-from wms.jobs.models import Job, JobHistory, UsageSamples
+from wms.jobs.models import Job, JobHistory
 
 #: {status: jobs of the large submission in it}.
 SHAPE = {
@@ -136,8 +136,8 @@ def _jobs(owner: User, group: Group, pilot: Pilot, *, now: datetime) -> Mapping[
 
 def _use(job: Job) -> None:
     """Add samples of the usage of a job over 44 minutes."""
-    samples = [(60.0 * minute, 52.0 * minute, 500 + 7.0 * minute, 2.5 * minute) for minute in range(1, 45)]
-    UsageSamples.objects.create(job=job, attempt=job.attempt, step_s=60, samples=list(chain.from_iterable(samples)))
+    samples = [(60 * minute, 52 * minute, 500 + 7 * minute, 3 * minute) for minute in range(2, 45, 2)]
+    make_samples(job, *samples, step_s=120, attempt=job.attempt)
 
 
 def _account(owner: User, group: Group, site: Site, *, now: datetime) -> None:

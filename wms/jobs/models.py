@@ -15,7 +15,8 @@ from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
-from wms.kernel.fields import CompressedTextField, CurrentTransaction, RealField, SamplesField
+from wms.jobs.domain.samples import Sample, samples_of
+from wms.kernel.fields import CompressedTextField, CurrentTransaction
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
@@ -408,13 +409,18 @@ class UsageSamples(models.Model):
     step_s = models.IntegerField(
         help_text="Seconds since the start are divided into steps; each has one sample at most."
     )
-    samples = SamplesField(
-        RealField(null=True),
-        help_text="Four numbers of each sample: seconds since the start, CPU seconds, memory and disk in MB.",
+    samples = ArrayField(
+        models.SmallIntegerField(),
+        help_text="Four numbers of each sample, as in ``domain.samples``, and room for later ones.",
     )
 
     def __str__(self) -> str:
         return f"usage of job {self.job_id}, attempt {self.attempt}"
+
+    @property
+    def taken(self) -> list[Sample]:
+        """The samples, by time."""
+        return samples_of(self.samples, step_s=self.step_s)
 
 
 # ---- Numbers of jobs (ADR 53) ----------------------------------------------------------------------------------------
@@ -575,7 +581,7 @@ class JobCountChange(models.Model):
 # ---- Accounting (ADR 64) ---------------------------------------------------------------------------------------------
 
 
-class JobBucket(models.Model):
+class BucketOfJobs(models.Model):
     """One row is what jobs with the same properties did in one hour, one day, or one week.
 
     Only ``services.accounting`` writes rows. Each start and each end is in three: of its hour, its day and its week.
@@ -583,6 +589,28 @@ class JobBucket(models.Model):
 
     width_s = models.IntegerField(help_text="Length of the bucket, as in ``domain.accounting.Width``.")
     begun_at = models.DateTimeField()
+
+    started = models.IntegerField(db_default=0, help_text="Starts of payloads; one that stalls and goes on is one.")
+    done = models.IntegerField(db_default=0)
+    failed = models.IntegerField(db_default=0)
+    killed = models.IntegerField(db_default=0)
+    cpu_s = models.FloatField(db_default=0.0, help_text="CPU time of the jobs that ended.")
+    wall_s = models.FloatField(db_default=0.0, help_text="Wall-clock time times processors of the jobs that ended.")
+    # Sums over the samples of the bucket, whose number is in JobBucketPeriod.
+    running = models.FloatField(db_default=0.0, help_text="Jobs that a pilot had.")
+    waiting = models.FloatField(db_default=0.0, help_text="Other jobs in a task queue, or about to be.")
+    waiting_unmatched = models.FloatField(db_default=0.0, help_text="Jobs in a task queue that no batch queue fits.")
+    waiting_for_data = models.FloatField(db_default=0.0, help_text="Jobs of which no site held all input data.")
+    waiting_for_room = models.FloatField(db_default=0.0, help_text="Jobs whose quota of waiting jobs was full.")
+    held = models.FloatField(db_default=0.0)
+
+    class Meta:
+        abstract = True
+
+
+class JobBucket(BucketOfJobs):
+    """The jobs of an owner in a group, at one site and of one type."""
+
     # No constraints: these are copies from the rows of jobs.
     vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
     group = models.ForeignKey(Group, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
@@ -598,19 +626,6 @@ class JobBucket(models.Model):
     )
     job_type = models.CharField(max_length=255)
 
-    started = models.IntegerField(db_default=0, help_text="Starts of payloads; one that stalls and goes on is one.")
-    done = models.IntegerField(db_default=0)
-    failed = models.IntegerField(db_default=0)
-    killed = models.IntegerField(db_default=0)
-    cpu_s = models.FloatField(db_default=0.0, help_text="CPU time of the jobs that ended.")
-    wall_s = models.FloatField(db_default=0.0, help_text="Wall-clock time times processors of the jobs that ended.")
-    # Sums over the samples of the bucket, whose number is in JobBucketPeriod.
-    running = models.FloatField(db_default=0.0, help_text="Jobs that a pilot had.")
-    waiting = models.FloatField(db_default=0.0, help_text="Jobs in a task queue, or about to be.")
-    waiting_for_data = models.FloatField(db_default=0.0, help_text="Jobs of which no site held all input data.")
-    waiting_for_room = models.FloatField(db_default=0.0, help_text="Jobs whose quota of waiting jobs was full.")
-    held = models.FloatField(db_default=0.0)
-
     objects = OwnedQuerySet.as_manager()
 
     class Meta:
@@ -625,6 +640,26 @@ class JobBucket(models.Model):
 
     def __str__(self) -> str:
         return f"bucket {self.pk}"
+
+
+class JobBucketSum(BucketOfJobs):
+    """All jobs with one value of one property: sums of JobBucket, for operators, who see all."""
+
+    grouping = models.CharField(max_length=8, help_text="The property, as in ``domain.accounting.Grouping``.")
+    key = models.BigIntegerField(help_text="The site, user or group; 0: none, or the property is the type.")
+    job_type = models.CharField(max_length=255, help_text="Empty: none, or the property is another.")
+
+    class Meta:
+        constraints = [
+            # Also finds the rows of a span.
+            models.UniqueConstraint(
+                name="job_bucket_sum_is_one_row",
+                fields=["width_s", "grouping", "begun_at", "key", "job_type"],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"sum {self.pk}"
 
 
 class JobBucketPeriod(models.Model):

@@ -15,6 +15,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import UpdateQuery
 from psycopg import sql
 
+from wms.jobs.domain.accounting import Grouping, UnmatchedCount
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, JobQuerySet, Submission
@@ -781,7 +782,34 @@ def wrong_job_counts() -> int:
 
 _WIDTHS: Final = "(VALUES (3600, 'hour'), (86400, 'day'), (604800, 'week')) AS width (width_s, unit)"
 _BUCKET: Final = "width_s, begun_at, vo_id, group_id, owner_id, site_id, job_type"
-_ADD_UP: Final = "ON CONFLICT (width_s, begun_at, owner_id, group_id, site_id, job_type) DO UPDATE SET"
+_SUM: Final = "width_s, begun_at, grouping, key, job_type"
+
+
+def _into_buckets(numbers: Sequence[str]) -> str:
+    """Return the end of a statement that adds the rows of its CTE ``addition`` to the buckets and to their sums."""
+    names = ", ".join(numbers)
+    return f"""
+    bucket AS (
+        INSERT INTO jobs_jobbucket ({_BUCKET}, {names}) SELECT {_BUCKET}, {names} FROM addition
+            ON CONFLICT (width_s, begun_at, owner_id, group_id, site_id, job_type)
+            DO UPDATE SET {", ".join(f"{name} = jobs_jobbucket.{name} + excluded.{name}" for name in numbers)}
+    )
+    INSERT INTO jobs_jobbucketsum ({_SUM}, {names})
+    SELECT width_s, begun_at, its.grouping, its.key, its.job_type,
+           {", ".join(f"sum({name})" for name in numbers)}
+      FROM addition
+     CROSS JOIN LATERAL (
+           VALUES ('{Grouping.SITE}', coalesce(site_id, 0), ''), ('{Grouping.USER}', owner_id, ''),
+                  ('{Grouping.GROUP}', group_id, ''), ('{Grouping.JOB_TYPE}', 0, addition.job_type)
+           ) AS its (grouping, key, job_type)
+     GROUP BY 1, 2, 3, 4, 5
+        ON CONFLICT (width_s, grouping, begun_at, key, job_type)
+        DO UPDATE SET {", ".join(f"{name} = jobs_jobbucketsum.{name} + excluded.{name}" for name in numbers)}
+    """  # noqa: S608 - our own constants
+
+
+_EVENTS: Final = ("started", "done", "failed", "killed", "cpu_s", "wall_s")
+_LEVELS: Final = ("running", "waiting", "waiting_unmatched", "waiting_for_data", "waiting_for_room", "held")
 
 #: A line repeats the status of the one before it, Stalled ones left out, if a payload goes on or only a reason changes.
 #: OFFSET 0 keeps it a look-up for each line: the planner, which does not know how few there are, would read all jobs.
@@ -809,20 +837,14 @@ _ADD_TO_BUCKETS: Final = f"""
                 ORDER BY earlier.id DESC LIMIT 1
                ) AS before ON true
          WHERE before.status IS DISTINCT FROM line.status
-    )
-    INSERT INTO jobs_jobbucket ({_BUCKET}, started, done, failed, killed, cpu_s, wall_s)
-    SELECT width_s, date_trunc(unit, changed_at, 'UTC'), vo_id, group_id, owner_id, site_id, job_type,
-           count(*) FILTER (WHERE status = %(running)s), count(*) FILTER (WHERE status = %(done)s),
-           count(*) FILTER (WHERE status = %(failed)s), count(*) FILTER (WHERE status = %(killed)s),
-           coalesce(sum(cpu_s) FILTER (WHERE is_end), 0), coalesce(sum(wall_s) FILTER (WHERE is_end), 0)
-      FROM event CROSS JOIN {_WIDTHS}
-     GROUP BY 1, 2, 3, 4, 5, 6, 7
-    {_ADD_UP} started = jobs_jobbucket.started + excluded.started,
-              done = jobs_jobbucket.done + excluded.done,
-              failed = jobs_jobbucket.failed + excluded.failed,
-              killed = jobs_jobbucket.killed + excluded.killed,
-              cpu_s = jobs_jobbucket.cpu_s + excluded.cpu_s,
-              wall_s = jobs_jobbucket.wall_s + excluded.wall_s
+    ), addition ({_BUCKET}, {", ".join(_EVENTS)}) AS MATERIALIZED (
+        SELECT width_s, date_trunc(unit, changed_at, 'UTC'), vo_id, group_id, owner_id, site_id, job_type,
+               count(*) FILTER (WHERE status = %(running)s), count(*) FILTER (WHERE status = %(done)s),
+               count(*) FILTER (WHERE status = %(failed)s), count(*) FILTER (WHERE status = %(killed)s),
+               coalesce(sum(cpu_s) FILTER (WHERE is_end), 0), coalesce(sum(wall_s) FILTER (WHERE is_end), 0)
+          FROM event CROSS JOIN {_WIDTHS}
+         GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ), {_into_buckets(_EVENTS)}
 """  # noqa: S608 - our own constants
 
 #: One statement, so that both counters are of one snapshot. None has site and type: the jobs of an owner in a group are
@@ -849,30 +871,33 @@ _SAMPLE_LEVELS: Final = f"""
     ), room AS (
         SELECT group_id, owner_id, job_type, count(*) AS jobs FROM jobs_job
          WHERE status = %(checking)s AND minor_status = %(waits_for_room)s GROUP BY 1, 2, 3
+    ), unmatched AS (
+        -- Jobs may have left their task queue since they were counted.
+        SELECT owner_id, group_id, job_type, least(its.jobs, coalesce(waiting, 0)) AS jobs
+          FROM unnest(%(owners)s::bigint[], %(groups)s::bigint[], %(types)s::text[], %(jobs)s::bigint[])
+               AS its (owner_id, group_id, job_type, jobs)
+          JOIN of_type USING (owner_id, group_id, job_type)
     ), level AS (
         SELECT vo_id, group_id, owner_id, site_id, job_type, running * part AS running, 0 AS waiting,
-               0 AS waiting_for_data, 0 AS waiting_for_room, 0 AS held
+               0 AS waiting_unmatched, 0 AS waiting_for_data, 0 AS waiting_for_room, 0 AS held
           FROM at_site JOIN part USING (vo_id, group_id, owner_id)
          UNION ALL
-        SELECT vo_id, group_id, owner_id, NULL, job_type, 0, coalesce(waiting, 0),
-               greatest(coalesce(checking, 0) - coalesce(room.jobs, 0), 0), coalesce(room.jobs, 0), coalesce(held, 0)
+        SELECT vo_id, group_id, owner_id, NULL, job_type, 0, coalesce(waiting, 0) - coalesce(unmatched.jobs, 0),
+               coalesce(unmatched.jobs, 0), greatest(coalesce(checking, 0) - coalesce(room.jobs, 0), 0),
+               coalesce(room.jobs, 0), coalesce(held, 0)
           FROM of_type LEFT JOIN room USING (group_id, owner_id, job_type)
+          LEFT JOIN unmatched USING (group_id, owner_id, job_type)
          WHERE coalesce(waiting, 0) + coalesce(checking, 0) + coalesce(held, 0) > 0
     ), period AS (
         INSERT INTO jobs_jobbucketperiod (width_s, begun_at, samples)
         SELECT width_s, date_trunc(unit, %(now)s, 'UTC'), 1 FROM {_WIDTHS}
             ON CONFLICT (width_s, begun_at) DO UPDATE SET samples = jobs_jobbucketperiod.samples + 1
-    )
-    INSERT INTO jobs_jobbucket ({_BUCKET}, running, waiting, waiting_for_data, waiting_for_room, held)
-    SELECT width_s, date_trunc(unit, %(now)s, 'UTC'), vo_id, group_id, owner_id, site_id, job_type,
-           sum(running), sum(waiting), sum(waiting_for_data), sum(waiting_for_room), sum(held)
-      FROM level CROSS JOIN {_WIDTHS}
-     GROUP BY 1, 2, 3, 4, 5, 6, 7
-    {_ADD_UP} running = jobs_jobbucket.running + excluded.running,
-              waiting = jobs_jobbucket.waiting + excluded.waiting,
-              waiting_for_data = jobs_jobbucket.waiting_for_data + excluded.waiting_for_data,
-              waiting_for_room = jobs_jobbucket.waiting_for_room + excluded.waiting_for_room,
-              held = jobs_jobbucket.held + excluded.held
+    ), addition ({_BUCKET}, {", ".join(_LEVELS)}) AS MATERIALIZED (
+        SELECT width_s, date_trunc(unit, %(now)s, 'UTC'), vo_id, group_id, owner_id, site_id, job_type,
+               {", ".join(f"sum({name})" for name in _LEVELS)}
+          FROM level CROSS JOIN {_WIDTHS}
+         GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ), {_into_buckets(_LEVELS)}
 """  # noqa: S608 - our own constants
 
 #: *cells* are the sums of each bucket and key. A key's place is by its largest part in any of these sums.
@@ -917,8 +942,13 @@ def add_to_buckets(*, since: str, until: str, first: int, end: int) -> None:
 
 
 @transaction_required
-def sample_levels(now: datetime) -> None:
-    """Add the present numbers of running and waiting jobs to the buckets of *now*."""
+def sample_levels(now: datetime, *, unmatched: Collection[UnmatchedCount]) -> None:
+    """Add the present numbers of running and waiting jobs to the buckets of *now*.
+
+    Args:
+        now: the time.
+        unmatched: the waiting jobs that no batch queue fits, one entry for each owner, group and type.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             _SAMPLE_LEVELS,
@@ -929,6 +959,10 @@ def sample_levels(now: datetime) -> None:
                 "checking": JobStatus.CHECKING,
                 "held": JobStatus.HELD,
                 "waits_for_room": WAITS_FOR_ROOM,
+                "owners": [each.owner_id for each in unmatched],
+                "groups": [each.group_id for each in unmatched],
+                "types": [each.job_type for each in unmatched],
+                "jobs": [each.jobs for each in unmatched],
             },
         )
 

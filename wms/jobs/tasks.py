@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import accounting, counting, notices, reevaluation, sandbox_upkeep, unused_submit_pools
+from wms.jobs.services import counting, notices, reevaluation, sandbox_upkeep, unused_submit_pools
 from wms.kernel.after_commit import send_after_commit
 
 
@@ -38,12 +38,6 @@ def add_counts() -> None:
 def send_notices() -> None:
     """Send mail about submissions that have ended, to owners who want it; runs every minute."""
     notices.send_due(now=timezone.now())
-
-
-@shared_task(name="jobs.account", ignore_result=True, acks_late=True)
-def account() -> None:
-    """Add what jobs did since the last run to the accounting's buckets (ADR 64); runs every minute."""
-    accounting.account(now=timezone.now())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

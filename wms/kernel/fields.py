@@ -1,12 +1,8 @@
 """Fields of models."""
 
-import math
 import zlib
-from collections.abc import Sequence
-from itertools import takewhile
 
-from django.contrib.postgres.fields import ArrayField
-from django.db.models import BigIntegerField, FloatField, Func, TextField
+from django.db.models import BigIntegerField, Func, TextField
 
 
 def compressed(text: str) -> bytes:
@@ -31,27 +27,6 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
     def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:  # noqa: ARG002, FBT001, FBT002 - Django's
         """Return the compressed bytes."""
         return None if value is None else compressed(value)
-
-
-class RealField(FloatField):  # type: ignore[type-arg]  # as above
-    """A number of four bytes and seven digits, for measurements of which many are stored."""
-
-    def db_type(self, connection: object) -> str:  # noqa: ARG002 - Django's
-        """Return the type of the column."""
-        return "real"
-
-
-class SamplesField(ArrayField):  # type: ignore[type-arg]  # as above
-    """An array of numbers of 0 and more that grows in place: NaN is room for later ones, -1 or null not measured."""
-
-    def from_db_value(
-        self, value: Sequence[float | None] | None, _expression: object, _connection: object
-    ) -> list[float | None] | None:
-        """Return the numbers; None: not measured."""
-        if value is None:
-            return None
-        taken = takewhile(lambda number: number is None or not math.isnan(number), value)
-        return [None if number is None or number < 0 else number for number in taken]
 
 
 class CurrentTransaction(Func):

@@ -1,8 +1,10 @@
 """The accounting: starts, ends and usage from the stream of changes, levels from the counters (ADR 64)."""
 
-from collections.abc import Callable, Collection
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,17 +12,18 @@ from django.db import connection, transaction
 from django.db.models import Sum
 from pytest_django import Settings
 
+from resources.models import Site
 from tests import factories
 from tests.migrations import before_migration
-from wms.accounts.models import User
+from wms.accounts.models import Group, User
 from wms.jobs import sql
-from wms.jobs.domain.accounting import Span, Width
+from wms.jobs.domain.accounting import Grouping, Span, UnmatchedCount, Width
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod
+from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod, JobBucketSum
 from wms.jobs.queries import accounting as queries
-from wms.jobs.queries.accounting import Grouping
+from wms.jobs.queries.accounting import Sums
 from wms.jobs.services import bulk, transitions
 from wms.jobs.services.accounting import account
 
@@ -30,6 +33,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)  # a Wednesday
 HOUR = Span(width=Width.HOUR, first=NOON, last=NOON)
 COUNTED = ("started", "done", "failed", "killed")
+NAME_BY = {
+    Grouping.SITE: "site__name",
+    Grouping.USER: "owner__username",
+    Grouping.GROUP: "group__name",
+    Grouping.JOB_TYPE: "job_type",
+}
 
 
 def move(job: Job, *statuses: JobStatus, at: datetime = NOON) -> None:
@@ -145,6 +154,35 @@ def test_levels_are_sampled_every_ten_minutes_by_reason() -> None:
     assert list(samples.values_list("samples", flat=True)) == [2, 1]
 
 
+def test_jobs_that_no_queue_fits_are_told_apart_and_are_never_more_than_wait() -> None:
+    group, other = factories.make_group(), factories.make_group()
+    alice = factories.make_user(groups=[group, other])
+    for of_group, job_type, count in ((group, "User", 3), (group, "MC", 2), (other, "User", 1)):
+        for _ in range(count):
+            factories.make_job(owner=alice, group=of_group, job_type=job_type)
+    factories.make_job(owner=alice, group=other, status=JobStatus.RUNNING, job_type="MC")
+    asked: list[datetime] = []
+
+    def count_unmatched(now: datetime) -> list[UnmatchedCount]:
+        asked.append(now)
+        kinds = ((group, "User", 2), (group, "MC", 9), (other, "MC", 1))
+        return [
+            UnmatchedCount(owner_id=alice.pk, group_id=of_group.pk, job_type=job_type, jobs=jobs)
+            for of_group, job_type, jobs in kinds
+        ]
+
+    for minute in (0, 5):
+        account(now=NOON + timedelta(minutes=minute), count_unmatched=count_unmatched)
+    # Only when levels are sampled.
+    assert asked == [NOON]
+    rows = JobBucket.objects.filter(width_s=Width.HOUR, running=0)
+    assert set(rows.values_list("group", "job_type", "waiting", "waiting_unmatched")) == {
+        (group.pk, "User", 1, 2),
+        (group.pk, "MC", 0, 2),
+        (other.pk, "User", 1, 0),
+    }
+
+
 def test_running_jobs_are_split_by_site_and_type_whose_sums_are_exact() -> None:
     group = factories.make_group()
     alice = factories.make_user(groups=[group])
@@ -167,13 +205,15 @@ def test_old_hours_are_removed_and_days_and_weeks_are_kept_longer(settings: Sett
     factories.make_job()
     account(now=NOON)
     account(now=NOON + timedelta(days=1))
-    assert {width: JobBucket.objects.filter(width_s=width).count() for width in Width} == {
-        Width.HOUR: 1,
-        Width.DAY: 2,
-        Width.WEEK: 1,
-    }
+    for rows, of_one in ((JobBucket.objects, 1), (JobBucketSum.objects, len(Grouping))):
+        assert {width: rows.filter(width_s=width).count() // of_one for width in Width} == {
+            Width.HOUR: 1,
+            Width.DAY: 2,
+            Width.WEEK: 1,
+        }
     account(now=NOON + timedelta(days=40))
     assert JobBucket.objects.count() == JobBucketPeriod.objects.count() == len(Width)
+    assert JobBucketSum.objects.count() == len(Width) * len(Grouping)
 
 
 def test_a_database_whose_transactions_are_counted_anew_begins_again() -> None:
@@ -190,7 +230,7 @@ def test_an_error_leaves_the_position_and_the_next_run_makes_up_for_it(monkeypat
     account(now=NOON)
     move(matched(), JobStatus.RUNNING)
 
-    def fail(_now: datetime) -> None:
+    def fail(_now: datetime, *, unmatched: object) -> None:
         raise RuntimeError
 
     with monkeypatch.context() as broken:
@@ -200,6 +240,85 @@ def test_an_error_leaves_the_position_and_the_next_run_makes_up_for_it(monkeypat
     assert totals() == {}
     account(now=NOON)
     assert totals() == {NOON: (1, 0, 0, 0)}
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------------
+
+
+def live_at_random(chance: Random, *, people: Sequence[User], groups: Sequence[Group], sites: Sequence[Site]) -> None:
+    """Let some jobs of these people wait, run and end, in several hours, and account for them now and then."""
+    now = NOON
+    account(now=now)
+    for _ in range(24):
+        job = matched(
+            owner=chance.choice(people),
+            group=chance.choice(groups),
+            site=chance.choice([*sites, None]),
+            job_type=chance.choice(["MC", "User"]),
+            processors=chance.choice([1, 8]),
+        )
+        Job.objects.filter(pk=job.pk).update(cpu_s=chance.random() * 1000, wall_s=chance.random() * 1000)
+        ends = [JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED]
+        move(job, JobStatus.RUNNING, *chance.choices(ends, k=chance.choice([0, 1])), at=now)
+        factories.make_job(owner=chance.choice(people), group=chance.choice(groups))
+        now += timedelta(minutes=chance.choice([0, 3, 11, 90, 3000]))
+        if chance.random() < 0.5:
+            account(now=now)
+    account(now=now)
+
+
+def shown(by: User, span: Span, grouping: Grouping) -> dict[tuple[str, datetime, str], float]:
+    """Return {(name of the course, begin, name of the number): number}, without zeros."""
+    found = queries.accounted(span, by=by, grouping=grouping, group=None, site=None, most=1000)
+    numbers = {
+        (course.name, begin, name): number
+        for course in found.courses
+        for begin, sums in course.sums.items()
+        for name, number in asdict(sums).items()
+    }
+    return {place: number for place, number in numbers.items() if number}
+
+
+def in_buckets(by: User, span: Span, grouping: Grouping) -> dict[tuple[str, datetime, str], float]:
+    """Return the same from the buckets that the reader sees."""
+    names = [field.name for field in fields(Sums)]
+    numbers: Counter[tuple[str, datetime, str]] = Counter()
+    buckets = JobBucket.objects.visible_to(by).filter(width_s=span.width)
+    for key, begin, *values in buckets.values_list(NAME_BY[grouping], "begun_at", *names):
+        numbers.update({(key or "", begin, name): value for name, value in zip(names, values, strict=True)})
+    return {place: number for place, number in numbers.items() if number}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sums_are_those_of_the_buckets(seed: int) -> None:
+    vos = [factories.make_vo() for _ in range(3)]
+    groups = [factories.make_group(vo=vo, shares_jobs=shares) for vo in vos for shares in (False, True)]
+    # Sees two VOs whole, and of the third its own jobs and those of a group.
+    manager = factories.make_user(manages=vos[:2], groups=groups[4:])
+    people = [manager, *(factories.make_user(groups=groups) for _ in range(3))]
+    sites = [factories.make_site() for _ in range(3)]
+    live_at_random(Random(seed), people=people, groups=groups, sites=sites)
+    for width in Width:
+        span = Span(width=width, first=width.begin_of(NOON), last=width.begin_of(NOON + timedelta(days=60)))
+        for grouping in Grouping:
+            for reader in (factories.make_user(operator=True), manager, people[1]):
+                expected = in_buckets(reader, span, grouping)
+                assert expected
+                assert shown(reader, span, grouping) == pytest.approx(expected)
+
+
+def test_the_upgrade_sums_up_the_buckets_that_there_are() -> None:
+    group = factories.make_group()
+    alice = factories.make_user(username="alice", groups=[group])
+    site = factories.make_site(name="CERN")
+    for job_type, at in (("MC", site), ("User", site), ("User", None)):
+        factories.make_bucket(owner=alice, group=group, begun_at=NOON, site=at, job_type=job_type, started=2, held=1.5)
+    with before_migration("jobs", "0034_sums_of_buckets"):
+        assert "jobs_jobbucketsum" not in connection.introspection.table_names()
+    operator = factories.make_user(operator=True)
+    for grouping in Grouping:
+        assert shown(operator, HOUR, grouping) == in_buckets(operator, HOUR, grouping)
+    assert shown(operator, HOUR, Grouping.SITE)["CERN", NOON, "started"] == 4
 
 
 # ---- queries ---------------------------------------------------------------------------------------------------------
@@ -288,7 +407,7 @@ def test_an_action_on_many_jobs_is_accounted_for() -> None:
 
 def test_the_upgrade_and_the_way_back_leave_jobs_as_they_are() -> None:
     job = factories.make_job()
-    with before_migration("jobs", "0029_accounting"):
+    with before_migration("jobs", "0034_sums_of_buckets"), before_migration("jobs", "0029_accounting"):
         assert "jobs_jobbucket" not in connection.introspection.table_names()
         assert Job.objects.get().pk == job.pk
     account(now=NOON)

@@ -12,6 +12,7 @@ from wms.jobs.models import (
     CountOfJobs,
     InputSandbox,
     JobBucket,
+    JobBucketSum,
     JobCount,
     Sandbox,
     SandboxUpload,
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.django_db
         ("site_job_count_is_one_row", lambda: insert_again(_count(SiteJobCount))),
         ("submission_job_count_is_one_row", lambda: insert_again(_count(SubmissionJobCount))),
         ("job_bucket_is_one_row", lambda: insert_again(_bucket())),
+        ("job_bucket_sum_is_one_row", lambda: insert_again(_sum())),
         ("accounting_has_one_row", lambda: Accounting.objects.create(id=2, seen="1:1:", began_at=NOW)),
     ],
 )
@@ -74,6 +76,10 @@ def _count(counter: type[CountOfJobs]) -> CountOfJobs:
     make_job()
     add_count_changes()
     return counter._default_manager.get()
+
+
+def _sum() -> JobBucketSum:
+    return JobBucketSum.objects.create(width_s=3600, begun_at=NOW, grouping="type", key=0, job_type="User")
 
 
 def _bucket() -> JobBucket:

@@ -1,6 +1,7 @@
 """What reports on leases leave of each attempt: last lines of output and samples of the usage (ADR 63)."""
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from random import Random
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from tests.clock import pass_time, stop_clock
 from tests.factories import make_job, make_pilot
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.samples import samples_of as samples_as_stored
 from wms.jobs.models import Job, JobCommand, UsageSamples
 from wms.jobs.queries import outputs_of, samples_of, with_surroundings
 from wms.jobs.services import control
@@ -26,8 +28,10 @@ from wms.kernel.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
+#: Up to the CPU seconds of twenty cores in a year.
+AMOUNTS = [None, 0.0, 0.4, 1.0, 1700.0, 129_600.0, 20 * 31_536_000.0]
 #: As in sql/attempts.sql.
-FIRST_STEP_S, MOST_SAMPLES, NUMBERS = 60, 64, 4
+FIRST_STEP_S, FIRST_NUMBER, MOST_SAMPLES = 30, 3, 24
 
 
 @pytest.fixture
@@ -153,37 +157,34 @@ def test_the_lines_of_all_attempts_of_jobs_are_one_query(
 
 def samples(job: Job) -> list[list[tuple[float | None, ...]]]:
     """Return the samples of each attempt."""
-    return [
-        [tuple(row.samples[place : place + NUMBERS]) for place in range(0, len(row.samples), NUMBERS)]
-        for row in samples_of(job)
-    ]
+    return [[astuple(sample) for sample in row.taken] for row in samples_of(job)]
 
 
-def test_the_first_heartbeat_of_each_minute_is_a_sample(job: Job) -> None:
+def test_the_first_heartbeat_of_each_half_minute_is_a_sample_after_some(job: Job) -> None:
     lease = run(job)
-    for number in range(1, 8):
-        pass_time(seconds=25)
-        usage = Usage(cpu_s=25.4 * number, wall_s=25.0 * number, memory_mb=2000.0 + number, disk_mb=5e-324)
+    for number in range(1, 14):
+        pass_time(seconds=13)
+        usage = Usage(cpu_s=12.9 * number, wall_s=13.0 * number, memory_mb=1000.0 + number, disk_mb=5e-324)
         # By the statement and by the services.
         acknowledged = [10**9] if number % 2 else []
         leases.heartbeat(lease.pk, usage=usage, tails=NO_TAILS, acknowledged=acknowledged)
-    assert samples(job) == [[(75.0, 76.0, 2003.0, 0.0), (125.0, 127.0, 2005.0, 0.0)]]
+    assert samples(job) == [[(91, 90, 1007, 0), (130, 129, 1010, 0), (156, 155, 1012, 0)]]
     assert UsageSamples.objects.get().step_s == FIRST_STEP_S
 
 
 def test_what_is_not_measured_is_none_and_each_attempt_has_its_own(job: Job) -> None:
     for _ in range(2):
         lease = run(job)
-        pass_time(seconds=70)
+        pass_time(seconds=100)
         beat(lease)
         finish(lease, 222)
-    assert samples(job) == [[(70.0, None, None, None)]] * 2
+    assert samples(job) == [[(100, None, None, None)]] * 2
 
 
 def test_a_payload_that_has_not_begun_has_no_samples(job: Job) -> None:
     lease = run(job)
     Job.objects.update(started_at=None)
-    pass_time(seconds=70)
+    pass_time(seconds=100)
     beat(lease)
     assert samples(job) == []
 
@@ -217,53 +218,66 @@ def test_samples_are_few_even_and_those_of_heartbeats(job: Job, pauses_s: Sequen
         rows = list(UsageSamples.objects.all())
         taken = [number for (each,) in [samples(job)] for number in each] if rows else []
         transaction.set_rollback(True)
-    if at_s < FIRST_STEP_S:
-        assert not rows
-        return
-    (row,) = rows
-    times = [int(number or 0) for number, *_ in taken]
-    steps = [time // row.step_s for time in times]
-    assert len(times) <= MOST_SAMPLES
-    assert set(times) <= set(reported)
-    assert [number for _, number, *_ in taken] == [pytest.approx(time / 2, abs=1) for time in times]
-    # One of each step, of its first heartbeat; of the first step of all none, as its heartbeats are no news.
-    assert steps == sorted(set(steps))
     due: dict[int, int] = {}
     for time in reported:
         due.setdefault(time // FIRST_STEP_S, time)
-    firsts: dict[int, int] = {}
-    for slot, time in due.items():
-        if slot:
-            firsts.setdefault(time // row.step_s, time)
-    assert times == list(firsts.values())
+    expected = [time for number, time in due.items() if number >= FIRST_NUMBER]
+    if not expected:
+        assert not rows
+        return
+    (row,) = rows
     # The step is no longer than it must be.
-    last_step_s = FIRST_STEP_S
-    while times[-1] >= MOST_SAMPLES * last_step_s:
-        last_step_s *= 2
-    assert row.step_s == last_step_s
+    step_s = FIRST_STEP_S
+    while expected[-1] >= MOST_SAMPLES * step_s:
+        step_s *= 2
+    assert row.step_s == step_s
+    # One of each step, of its first heartbeat; of the first steps of all none, as their heartbeats are no news.
+    firsts: dict[int, int] = {}
+    for time in expected:
+        firsts.setdefault(time // step_s, time)
+    assert len(taken) == len(firsts) <= MOST_SAMPLES
+    for (at, cpu_s, memory_mb, disk_mb), time in zip(taken, firsts.values(), strict=True):
+        assert at == pytest.approx(time, abs=step_s / 1024 if step_s > 1024 else 0)
+        assert cpu_s == pytest.approx(time / 2, rel=0.001, abs=1)
+        assert (memory_mb, disk_mb) == (2, 3)
 
 
-def test_samples_take_a_kilobyte_however_long_the_job_runs(job: Job) -> None:
-    largest = 0
-    for beats in range(1, 3_000):
-        if sample(job, at_s=30.0 * beats, reported_at_s=30.0 * (beats - 1)):
+@pytest.mark.parametrize(("beats", "most_bytes"), [(6, 72), (120, 216), (4_320, 216)])
+def test_samples_take_few_bytes_however_long_the_job_runs(job: Job, beats: int, most_bytes: int) -> None:
+    largest = written = 0
+    for beat_number in range(1, beats + 1):
+        if sample(job, at_s=30.0 * beat_number, reported_at_s=30.0 * (beat_number - 1)):
+            written += 1
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_column_size(samples) FROM jobs_usagesamples")
                 largest = max(largest, *cursor.fetchone())
     (taken,) = samples(job)
-    assert MOST_SAMPLES / 2 <= len(taken) <= MOST_SAMPLES
-    assert largest <= MOST_SAMPLES * NUMBERS * 4 + 32
+    assert beats // 2 <= len(taken) if beats < MOST_SAMPLES else MOST_SAMPLES / 2 <= len(taken) <= MOST_SAMPLES
+    assert largest <= most_bytes
+    # The longer it runs, the rarer they are.
+    assert written <= {6: 4, 120: 50, 4_320: 110}[beats]
+
+
+def test_usage_of_many_cores_for_a_year_is_stored_within_a_thousandth(job: Job) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT wms_code_of_amount(amount) FROM unnest(%s::float8[]) AS its (amount)", [AMOUNTS])
+        codes = [code for (code,) in cursor.fetchall()]
+    stored = samples_as_stored([number for code in codes for number in (0, code, code, code)], step_s=30)
+    assert [sample.cpu_s for sample in stored] == [
+        None if amount is None else pytest.approx(amount, rel=0.001, abs=0.5) for amount in AMOUNTS
+    ]
+    assert max(codes) <= 32_767
 
 
 def test_a_clock_that_is_set_back_adds_no_sample_twice(job: Job) -> None:
     assert sample(job, at_s=130.0, reported_at_s=100.0)
-    assert not sample(job, at_s=70.0, reported_at_s=130.0)
-    assert not sample(job, at_s=140.0, reported_at_s=70.0)
+    assert not sample(job, at_s=95.0, reported_at_s=130.0)
+    assert not sample(job, at_s=140.0, reported_at_s=95.0)
     assert sample(job, at_s=190.0, reported_at_s=140.0)
-    assert [time for (each,) in [samples(job)] for time, *_ in each] == [130.0, 190.0]
+    assert [time for (each,) in [samples(job)] for time, *_ in each] == [130, 190]
 
 
-@pytest.mark.parametrize(("at_s", "reported_at_s"), [(-100.0, -200.0), (50.0, -200.0), (59.9, None), (200.0, 190.0)])
+@pytest.mark.parametrize(("at_s", "reported_at_s"), [(-100.0, -200.0), (50.0, -200.0), (89.9, None), (200.0, 190.0)])
 def test_no_sample_is_due(job: Job, at_s: float, reported_at_s: float | None) -> None:
     assert not sample(job, at_s=at_s, reported_at_s=reported_at_s)
     assert not UsageSamples.objects.exists()

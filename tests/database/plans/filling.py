@@ -81,6 +81,16 @@ _FURTHER = (
      WHERE (site.id + user_id) %% 4 = 0
     """,
     """
+    INSERT INTO jobs_jobbucketsum (width_s, begun_at, grouping, key, job_type, started)
+    SELECT width_s, begun_at, its.grouping, its.key, its.job_type, sum(started)
+      FROM jobs_jobbucket AS bucket
+     CROSS JOIN LATERAL (
+           VALUES ('site', coalesce(site_id, 0), ''), ('user', owner_id, ''), ('group', group_id, ''),
+                  ('type', 0, bucket.job_type)
+           ) AS its (grouping, key, job_type)
+     GROUP BY 1, 2, 3, 4, 5
+    """,
+    """
     INSERT INTO jobs_jobcommand (job_id, name, arguments, created_at, acknowledged_at)
     SELECT id, 'kill', '{}', now(), CASE WHEN id %% 10 > 0 THEN now() END FROM jobs_job WHERE status = 'Killed'
     """,

@@ -39,11 +39,10 @@ from wms.accounts.queries import open_invitations, recent_failures
 from wms.accounts.security_log import remove_old
 from wms.jobs import queries
 from wms.jobs import sql as jobs_sql
-from wms.jobs.domain.accounting import Span, Width
+from wms.jobs.domain.accounting import Grouping, Span, Width
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, SubmissionContent
 from wms.jobs.queries import accounting, changes, submissions
-from wms.jobs.queries.accounting import Grouping
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
@@ -100,10 +99,13 @@ def placed_with_input_data(filled: Filled) -> object:
     return list(jobs.with_description().order_by("pk")[: reevaluation.JOBS_AT_ONCE])
 
 
-def plots_of_a_day(filled: Filled) -> object:
-    last = Width.HOUR.begin_of(database_now())
-    span = Span(width=Width.HOUR, first=last - timedelta(days=1), last=last)
-    return accounting.accounted(span, by=filled.operator, grouping=Grouping.SITE, group=None, site=None, most=12)
+def plots_of_a_day(by: Callable[[Filled], User]) -> Query:
+    def read(filled: Filled) -> object:
+        last = Width.HOUR.begin_of(database_now())
+        span = Span(width=Width.HOUR, first=last - timedelta(days=1), last=last)
+        return accounting.accounted(span, by=by(filled), grouping=Grouping.SITE, group=None, site=None, most=12)
+
+    return read
 
 
 def pilots_of_host(filled: Filled) -> object:
@@ -177,7 +179,8 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "job_count_of_site": lambda filled: leased_jobs_at([filled.site.pk]),
     "job_count_is_one_row": lambda filled: refuse_too_many_waiting(filled.owner, filled.group, coming=1),
     "submission_job_count_is_one_row": summary(owner, job_group_id=lambda filled: filled.job.submission_id),
-    "job_bucket_is_one_row": plots_of_a_day,
+    "job_bucket_is_one_row": plots_of_a_day(owner),
+    "job_bucket_sum_is_one_row": plots_of_a_day(operator),
     "content_of_owner": lambda filled: submissions.of_owner(filled.owner, at_most=10),
     "content_of_group": summary(member, job_name=lambda _: "MC2026_*"),
     "content_with_label": page(operator, job_group=lambda filled: filled.job.job_group),

@@ -10,10 +10,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from matching.models import Match
 from tests.end_to_end.portal.test_in_a_browser import Browser, browser, log_in, people, pytestmark
-from tests.factories import make_job, make_match, make_pilot, make_pilot_token
+from tests.factories import make_job, make_match, make_pilot, make_pilot_token, make_samples
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import UsageSamples
 
 __all__ = ["browser", "people", "pytestmark"]
 
@@ -31,8 +30,7 @@ def lease(people: None) -> Match:
         memory_mb=2000,
         std_output_tail="line 0\n" * 200,
     )
-    samples = [number for step in range(40) for number in (30.0 * step + 30, 25.0 * step + 25, 10.0 * step, 5.0)]
-    UsageSamples.objects.create(job=job, attempt=0, step_s=30, samples=samples)
+    make_samples(job, *((60 * number, 50 * number, 10 * number, 5) for number in range(2, 24)))
     return make_match(job=job, pilot=pilot, leased_at=timezone.now())
 
 
@@ -68,7 +66,7 @@ def test_output_arrives_on_the_open_page_and_usage_is_drawn(
     canvases.nth(1).wait_for()
     assert canvases.count() == 2
     page.get_by_text("The numbers").first.click()
-    assert page.get_by_role("cell", name="30 s", exact=True).first.is_visible()
+    assert page.get_by_role("cell", name="2 min 00 s", exact=True).first.is_visible()
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     canvases.nth(1).wait_for()
     page.set_viewport_size({"width": 390, "height": 800})

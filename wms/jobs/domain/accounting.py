@@ -1,8 +1,8 @@
-"""The buckets of the accounting: hours, days and weeks, in UTC."""
+"""The buckets of the accounting: hours, days and weeks, in UTC, and the properties by which jobs are told apart."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Width(IntEnum):
@@ -24,6 +24,25 @@ class Width(IntEnum):
             return hour
         day = hour.replace(hour=0)
         return day if self is Width.DAY else day - timedelta(days=day.weekday())
+
+
+class Grouping(StrEnum):
+    """A property of jobs by which they are accounted for."""
+
+    SITE = "site"
+    USER = "user"
+    GROUP = "group"
+    JOB_TYPE = "type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmatchedCount:
+    """The number of waiting jobs of one owner, group and type that no batch queue fits."""
+
+    owner_id: int
+    group_id: int
+    job_type: str
+    jobs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

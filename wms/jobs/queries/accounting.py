@@ -3,27 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from django.db.models import F, Sum, Value
+from django.db.models import F, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from resources.models import Site
 from wms.accounts.models import Group, User
 from wms.jobs import sql
-from wms.jobs.domain.accounting import Span
-from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod
-
-
-class Grouping(StrEnum):
-    """A property of jobs by which they are accounted for."""
-
-    SITE = "site"
-    USER = "user"
-    GROUP = "group"
-    JOB_TYPE = "type"
+from wms.jobs.domain.accounting import Grouping, Span
+from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +28,7 @@ class Sums:
     wall_s: float
     running: float
     waiting: float
+    waiting_unmatched: float
     waiting_for_data: float
     waiting_for_room: float
     held: float
@@ -101,25 +92,43 @@ def accounted(
         site: of the jobs; None: any.
         most: number of values with a course of their own.
     """
-    within = {"width_s": span.width, "begun_at__gte": span.first, "begun_at__lte": span.last}
+    within = _within(span)
+    cells = _cells(within, by=by, grouping=grouping, narrowed={"group": group, "site": site})
+    rows = sql.largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
+    # Uses index: jobs_jobbucketperiod_pkey
+    samples = JobBucketPeriod.objects.filter(**within).values_list("begun_at", "samples")
+    return Accounted(courses=_courses(rows, grouping=grouping, most=most), samples=dict(samples))
+
+
+def _within(span: Span) -> Mapping[str, object]:
+    return {"width_s": span.width, "begun_at__gte": span.first, "begun_at__lte": span.last}
+
+
+def _cells(
+    within: Mapping[str, object], *, by: User, grouping: Grouping, narrowed: Mapping[str, Group | Site | None]
+) -> QuerySet[Any]:
+    """Return begin, key and sums of buckets: one row for each begin and key."""
     # Uses index: job_bucket_is_one_row
     buckets = JobBucket.objects.visible_to(by).filter(**within)
-    if group is not None:
-        buckets = buckets.filter(group=group)
-    if site is not None:
-        buckets = buckets.filter(site=site)
+    chosen = {name: value for name, value in narrowed.items() if value is not None}
+    if chosen:
+        return _of_buckets(buckets.filter(**chosen), grouping)
+    if not by.is_operator:
+        return _of_buckets(buckets, grouping)
+    # Uses index: job_bucket_sum_is_one_row
+    sums = JobBucketSum.objects.filter(**within, grouping=grouping)
+    return sums.order_by().values_list("begun_at", "job_type" if grouping is Grouping.JOB_TYPE else "key", *_SUMS)
+
+
+def _of_buckets(buckets: QuerySet[JobBucket], grouping: Grouping) -> QuerySet[Any]:
     column, none = _COLUMNS[grouping]
-    cells = (
+    return (
         buckets.order_by()
         .annotate(key=Coalesce(F(column), Value(none)))
         .values("begun_at", "key")
         .annotate(**{f"total_{name}": Sum(name) for name in _SUMS})
         .values_list("begun_at", "key", *(f"total_{name}" for name in _SUMS))
     )
-    rows = sql.largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
-    # Uses index: jobs_jobbucketperiod_pkey
-    samples = JobBucketPeriod.objects.filter(**within).values_list("begun_at", "samples")
-    return Accounted(courses=_courses(rows, grouping=grouping, most=most), samples=dict(samples))
 
 
 def _courses(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) -> list[Course]:

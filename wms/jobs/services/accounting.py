@@ -1,6 +1,7 @@
 """The accounting of jobs: starts and ends from the stream of changes, and levels from the counters (ADR 64)."""
 
 import logging
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,8 +9,8 @@ from django.conf import settings
 from django.db import transaction
 
 from wms.jobs import sql
-from wms.jobs.domain.accounting import Width
-from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod
+from wms.jobs.domain.accounting import UnmatchedCount, Width
+from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
 from wms.jobs.queries import changes
 from wms.jobs.queries.changes import Position
 from wms.kernel.db import LockKey, try_lock
@@ -20,18 +21,32 @@ logger = logging.getLogger(__name__)
 SAMPLE_EVERY: Final = timedelta(minutes=10)
 
 
-@transaction.atomic(durable=True)
-def account(*, now: datetime) -> bool:
-    """Add to the buckets what jobs did since the last run; the first run only begins the accounting.
+#: Returns the numbers of waiting jobs that no batch queue fits at a time; one entry for each owner, group and type.
+CountUnmatched = Callable[[datetime], Collection[UnmatchedCount]]
 
-    The position in the stream moves in the same transaction, so that each change is counted once, whenever, and however
-    often, this runs.
+
+def account(*, now: datetime, count_unmatched: CountUnmatched = lambda _now: ()) -> bool:
+    """Add to the buckets what jobs did since the last run; the first run only begins the accounting.
 
     Args:
         now: the time at which levels are sampled, if it is time for it.
+        count_unmatched: called only then; handed in, because jobs are compared with batch queues above this app.
 
     Returns:
         Whether it ran; False: another run is at work.
+    """
+    # Before the transaction: some thousand batch queues are compared.
+    unmatched = count_unmatched(now) if _is_sample_due(Accounting.objects.first(), now=now) else None
+    return _account(now=now, unmatched=unmatched)
+
+
+@transaction.atomic(durable=True)
+def _account(*, now: datetime, unmatched: Collection[UnmatchedCount] | None) -> bool:
+    """Add what jobs did; the position in the stream moves in the same transaction, so that each change counts once.
+
+    Args:
+        now: the time.
+        unmatched: as counted for a sample of levels; None: none was due.
     """
     if not try_lock(LockKey.ACCOUNT_JOBS):
         return False
@@ -44,12 +59,16 @@ def account(*, now: datetime) -> bool:
     elif not is_new:
         sql.add_to_buckets(since=since.seen, until=here.seen, first=since.first, end=here.end)
     state.seen, state.runs = here.seen, state.runs + 1
-    if state.sampled_at is None or _interval_of(now) != _interval_of(state.sampled_at):
-        sql.sample_levels(now)
+    if unmatched is not None and _is_sample_due(state, now=now):
+        sql.sample_levels(now, unmatched=unmatched)
         state.sampled_at = now
         _remove_old(now=now)
     state.save()
     return True
+
+
+def _is_sample_due(state: Accounting | None, *, now: datetime) -> bool:
+    return state is None or state.sampled_at is None or _interval_of(now) != _interval_of(state.sampled_at)
 
 
 def _interval_of(moment: datetime) -> int:
@@ -62,6 +81,6 @@ def _remove_old(*, now: datetime) -> None:
         kept_s = settings.WMS_ACCOUNTING_HOURS_S if width is Width.HOUR else settings.WMS_ACCOUNTING_DAYS_S
         # The week of the oldest day is kept whole.
         before = width.begin_of(now - timedelta(seconds=kept_s))
-        # Uses index: job_bucket_is_one_row
-        JobBucket.objects.filter(width_s=width, begun_at__lt=before).delete()
-        JobBucketPeriod.objects.filter(width_s=width, begun_at__lt=before).delete()
+        for rows in (JobBucket.objects, JobBucketSum.objects, JobBucketPeriod.objects):
+            # Uses index: job_bucket_is_one_row
+            rows.filter(width_s=width, begun_at__lt=before).delete()

@@ -12,8 +12,7 @@ from django.conf import settings
 
 from resources.models import Site
 from wms.accounts.models import Group, User
-from wms.jobs.domain.accounting import Span, Width
-from wms.jobs.queries.accounting import Grouping
+from wms.jobs.domain.accounting import Grouping, Span, Width
 
 
 class Period(StrEnum):

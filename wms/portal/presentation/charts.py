@@ -110,7 +110,6 @@ def _number(value: float | None) -> float | None:
 
 
 def _figure(value: float | None) -> str:
-    value = _number(value)
-    if value is None:
+    if value is None or not isfinite(value):
         return "–"
     return f"{value:,.2f}".rstrip("0").rstrip(".")

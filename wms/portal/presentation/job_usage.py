@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from wms.jobs.domain.samples import Sample
 from wms.jobs.models import Job, UsageSamples
 from wms.kernel.amounts import AMOUNT
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
-
-#: Numbers of one sample.
-_SAMPLE_LENGTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +42,6 @@ class UsageView:
     #: Of the newest attempt with samples; None: there is none.
     newest: AttemptCharts | None
     earlier: Sequence[AttemptCharts]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sample:
-    at_s: float
-    cpu_s: float | None
-    memory_mb: float | None
-    disk_mb: float | None
 
 
 def usage_view(job: Job, *, samples: Sequence[UsageSamples]) -> UsageView:
@@ -119,7 +109,7 @@ def _efficiency(job: Job, asked: _Asked) -> str:
 
 def _charts(of_attempt: UsageSamples, asked: _Asked) -> list[Chart]:
     """Return the charts of one attempt; none, if it has no samples yet."""
-    samples = _samples(of_attempt.samples)
+    samples = of_attempt.taken
     if len(samples) < 2:
         return []
     at, number = [sample.at_s for sample in samples], of_attempt.attempt + 1
@@ -152,24 +142,13 @@ def _limit(label: str, value: float, *, unit: str, length: int) -> Series:
     return Series(label=label, unit=unit, values=[value] * length, color="--failed-mark", look=Look.DASHED)
 
 
-def _samples(numbers: Sequence[float | None]) -> list[_Sample]:
-    """Return the samples of an array, in the order of their times."""
-    groups = (numbers[start : start + _SAMPLE_LENGTH] for start in range(0, len(numbers), _SAMPLE_LENGTH))
-    by_time = {
-        group[0]: _Sample(at_s=group[0], cpu_s=group[1], memory_mb=group[2], disk_mb=group[3])
-        for group in groups
-        if len(group) == _SAMPLE_LENGTH and group[0] is not None
-    }
-    return [by_time[at] for at in sorted(by_time)]
-
-
-def _cores(samples: Sequence[_Sample]) -> list[float | None]:
+def _cores(samples: Sequence[Sample]) -> list[float | None]:
     """Return the mean number of cores in use between each sample and the one before it."""
-    start = _Sample(at_s=0, cpu_s=0, memory_mb=None, disk_mb=None)
+    start = Sample(at_s=0, cpu_s=0, memory_mb=None, disk_mb=None)
     return [_mean_cores(before, sample) for before, sample in pairwise([start, *samples])]
 
 
-def _mean_cores(before: _Sample, sample: _Sample) -> float | None:
+def _mean_cores(before: Sample, sample: Sample) -> float | None:
     seconds = sample.at_s - before.at_s
     if before.cpu_s is None or sample.cpu_s is None or seconds <= 0:
         return None

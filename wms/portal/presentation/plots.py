@@ -9,8 +9,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
-from wms.jobs.domain.accounting import Span, Width
-from wms.jobs.queries.accounting import Accounted, Course, Grouping, Sums
+from wms.jobs.domain.accounting import Grouping, Span, Width
+from wms.jobs.queries.accounting import Accounted, Course, Sums
 from wms.kernel.spreadsheets import cell
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
 
@@ -31,8 +31,8 @@ HEADINGS: Final[Mapping[Grouping, str]] = MappingProxyType(
 )
 _UNITS: Final[Mapping[Width, str]] = MappingProxyType({Width.HOUR: "hour", Width.DAY: "day", Width.WEEK: "week"})
 _CSV_HEAD: Final = (
-    "begin", "started", "done", "failed", "killed", "cpu_s", "wall_s", "running", "waiting", "waiting_for_data",
-    "waiting_for_room", "held",
+    "begin", "started", "done", "failed", "killed", "cpu_s", "wall_s", "running", "waiting", "waiting_unmatched",
+    "waiting_for_data", "waiting_for_room", "held",
 )  # fmt: skip
 
 _NAMES: Final = tuple(field.name for field in fields(Sums))
@@ -119,7 +119,10 @@ def as_csv(accounted: Accounted, span: Span, *, grouping: Grouping) -> str:
 
 def _cells(sums: Sums, samples: int) -> Iterator[float | str]:
     yield from (sums.started, sums.done, sums.failed, sums.killed, round(sums.cpu_s, 3), round(sums.wall_s, 3))
-    for level in (sums.running, sums.waiting, sums.waiting_for_data, sums.waiting_for_room, sums.held):
+    levels = (
+        sums.running, sums.waiting, sums.waiting_unmatched, sums.waiting_for_data, sums.waiting_for_room, sums.held
+    )  # fmt: skip
+    for level in levels:
         yield round(level / samples, 3) if samples else ""
 
 
@@ -197,7 +200,11 @@ class _Drawer:
     def _values(self, by_begin: Mapping[datetime, Sums], measure: Measure) -> list[float | None]:
         samples = self.accounted.samples
         return [
-            measure(by_begin.get(begin, _NOTHING), samples.get(begin, 0), self.hours[begin]) for begin in self.begins
+            measure(by_begin.get(begin, _NOTHING), samples.get(begin, 0), self.hours[begin])
+            # While nothing is accounted for, because the server is down, nothing is known, and not 0.
+            if begin in samples or begin in self.totals
+            else None
+            for begin in self.begins
         ]
 
 
@@ -235,6 +242,7 @@ def _charts(accounted: Accounted, span: Span, *, now: datetime) -> list[Chart]:
 def _waiting(drawer: _Drawer) -> list[Series]:
     return [
         drawer.of_all("In a task queue", _level("waiting"), color="--waiting-mark"),
+        drawer.of_all("Fits no queue", _level("waiting_unmatched"), color="--failed-mark"),
         drawer.of_all("Input data at no site", _level("waiting_for_data"), color="--running-mark"),
         drawer.of_all("Quota of waiting jobs full", _level("waiting_for_room"), color="--killed-mark"),
         drawer.of_all("Held", _level("held"), color="--held-mark"),

@@ -50,12 +50,11 @@ function duration(seconds) {
   return min ? (s ? `${min} min ${String(s).padStart(2, "0")} s` : `${min} min`) : `${s} s`;
 }
 
-/** Return the values to draw: of a stacked chart, the sums up to each series. */
-function drawnValues({ series, stacked }) {
+/** Return the values to draw: of a stacked chart, the sums up to each series; what is not known stays a gap. */
+function drawnValues({ at, series, stacked }) {
   if (!stacked) return series.map(({ values }) => values);
-  const sums = [];
-  for (const { values } of series) sums.push(values.map((value, i) => (value ?? 0) + (sums.at(-1)?.[i] ?? 0)));
-  return sums;
+  const sums = at.map(() => 0);
+  return series.map(({ values }) => values.map((value, i) => (value === null ? null : (sums[i] += value))));
 }
 
 /** Return whether a number stands between two that are not known, so that no line would show it. */

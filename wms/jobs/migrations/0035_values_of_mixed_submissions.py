@@ -121,7 +121,7 @@ def _texts(what: str) -> "ArrayField[list[str] | None, list[str] | None]":
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0032_submissions_in_their_order")]
+    dependencies = [("jobs", "0034_sums_of_buckets")]
 
     operations = [
         migrations.RunSQL(LOCK, LOCK),
