@@ -35,7 +35,6 @@ from django.db.models.lookups import In
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import (
     CurrentContentJobCount,
-    CurrentSubmissionJobCount,
     Job,
     JobCountChange,
     JobQuerySet,
@@ -55,7 +54,7 @@ TOLD: Final = COMMON | {"submitted_at", "submission", "status", "exit_code", "ow
 
 def may_match(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
     """Return the submissions, visible to *by*, that may have jobs which match, as far as their contents tell."""
-    found = _of_filters(filters, _visible_to(by))
+    found = _of_filters(filters, by=by)
     for all_match, undecided in _conditions(filters):
         found = found.filter(all_match | undecided)
     return found
@@ -75,19 +74,13 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
     conditions = list(_conditions(filters))
     if "job_type" in columns:
         conditions.append((Q(job_type__isnull=False), Q(job_type__isnull=True)))
-    visible = _visible_to(by)
-    matching = possible = _of_filters(filters, visible)
-    some_undecided = Q()
+    counted = filters.filter_queryset(CurrentContentJobCount.objects.all(), but=COMMON)
+    counted = counted.filter(_visible_to(by))
+    possible, some_undecided = _of_filters(filters, by=by), Q()
     for all_match, undecided in conditions:
-        matching = matching.filter(all_match)
+        counted = counted.filter(all_match)
         possible = possible.filter(all_match | undecided)
         some_undecided |= undecided
-    # Only the type is not a column of the counter itself, which is joined with fewer rows if it is narrowed as well.
-    counter: OwnedQuerySet[Any] = CurrentSubmissionJobCount.objects.all()
-    if "job_type" in columns:
-        counter = CurrentContentJobCount.objects.all()
-    counted = filters.filter_queryset(counter, but=COMMON | {"submitted_at"}).filter(visible)
-    counted = counted.filter(submission__in=matching.values("pk"))
     rows = filters.filter_queryset(Job.objects.all()).visible_to(by)
     # Uses index: job_of_submission
     rows = rows.filter(submission__in=possible.filter(some_undecided).values("pk")) if some_undecided else rows.none()
@@ -126,8 +119,9 @@ def between(filters: JobFilters, jobs: JobQuerySet) -> JobQuerySet:
     return jobs.none() if ids["first"] is None else jobs.filter(pk__range=(ids["first"], ids["last"]))
 
 
-def _of_filters(filters: JobFilters, visible: Q) -> OwnedQuerySet[SubmissionContent]:
-    return filters.filter_queryset(SubmissionContent.objects.all(), but=COMMON | {"submitted_at"}).filter(visible)
+def _of_filters(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
+    contents = filters.filter_queryset(SubmissionContent.objects.all(), but=COMMON | {"submitted_at"})
+    return contents.filter(_visible_to(by))
 
 
 def _visible_to(actor: User) -> Q:
