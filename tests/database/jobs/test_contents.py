@@ -149,7 +149,7 @@ def test_an_upgrade_notes_the_values_of_contents_that_exist(alice: User) -> None
     mixed = submitted_with_labels(alice, {"sim-1": "b", "ana7": "a"})
     many = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(MOST + 1)})
     alike = submitted(alice, "sim-1", "sim-2")
-    with before_migration("jobs", "0034_values_of_mixed_submissions"):
+    with before_migration("jobs", "0035_values_of_mixed_submissions"):
         # By the triggers of the last version.
         Job.objects.filter(pk=alike.first_job_id).update(job_group="new")
     contents = SubmissionContent.objects.order_by("first_job_id")
