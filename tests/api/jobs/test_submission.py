@@ -150,7 +150,8 @@ def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, 
     response = alice.post(JOBS, {"jobs": jobs}, format="json")
 
     assert response.status_code == 201
-    words = [("output_data",), ("400000", "300000"), ("quantum",), ("nowhere",), ("Memory", "8000")]
+    of_all = ("no pilot gets 3 of the 5 waiting jobs",)
+    words = [("output_data",), ("400000", "300000"), of_all, ("quantum",), ("nowhere",), ("Memory", "8000")]
     warnings = response.json()["warnings"]
     assert len(warnings) == len(words)
     for warning, expected in zip(warnings, words, strict=True):
