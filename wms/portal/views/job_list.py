@@ -23,6 +23,7 @@ from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.queries.sorted_jobs import Position, sorted_part
+from wms.kernel.memo import BriefMemo
 from wms.portal.exports import as_csv, as_json
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
@@ -62,6 +63,8 @@ _PARAMETER_OF: Final[Mapping[Property, str]] = {
 }
 #: Sites in the menu; there are some hundreds on the grid.
 _MOST_SITES: Final = 500
+#: Live pages ask again and again.
+_sites: Final[BriefMemo[list[str]]] = BriefMemo(kept_s=60)
 #: Parameters of the pages of a sorted list: the place before which, or after which, the page is.
 _OF_SORTED: Final = ("upto", "beyond")
 #: Parameters of the page beside the query.
@@ -165,7 +168,7 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 
 
 def _menus(asked: Asked) -> Menus:
-    sites = site_names(asked.by, at_most=_MOST_SITES)
+    sites = _sites.get(asked.by.pk, lambda: site_names(asked.by, at_most=_MOST_SITES))
     return menus_of(asked.search.words, sites=sites, groups=[group.name for group in groups_of(asked.by)])
 
 
