@@ -13,6 +13,7 @@ from django.db.models import (
     FloatField,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Sum,
@@ -208,11 +209,25 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
     )
 
 
-def task_queues_naming(sites: Collection[str], *, owner: User, at_most: int) -> list[Sequence[str]]:
-    """Return the sites that task queues of *owner* require, of those that require any of *sites* and have jobs."""
+def required_places(
+    *, sites: Collection[str], ces: Collection[str], owner: User, at_most: int
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the sites and the computing elements that task queues of *owner* with jobs require, as far as read.
+
+    Args:
+        sites: task queues that require one of them are read.
+        ces: task queues that require one of them are read too.
+        owner: of the task queues.
+        at_most: task queues that are read.
+    """
     # Uses index: taskqueues_taskqueue_owner_id
-    rows = TaskQueue.objects.filter(owner=owner, sites__overlap=list(sites)).with_jobs()
-    return list(rows.order_by().values_list("sites", flat=True)[:at_most])
+    naming = Q(sites__overlap=list(sites)) | Q(grid_ces__overlap=list(ces))
+    rows = TaskQueue.objects.filter(naming, owner=owner).with_jobs().order_by()
+    required = list(rows.values_list("sites", "grid_ces")[:at_most])
+    return (
+        frozenset(name for names, _ in required for name in names),
+        frozenset(name for _, names in required for name in names),
+    )
 
 
 def delivered_by_group(*, vo_ids: Collection[int], since: datetime) -> Mapping[int, float]:

@@ -1,7 +1,7 @@
 """Sites for pages: how many jobs and pilots are there, and how many jobs succeeded lately.
 
 All reads are bounded: counters of jobs, living pilots, and the runs that ended last. What is said of others' jobs and
-pilots are sums of the reader's VOs.
+pilots are sums of the reader's VOs, which are read for all readers together.
 """
 
 from collections import Counter, defaultdict
@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Case, CharField, Count, F, Q, Sum, Value, When
 
 from matching.models import Match
 from pilots.models import Pilot
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Site
 from resources.queries.throttles import ThrottleStanding, standings
-from wms.accounts.models import VO, User
+from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import LEASED_STATUSES, CurrentSiteJobCount, Job
 from wms.jobs.queries.filtering import JobFilters
@@ -47,6 +48,8 @@ class SiteStatus:
 
     ces: int = 0
     queues: int = 0
+    #: {state: number of queues that are in it, or whose computing element is}.
+    closed_queues: Mapping[ResourceState, int] = field(default_factory=dict)
     #: Jobs that pilots hold: of the reader, and of all users of the reader's VOs.
     own_leased: int = 0
     all_leased: int = 0
@@ -60,55 +63,147 @@ class SiteStatus:
     throttle: ThrottleStanding | None = None
 
 
-def statuses_of(sites: Sequence[Site], *, own_ended: JobFilters, by: User, now: datetime) -> Mapping[int, SiteStatus]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSum:
+    """What happens at a site, of all users of some VOs."""
+
+    #: Jobs that pilots hold.
+    leased: int = 0
+    #: Living pilots, by status.
+    pilots: Mapping[str, int] = field(default_factory=dict)
+    recent: RecentSuccess = RecentSuccess()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSums:
+    """Sums over all users, by site and VO, from which those for each reader are added up."""
+
+    leased: Mapping[tuple[int, int], int]
+    #: The third of the key is the status.
+    pilots: Mapping[tuple[int, int, str], int]
+    #: The third of the key is Done or Failed.
+    ended: Mapping[tuple[int, int, str], int]
+
+    def of_vos(self, vo_ids: Collection[int] | None) -> Mapping[int, SiteSum]:
+        """Return the sums by site, of some VOs or (None) all; sites where nothing happens are missing."""
+        leased, pilots, ended = Counter[int](), defaultdict[int, Counter[str]](Counter), Counter[tuple[int, str]]()
+        for (site_id, vo_id), number in self.leased.items():
+            if vo_ids is None or vo_id in vo_ids:
+                leased[site_id] += number
+        for (site_id, vo_id, status), number in self.pilots.items():
+            if vo_ids is None or vo_id in vo_ids:
+                pilots[site_id][status] += number
+        for (site_id, vo_id, status), number in self.ended.items():
+            if vo_ids is None or vo_id in vo_ids:
+                ended[site_id, status] += number
+        return {
+            pk: SiteSum(
+                leased=leased[pk],
+                pilots=dict(pilots[pk]),
+                recent=RecentSuccess(done=ended[pk, JobStatus.DONE], failed=ended[pk, JobStatus.FAILED]),
+            )
+            for pk in sorted({*leased, *pilots, *(site_id for site_id, _ in ended)})
+        }
+
+
+def site_sums(*, now: datetime) -> SiteSums:
+    """Return the present sums of all sites and VOs; *now* is by the database's clock."""
+    # Uses index: job_count_of_site
+    site_ids = list(Site.objects.values_list("pk", flat=True))
+    leased = CurrentSiteJobCount.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES)
+    jobs = leased.values_list("site", "vo").annotate(sum=Sum("jobs")).filter(sum__gt=0).order_by("site", "vo")
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None)
+    of_pilots = ("queue__ce__site", "vo", "status")
+    pilots = living.values_list(*of_pilots).annotate(pilots=Count("pk")).order_by(*of_pilots)
+    # Uses index: match_ended
+    latest = Match.objects.filter(ended_at__gt=now - RECENT).order_by("-ended_at").values("job_id")[:MOST_RUNS]
+    ended = Job.objects.filter(pk__in=latest, site__isnull=False, status__in=_ENDED_BY_ITSELF)
+    of_ended = ("site", "vo", "status")
+    runs = ended.values_list(*of_ended).annotate(jobs=Count("pk")).order_by(*of_ended)
+    return SiteSums(
+        leased={(site, vo): number for site, vo, number in jobs},
+        pilots={(site, vo, status): number for site, vo, status, number in pilots},
+        ended={(site, vo, status): number for site, vo, status, number in runs},
+    )
+
+
+def statuses_of(
+    sites: Sequence[Site], *, sums: Mapping[int, SiteSum], own_ended: JobFilters, by: User, now: datetime
+) -> Mapping[int, SiteStatus]:
     """Return the status of each of these sites, by primary key, with the same number of statements for any number.
 
     Args:
         sites: those that the reader may see.
+        sums: by site, of the reader's VOs.
         own_ended: filters of the reader's own jobs that are Done or Failed.
         by: the reader.
         now: by the database's clock.
     """
     ids = [site.pk for site in sites]
-    vo_ids = list(VO.objects.visible_to(by).values_list("pk", flat=True))
-    # Uses index: job_count_of_site
-    leased = CurrentSiteJobCount.objects.filter(site__in=ids, vo__in=vo_ids, status__one_of=LEASED_STATUSES)
-    counts = leased.values_list("site").annotate(all=Sum("jobs"), own=Sum("jobs", filter=Q(owner=by))).order_by("site")
-    jobs = {site_id: (own or 0, all_ or 0) for site_id, all_, own in counts}
-    rows = ComputingElement.objects.filter(site__in=ids).values_list("site")
-    parts = rows.annotate(ce_number=Count("pk", distinct=True), queue_number=Count("queues")).order_by("site")
-    sizes = {site_id: (ces, queues) for site_id, ces, queues in parts}
-    pilots, visible_pilots = _pilots(ids, vo_ids=vo_ids, by=by)
-    own, everybodys = _own(own_ended, by=by, now=now), _of_all(vo_ids=vo_ids, now=now)
-    throttles = standings(sites, now=now)
+    # Uses index: site_job_count_is_one_row
+    leased = CurrentSiteJobCount.objects.filter(owner=by, site__in=ids, status__one_of=LEASED_STATUSES)
+    own_leased = dict(leased.values_list("site").annotate(sum=Sum("jobs")).order_by("site"))
+    queues, own = _queues(ids, now=now), _own(own_ended, by=by, now=now)
+    visible_pilots, throttles = _visible_pilots(ids, by=by), standings(sites, now=now)
     return {
         pk: SiteStatus(
-            ces=sizes.get(pk, (0, 0))[0],
-            queues=sizes.get(pk, (0, 0))[1],
-            own_leased=jobs.get(pk, (0, 0))[0],
-            all_leased=jobs.get(pk, (0, 0))[1],
-            pilots=pilots.get(pk, 0),
+            ces=queues[pk].ces,
+            queues=queues[pk].queues,
+            closed_queues=queues[pk].closed,
+            own_leased=own_leased.get(pk, 0),
+            all_leased=sums[pk].leased if pk in sums else 0,
+            pilots=sum(sums[pk].pilots.values()) if pk in sums else 0,
             visible_pilots=visible_pilots.get(pk, _NONE),
             own=own.get(pk, RecentSuccess()),
-            all=everybodys.get(pk, RecentSuccess()),
+            all=sums[pk].recent if pk in sums else RecentSuccess(),
             throttle=throttles.get(pk),
         )
         for pk in ids
     }
 
 
-def _pilots(
-    site_ids: Collection[int], *, vo_ids: Collection[int], by: User
-) -> tuple[Mapping[int, int], Mapping[int, Mapping[str, int]]]:
-    """Return the number of living pilots at each site, and of those that the reader may see by status."""
+@dataclass(slots=True, kw_only=True)
+class _Queues:
+    """Numbers of computing elements and queues of a site."""
+
+    ces: int = 0
+    queues: int = 0
+    #: {state: number of queues that are in it, or whose computing element is}.
+    closed: Counter[ResourceState] = field(default_factory=Counter)
+
+
+def _queues(site_ids: Collection[int], *, now: datetime) -> Mapping[int, _Queues]:
+    numbers: defaultdict[int, _Queues] = defaultdict(_Queues)
+    levels = {f"{level}_state": _state_at(now, path) for level, path in (("ce", ""), ("queue", "queues__"))}
+    ces = ComputingElement.objects.filter(site__in=site_ids).annotate(**levels).values_list("site", *levels)
+    rows = ces.annotate(queue_number=Count("queues")).order_by("site")
+    for site_id, ce_state, queue_state, queues in rows:
+        numbers[site_id].queues += queues
+        closed = queue_state if ce_state == ResourceState.ACTIVE else ce_state
+        if queues and closed != ResourceState.ACTIVE:
+            numbers[site_id].closed[ResourceState(closed)] += queues
+    sizes = ComputingElement.objects.filter(site__in=site_ids).values_list("site").annotate(ces=Count("pk"))
+    for site_id, ce_number in sizes.order_by("site"):
+        numbers[site_id].ces = ce_number
+    return numbers
+
+
+def _state_at(now: datetime, path: str) -> Case:
+    """Return the state in force of a level: a ban or a drain ends at its ``state_until``."""
+    is_over = Q(**{f"{path}state_until__lte": now})
+    return Case(When(is_over, then=Value(ResourceState.ACTIVE)), default=F(f"{path}state"), output_field=CharField())
+
+
+def _visible_pilots(site_ids: Collection[int], *, by: User) -> Mapping[int, Mapping[str, int]]:
+    """Return the living pilots at each site that the reader may see, by status."""
     # Uses index: pilot_alive_at_queue
-    living = Pilot.objects.filter(queue__isnull=False, ended_at=None, vo__in=vo_ids, queue__ce__site__in=site_ids)
-    of_site = dict(living.values_list("queue__ce__site").annotate(pilots=Count("pk")).order_by("queue__ce__site"))
-    visible: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None, queue__ce__site__in=site_ids)
     rows = living.visible_to(by).values_list("queue__ce__site", "status").annotate(pilots=Count("pk"))
+    visible: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for site_id, status, number in rows.order_by("queue__ce__site", "status"):
         visible[site_id][status] = number
-    return of_site, visible
+    return visible
 
 
 def _own(own_ended: JobFilters, *, by: User, now: datetime) -> Mapping[int, RecentSuccess]:
@@ -116,13 +211,6 @@ def _own(own_ended: JobFilters, *, by: User, now: datetime) -> Mapping[int, Rece
     return _counted(
         (site_id, status) for site_id, status, ended_at in newest if ended_at is not None and ended_at > now - RECENT
     )
-
-
-def _of_all(*, vo_ids: Collection[int], now: datetime) -> Mapping[int, RecentSuccess]:
-    # Uses index: match_ended
-    latest = Match.objects.filter(ended_at__gt=now - RECENT).order_by("-ended_at").values("job_id")[:MOST_RUNS]
-    ended = Job.objects.filter(pk__in=latest, vo__in=vo_ids, status__in=_ENDED_BY_ITSELF)
-    return _counted(ended.values_list("site_id", "status"))
 
 
 def _counted(jobs: Iterable[tuple[int | None, str]]) -> Mapping[int, RecentSuccess]:

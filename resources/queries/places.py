@@ -1,19 +1,17 @@
 """Sites, computing elements and queues: lookup by name, descriptions in words, and whether they take jobs."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from resources.domain.enums import ResourceState
-from resources.models import (
-    ComputingElement,
-    Queue,
-    Site,
-)
+from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
 from wms.kernel.memo import UNCACHED, CachedLookups
@@ -36,34 +34,84 @@ def queues_of(vo: VO) -> QuerySet[Queue]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedSite:
-    """A site that is banned or draining."""
+class ClosedPlace:
+    """A site, computing element or queue that is set to banned or draining."""
 
-    id: int
-    name: str
+    #: Primary keys of its site, CE and queue; None further inwards.
+    ids: tuple[int, int | None, int | None]
+    #: Names of the same.
+    names: tuple[str, ...]
     state: ResourceState
     reason: str
     #: End of the state; None: not planned.
     until: datetime | None
-    #: VOs that it serves; empty: all.
+    #: VOs that the site serves; empty: all.
     vo_ids: frozenset[int]
 
+    @property
+    def outer_ids(self) -> Sequence[tuple[int | None, ...]]:
+        """The ids, as of ``ids``, of the levels around it."""
+        level = len(self.names)
+        return [(*self.ids[:number], *[None] * (len(self.ids) - number)) for number in range(1, level)]
 
-def closed_sites(*, now: datetime) -> list[ClosedSite]:
-    """Return the sites that are banned or draining at *now*, by name."""
-    rows = Site.objects.exclude(state=ResourceState.ACTIVE).prefetch_related("vos").order_by("name")
-    return [
-        ClosedSite(
-            id=site.pk,
-            name=site.name,
-            state=site.state_at(now),
-            reason=site.state_reason,
-            until=site.state_until,
-            vo_ids=frozenset(vo.pk for vo in site.vos.all()),
-        )
-        for site in rows.defer(*_PARAMETERS)
-        if site.state_at(now) is not ResourceState.ACTIVE
+    def is_closed(self, *, now: datetime) -> bool:
+        """Return whether it gives no jobs at *now*."""
+        return self.until is None or self.until > now
+
+    def serves_one_of(self, vo_ids: AbstractSet[int] | None) -> bool:
+        """Return whether the site serves one of these VOs; None: of all."""
+        return vo_ids is None or (bool(vo_ids) and (not self.vo_ids or not self.vo_ids.isdisjoint(vo_ids)))
+
+
+def closed_places() -> list[ClosedPlace]:
+    """Return the places that are set to banned or draining, the sites first, by name; for some, that may have ended."""
+    closed = ~Q(state=ResourceState.ACTIVE)
+    kinds = [rows.filter(closed).values("pk") for rows in (Site.objects, ComputingElement.objects, Queue.objects)]
+    if not kinds[0].union(*kinds[1:], all=True)[:1]:
+        return []
+    sites = Site.objects.filter(closed).order_by("name").defer(*_PARAMETERS)
+    ces = ComputingElement.objects.filter(closed).select_related("site").order_by("site__name", "name")
+    queues = Queue.objects.filter(closed).select_related("ce__site").order_by("ce__site__name", "ce__name", "name")
+    levels: list[Site | ComputingElement | Queue] = [
+        *sites,
+        *ces.defer("options", *_PARAMETERS),
+        *queues.defer(*_PARAMETERS),
     ]
+    chains = [_outwards(level) for level in levels]
+    vos_of: defaultdict[int, set[int]] = defaultdict(set)
+    for site_id, vo_id in Site.vos.through.objects.filter(site__in={chain["site"].pk for chain in chains}).values_list(
+        "site_id", "vo_id"
+    ):
+        vos_of[site_id].add(vo_id)
+    return [
+        _closed_place(level, chain, vo_ids=frozenset(sorted(vos_of[chain["site"].pk])))
+        for level, chain in zip(levels, chains, strict=True)
+    ]
+
+
+def _closed_place(
+    level: ResourceLevel, chain: Mapping[str, Site | ComputingElement | Queue], *, vo_ids: frozenset[int]
+) -> ClosedPlace:
+    ids = {kind: row.pk for kind, row in chain.items()}
+    return ClosedPlace(
+        ids=(ids["site"], ids.get("ce"), ids.get("queue")),
+        names=tuple(row.name for row in chain.values()),
+        state=ResourceState(level.state),
+        reason=level.state_reason,
+        until=level.state_until,
+        vo_ids=vo_ids,
+    )
+
+
+def ends_of_states() -> tuple[datetime, ...]:
+    """Return the planned ends, past ones too, of bans and drains, in their order."""
+    ends = [
+        end
+        for rows in (Site.objects.all(), ComputingElement.objects.all(), Queue.objects.all())
+        for end in rows.exclude(state=ResourceState.ACTIVE).values_list("state_until", flat=True)
+        if end is not None
+    ]
+    return tuple(sorted(ends))
 
 
 class UnknownPlaceError(RejectedError):

@@ -10,17 +10,18 @@ from pytest_django import Settings
 from tests.factories import make_group, make_site, make_user, make_vo
 from tests.memos import without_brief_memos
 from wms.accounts.models import VO, Group, User
+from wms.jobs.queries.changes import Position
 from wms.portal import revisions
-from wms.portal.revisions import Revisions
+from wms.portal.revisions import Reading, Revisions
 
 __all__ = ["without_brief_memos"]
 
 
 @pytest.fixture(autouse=True)
 def without_readings_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the stream of changes never, not once a second: numbers of queries would depend on the clock."""
+    """Read the streams of changes never, not once a second: numbers of queries would depend on the clock."""
     unread = Revisions()
-    unread._read_at = float("inf")
+    unread._reading = Reading(end=Position(seen="1:1:"), begin=0, read_at=float("inf"))
     monkeypatch.setattr(revisions, "_revisions", unread)
 
 

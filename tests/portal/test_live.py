@@ -1,9 +1,14 @@
-"""Live pages: ETags that change when a job on the page does, and only then."""
+"""Live pages: ETags that change when something on the page does, and only then."""
+
+from collections.abc import Iterator
+from threading import Event, Thread
 
 import pytest
+from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
-from django.views.decorators.http import require_safe
+from django.test.utils import CaptureQueriesContext
+from django.views.decorators.http import require_http_methods
 
 from tests import factories
 from tests.factories import NOW
@@ -11,11 +16,22 @@ from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
+from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
 from wms.jobs.services.submission import submit
 from wms.portal import revisions
 from wms.portal.live import live
-from wms.portal.revisions import Revisions, jobs_seen_by, of_submission
+from wms.portal.revisions import (
+    Followed,
+    Place,
+    Reading,
+    Revisions,
+    configuration,
+    jobs_seen_by,
+    of_submission,
+    own_jobs,
+    scope_of,
+)
 
 
 @pytest.fixture
@@ -34,46 +50,201 @@ def _hold(job: Job) -> None:
     control.apply_to_one(Action.HOLD, job.pk, by=job.owner, now=NOW)
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("fresh")
-def test_revisions_change_with_visible_jobs_only() -> None:
-    sharing = factories.make_group(shares_jobs=True)
-    alice, bob, stranger = (
-        factories.make_user(groups=[sharing]),
-        factories.make_user(groups=[sharing]),
-        factories.make_user(),
-    )
-    operator = factories.make_user(operator=True)
-    manager = factories.make_user()
-    sharing.vo.managers.add(manager)
-    job = _submitted(alice)
-    other = _submitted(alice)
-    everybody = (alice, bob, operator, manager, stranger)
-
-    def seen() -> list[object]:
-        return [jobs_seen_by(user) for user in everybody]
-
-    before, of_its_own, of_other = seen(), of_submission(job.submission_id), of_submission(other.submission_id)
-    assert seen() == before
-    _hold(job)
-    after = seen()
-    assert [old != new for old, new in zip(before, after, strict=True)] == [True, True, True, True, False]
-    assert seen() == after
-    assert of_submission(job.submission_id) != of_its_own
-    assert of_submission(other.submission_id) == of_other
+def _is_changed(followed: Followed, *, since: Place, of: Revisions | None = None) -> bool:
+    return (of or revisions).reading().has_changed(followed.keys, since=since)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("fresh")
-def test_after_too_many_changes_every_page_counts_as_changed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revisions, "MOST_KEYS", 3)
-    alice, stranger = factories.make_user(groups=[factories.make_group()]), factories.make_user()
-    job = _submitted(alice)
-    before = jobs_seen_by(stranger)
-    _hold(job)
-    after = jobs_seen_by(stranger)
-    assert after != before
-    assert jobs_seen_by(stranger) == after
+class TestRevisions:
+    """What a process knows of changes."""
+
+    def test_only_visible_jobs_change_what_a_user_follows(self) -> None:
+        sharing = factories.make_group(shares_jobs=True)
+        alice, bob, stranger = (
+            factories.make_user(groups=[sharing]),
+            factories.make_user(groups=[sharing]),
+            factories.make_user(),
+        )
+        operator = factories.make_user(operator=True)
+        manager = factories.make_user()
+        sharing.vo.managers.add(manager)
+        job, other = _submitted(alice), _submitted(alice)
+        (of_its_own,), (of_other,) = of_submission(job.submission_id), of_submission(other.submission_id)
+        followed = [
+            *(jobs_seen_by(user)[0] for user in (alice, bob, operator, manager, stranger)),
+            of_its_own,
+            of_other,
+            *own_jobs(bob),
+            *own_jobs(alice),
+        ]
+        before = revisions.reading().place
+
+        def changed(*, since: Place) -> list[bool]:
+            return [_is_changed(each, since=since) for each in followed]
+
+        assert not any(changed(since=before))
+        _hold(job)
+        assert changed(since=before) == [True, True, True, True, False, True, False, False, True]
+        assert not any(changed(since=revisions.reading().place))
+
+    def test_processes_answer_alike_also_one_that_has_just_started(self) -> None:
+        alice, stranger = factories.make_user(groups=[factories.make_group()]), factories.make_user()
+        job = _submitted(alice)
+        (of_alice,), (of_stranger,) = jobs_seen_by(alice), jobs_seen_by(stranger)
+        before = revisions.reading().place
+        _hold(job)
+        for process in (revisions._revisions, Revisions()):
+            assert _is_changed(of_alice, since=before, of=process)
+            assert not _is_changed(of_stranger, since=before, of=process)
+            assert not _is_changed(of_alice, since=process.reading().place, of=process)
+
+    def test_a_change_that_is_committed_late_is_not_missed(self) -> None:
+        alice = factories.make_user(groups=[factories.make_group()])
+        slow, quick = _submitted(alice), _submitted(alice)
+        (of_slow,), (of_quick,) = of_submission(slow.submission_id), of_submission(quick.submission_id)
+        written, commit = Event(), Event()
+
+        def hold_slowly() -> None:
+            with transaction.atomic():
+                Job.objects.filter(pk=slow.pk).update(minor_status="x")
+                slow.history.create(changed_at=NOW, status=slow.status, source="test")
+                written.set()
+                commit.wait()
+            connection.close()
+
+        thread = Thread(target=hold_slowly)
+        thread.start()
+        written.wait()
+        _hold(quick)
+        shown = revisions.reading().place
+        assert not _is_changed(of_slow, since=shown)
+        commit.set()
+        thread.join()
+        assert _is_changed(of_slow, since=shown)
+        now = revisions.reading().place
+        assert not _is_changed(of_slow, since=now)
+        assert not _is_changed(of_quick, since=now)
+
+    def test_a_page_that_is_older_than_what_is_remembered_counts_as_changed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(revisions, "MOST_TRANSACTIONS", 3)
+        stranger = factories.make_user()
+        (followed,) = jobs_seen_by(stranger)
+        before = revisions.reading().place
+        assert not _is_changed(followed, since=before)
+        for _ in range(8):
+            factories.make_user()
+        assert _is_changed(followed, since=before)
+        assert not _is_changed(followed, since=revisions.reading().place)
+        # As after the database was restored from before.
+        assert _is_changed(followed, since=Place(revisions.reading().end.end + 4, frozenset()))
+
+    def test_of_too_many_subjects_those_that_changed_last_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        alice = factories.make_user(groups=[factories.make_group()])
+        first, last = _submitted(alice), _submitted(alice)
+        (of_first,), (of_last,) = of_submission(first.submission_id), of_submission(last.submission_id)
+        before = revisions.reading().place
+        _hold(first)
+        between = revisions.reading().place
+        _hold(last)
+        monkeypatch.setattr(revisions, "MOST_KEYS", 3)
+        assert _is_changed(of_last, since=between)
+        assert not _is_changed(of_first, since=revisions.reading().place)
+        # Not known exactly any more, so it counts as changed.
+        assert _is_changed(of_first, since=before)
+
+    def test_the_configuration_is_followed(self) -> None:
+        (followed,) = configuration()
+        site = factories.make_site()
+        before = revisions.reading().place
+        factories.make_user()
+        assert not _is_changed(followed, since=before)
+        site.state_reason = "x"
+        site.save()
+        assert _is_changed(followed, since=before)
+
+
+class TestSlowReadings:
+    """Requests while the database answers slowly."""
+
+    @pytest.fixture
+    def slow(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Event, Event]]:
+        """Yield events: a reading has begun; it may go on."""
+        begun, go_on = Event(), Event()
+
+        def read(_before: Reading | None) -> Reading:
+            begun.set()
+            go_on.wait()
+            return Reading(end=Position(seen="20:20:"), begin=1)
+
+        monkeypatch.setattr(revisions, "_next", read)
+        yield begun, go_on
+        go_on.set()
+
+    def _begin(self, process: Revisions, found: list[Reading]) -> Thread:
+        thread = Thread(target=lambda: found.append(process.reading()))
+        thread.start()
+        return thread
+
+    def test_others_use_the_last_reading_meanwhile(
+        self, slow: tuple[Event, Event], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(revisions, "MAX_AGE_S", 0.0)
+        begun, go_on = slow
+        process, found = Revisions(), list[Reading]()
+        last = process._reading = Reading(end=Position(seen="10:10:"), begin=1)
+        thread = self._begin(process, found)
+        begun.wait()
+        # Answered although the reading is still under way.
+        assert process.reading() is last
+        go_on.set()
+        thread.join()
+        assert [reading.end.end for reading in found] == [20]
+
+    def test_they_wait_if_the_last_reading_is_too_old(
+        self, slow: tuple[Event, Event], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(revisions, "USED_MEANWHILE_S", 0.0)
+        begun, go_on = slow
+        process, found = Revisions(), list[Reading]()
+        process._reading = Reading(end=Position(seen="10:10:"), begin=1, read_at=float("-inf"))
+        threads = [self._begin(process, found)]
+        begun.wait()
+        threads.append(self._begin(process, found))
+        assert not found
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        # One reading for both.
+        assert found[0] is found[1]
+
+    def test_after_an_error_the_next_request_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        process = Revisions()
+
+        def fail(_before: Reading | None) -> Reading:
+            raise OSError
+
+        with monkeypatch.context() as failing:
+            failing.setattr(revisions, "_next", fail)
+            with pytest.raises(OSError):  # noqa: PT011 - raised above
+                process.reading()
+        expected = Reading(end=Position(seen="20:20:"), begin=1)
+        monkeypatch.setattr(revisions, "_next", lambda _before: expected)
+        assert process.reading() is expected
+
+
+@pytest.mark.django_db
+def test_the_scope_of_a_user_is_read_with_one_statement() -> None:
+    sharing, plain, managed = factories.make_group(shares_jobs=True), factories.make_group(), factories.make_group()
+    user = factories.make_user(groups=[sharing, plain], manages=[managed.vo])
+    with CaptureQueriesContext(connection) as captured:
+        scope = scope_of(user)
+    assert len(captured) == 1
+    assert scope.groups == {(sharing.pk, sharing.vo_id), (plain.pk, plain.vo_id)}
+    assert (list(scope.sharing), list(scope.managed_vos)) == ([sharing.pk], [managed.vo_id])
+    assert not scope.invitations
 
 
 @pytest.mark.django_db
@@ -82,30 +253,70 @@ class TestLive:
 
     calls = 0
 
-    def _answer(self, *, revision: int, user: User | None = None, path: str = "/page/", etag: str = "") -> HttpResponse:
-        @require_safe
-        @live(lambda _request: (revision,))
+    def _answer(
+        self,
+        *values: object,
+        user: User | None = None,
+        path: str = "/page/",
+        etag: str = "",
+        method: str = "GET",
+    ) -> HttpResponse:
+        @require_http_methods(["GET", "HEAD", "POST"])
+        @live(lambda _request: values)
         def view(_request: HttpRequest) -> HttpResponse:
             self.calls += 1
             return HttpResponse("page")
 
         headers = {"If-None-Match": etag} if etag else {}
-        request = RequestFactory().get(path, headers=headers)
+        request = RequestFactory().generic(method, path, headers=headers)
         request.user = user or User(pk=1)
         answer = view(request)
         assert isinstance(answer, HttpResponse)
         return answer
 
     def test_an_unchanged_page_is_304_without_its_view(self) -> None:
-        etag = self._answer(revision=1)["ETag"]
-        answer = self._answer(revision=1, etag=etag)
+        etag = self._answer(1)["ETag"]
+        answer = self._answer(1, etag=etag)
         assert (answer.status_code, answer.content, self.calls) == (304, b"", 1)
         # Compressed answers have weak ETags.
-        assert self._answer(revision=1, etag=f"W/{etag}").status_code == 304
+        assert self._answer(1, etag=f"W/{etag}").status_code == 304
 
     def test_another_revision_user_or_address_is_another_page(self) -> None:
-        etag = self._answer(revision=1)["ETag"]
-        assert self._answer(revision=2, etag=etag).status_code == 200
-        assert self._answer(revision=1, user=User(pk=2), etag=etag).status_code == 200
-        assert self._answer(revision=1, path="/page/?q=a", etag=etag).status_code == 200
+        etag = self._answer(1)["ETag"]
+        assert self._answer(2, etag=etag).status_code == 200
+        assert self._answer(1, user=User(pk=2), etag=etag).status_code == 200
+        assert self._answer(1, path="/page/?q=a", etag=etag).status_code == 200
         assert self.calls == 4
+
+    def test_a_later_change_of_a_subject_is_another_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        followed = Followed(keys=(("owner", 1),))
+        self._read(monkeypatch, end=10, last={})
+        etag = self._answer(followed)["ETag"]
+        assert etag.endswith('-10"')
+        self._read(monkeypatch, end=20, last={("owner", 2): 15, ("owner", 1): 9})
+        unchanged = self._answer(followed, etag=etag)
+        # The client goes on from there.
+        assert (unchanged.status_code, unchanged["ETag"][-4:]) == (304, '-20"')
+        # A process that has read less does not set it back.
+        self._read(monkeypatch, end=12, last={})
+        assert self._answer(followed, etag=unchanged["ETag"])["ETag"] == unchanged["ETag"]
+        self._read(monkeypatch, end=30, last={("owner", 1): 20})
+        changed = self._answer(followed, etag=unchanged["ETag"])
+        assert (changed.status_code, changed["ETag"][-4:]) == (200, '-30"')
+
+    def test_what_an_older_index_lacks_is_shown_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._read(monkeypatch, end=20, last={("vo", 1): 15})
+        etag = self._answer(Followed(keys=(("vo", 1),), until=Place(14, frozenset())))["ETag"]
+        assert self._answer(Followed(keys=(("vo", 1),), until=Place(20, frozenset())), etag=etag).status_code == 200
+
+    def test_an_answer_to_post_is_not_fetched_again(self) -> None:
+        assert "ETag" not in self._answer(1, method="POST")
+
+    def test_nonsense_is_another_page(self) -> None:
+        for etag in ('"x"', "*", '"' + 32 * "0" + "-" + 30 * "9" + '"', '"' + 32 * "0" + '-1"'):
+            assert self._answer(1, etag=etag).status_code == 200
+
+    def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[object, int]) -> None:
+        process = Revisions()
+        process._reading = Reading(end=Position(seen=f"{end}:{end}:"), begin=1, last=last, read_at=float("inf"))
+        monkeypatch.setattr(revisions, "_revisions", process)

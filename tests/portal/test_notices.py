@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from resources.domain.enums import ResourceState
-from resources.models import Site
-from tests.factories import make_group, make_job, make_site, make_user, make_vo
+from resources.models import Queue, ResourceLevel, Site
+from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user, make_vo
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -35,9 +35,13 @@ def cern(group: Group) -> Site:
     return site
 
 
-def close(site: Site, *, state: ResourceState = ResourceState.BANNED, reason: str = "") -> None:
-    site.state, site.state_reason = state, reason
-    site.save()
+@pytest.fixture
+def cern_queue(group: Group) -> Queue:
+    return make_queue(name="grid", ce=make_ce(name="ce01", site=Site.objects.get(name="LCG.CERN.ch")))
+
+
+def close(place: ResourceLevel, *, state: ResourceState = ResourceState.BANNED, reason: str = "") -> None:
+    type(place).objects.filter(pk=place.pk).update(state=state, state_reason=reason)  # type: ignore[attr-defined]
 
 
 def texts(portal: Client, address: str = "/jobs/") -> list[str]:
@@ -109,8 +113,73 @@ def test_many_sites_are_summed_up(portal: Client, alice: User, group: Group) -> 
     assert shown[-1] == "2 more sites that your jobs use or require are banned or draining."
 
 
-def test_closed_sites_cost_two_queries_whatever_their_number(
-    portal: Client, alice: User, group: Group, cern: Site
+def test_a_banned_computing_element_that_waiting_jobs_require_is_told(
+    portal: Client, alice: User, group: Group, cern_queue: Queue
+) -> None:
+    close(cern_queue.ce, reason="full disk")
+    make_job(owner=alice, group=group, grid_ces=("ce02",))
+    assert texts(portal) == []
+    make_job(owner=alice, group=group, grid_ces=("ce01",))
+    told = "which jobs of yours that wait require, is banned (full disk)"
+    assert texts(portal) == [f"The computing element ce01 of LCG.CERN.ch, {told}: no new jobs start there."]
+
+
+@pytest.mark.parametrize("level", ["ce", "queue"])
+def test_a_draining_part_of_a_site_where_jobs_ran_in_the_last_day_is_told(
+    level: str, portal: Client, alice: User, group: Group, cern_queue: Queue
+) -> None:
+    other = make_queue(ce=make_ce(site=cern_queue.ce.site))
+    job = make_job(owner=alice, group=group, status=JobStatus.DONE, site=cern_queue.ce.site, queue=other)
+    Job.objects.filter(pk=job.pk).update(status_changed_at=timezone.now(), ce=other.ce)
+    closed, words = {
+        "ce": (cern_queue.ce, "The computing element ce01 of LCG.CERN.ch"),
+        "queue": (cern_queue, "The queue grid of ce01 at LCG.CERN.ch"),
+    }[level]
+    close(closed, state=ResourceState.DRAINING)
+    assert texts(portal) == []
+    Job.objects.filter(pk=job.pk).update(ce=cern_queue.ce, queue=cern_queue)
+    told = "where your jobs ran in the last day, is draining: no new jobs start there."
+    assert texts(portal) == [f"{words}, {told}"]
+    Job.objects.filter(pk=job.pk).update(status_changed_at=timezone.now() - timedelta(days=2))
+    assert texts(portal) == []
+
+
+@pytest.mark.parametrize("level", ["site", "ce", "queue"])
+def test_a_place_without_which_waiting_jobs_fit_nowhere_is_told(
+    level: str, portal: Client, alice: User, group: Group, cern_queue: Queue
+) -> None:
+    small = make_queue(ce=make_ce(site=Site.objects.get(name="LCG.PIC.es")), memory_mb=1000)
+    make_job(owner=alice, group=group, memory_mb=3000)
+    closed, words = {
+        "site": (cern_queue.ce.site, "LCG.CERN.ch"),
+        "ce": (cern_queue.ce, "The computing element ce01 of LCG.CERN.ch"),
+        "queue": (cern_queue, "The queue grid of ce01 at LCG.CERN.ch"),
+    }[level]
+    close(closed)
+    told = "without which jobs of yours that wait fit nowhere, is banned: no new jobs start there."
+    assert texts(portal) == [f"{words}, {told}"]
+    # They fit elsewhere.
+    Queue.objects.filter(pk=small.pk).update(memory_mb=4000)
+    assert texts(portal) == []
+
+
+def test_what_is_inside_a_closed_place_is_not_told_again(
+    portal: Client, alice: User, group: Group, cern_queue: Queue
+) -> None:
+    make_job(owner=alice, group=group, memory_mb=3000)
+    for place in (cern_queue.ce.site, cern_queue.ce, cern_queue):
+        close(place)
+    assert [text.partition(",")[0] for text in texts(portal)] == ["LCG.CERN.ch"]
+
+
+def test_a_part_of_a_site_of_another_vo_is_not_disclosed(portal: Client, alice: User, group: Group) -> None:
+    close(make_ce(name="secret", site=make_site(vos=[make_vo()])), reason="break-in")
+    make_job(owner=alice, group=group, grid_ces=("secret",))
+    assert texts(portal) == []
+
+
+def test_closed_places_cost_the_same_queries_whatever_their_number(
+    portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
@@ -118,14 +187,19 @@ def test_closed_sites_cost_two_queries_whatever_their_number(
         return len(captured)
 
     make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
-    one = queries()
+    none = queries()
+    close(cern_queue.ce.site)
+    close(make_queue(ce=make_ce(site=Site.objects.get(name="LCG.PIC.es"))))
+    some = queries()
     for number in range(20):
-        close(make_site(name=f"S{number}"))
+        site = make_site(name=f"S{number}")
+        close(make_queue(ce=make_ce(site=site)))
+        close(make_site())
         make_job(owner=alice, group=group, sites=(f"S{number}",))
-    assert queries() == one
-    Site.objects.update(state=ResourceState.ACTIVE)
-    # Nor are the VOs of closed sites read.
-    assert queries() == one - 3
+    assert queries() == some
+    for model in (Site, Queue):
+        model.objects.update(state=ResourceState.ACTIVE)
+    assert queries() == none < some
 
 
 def test_a_user_in_no_group_is_told_whom_to_ask(client_of: ClientOf) -> None:

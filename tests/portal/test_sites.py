@@ -79,6 +79,23 @@ def test_a_state_has_a_reason_and_an_end(portal: Client, cern: Site) -> None:
     assert rows_of(portal)[cern.name].state.name == "active"
 
 
+def test_closed_queues_of_an_active_site_are_counted(portal: Client, cern: Site) -> None:
+    drained = make_ce(name="ce01", site=cern, state=ResourceState.DRAINING)
+    make_queue(ce=drained)
+    make_queue(ce=drained, state=ResourceState.BANNED)
+    ce = make_ce(name="ce02", site=cern)
+    over = timezone.now() - timedelta(hours=1)
+    make_queue(ce=ce, state=ResourceState.BANNED)
+    make_queue(ce=ce, state=ResourceState.BANNED, state_until=over)
+    make_queue(ce=ce)
+    row = rows_of(portal)[cern.name]
+    assert (row.ces, row.queues, row.closed_queues) == (2, 5, "1 of 5 queues banned, 2 draining")
+    for address in ("/sites/", f"/sites/{cern.name}/"):
+        assert "active 1 of 5 queues banned, 2 draining" in text_of(portal.get(address))
+    Site.objects.filter(pk=cern.pk).update(state=ResourceState.BANNED)
+    assert rows_of(portal)[cern.name].closed_queues == ""
+
+
 def test_a_site_shows_what_its_queues_offer_and_no_secrets(portal: Client, cern: Site) -> None:
     ce = make_ce(name="ce01", site=cern, options={"host": "secret-host"})
     make_queue(

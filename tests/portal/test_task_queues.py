@@ -17,7 +17,6 @@ from tests.factories import make_ce, make_group, make_job, make_queue, make_task
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import Job
-from wms.portal.views import waiting
 
 pytestmark = pytest.mark.django_db
 
@@ -209,19 +208,3 @@ def test_the_number_of_queries_does_not_grow(
     for number in range(2, 31):
         make_task_queue(owner=alice, group=group, tags=[f"t{number}"], job_ids=[number])
     assert queries() == few
-
-
-def test_an_unchanged_page_is_not_made_again_until_the_sums_are_due(
-    portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting, "SUMS_EVERY_S", 10**12)
-    make_job(owner=alice, group=group)
-    etag = portal.get("/task-queues/")["ETag"]
-
-    def again() -> int:
-        status: int = portal.get("/task-queues/", headers={"If-None-Match": etag}).status_code
-        return status
-
-    assert again() == HTTPStatus.NOT_MODIFIED
-    monkeypatch.setattr(waiting, "SUMS_EVERY_S", 1)
-    assert again() == HTTPStatus.OK

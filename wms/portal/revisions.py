@@ -1,83 +1,317 @@
-"""Revisions of pages with jobs: numbers that change whenever the history of a job on the page gets a line.
+"""Revisions of pages: the changes since a page was made that it shows.
 
-Each process follows the stream of changes in memory: at most one reading a second, by the request that needs it,
-whatever the number of open pages.
+Each process follows the streams of changes of jobs, task queues and the configuration in memory: one reading a second
+at most, whatever the number of open pages. A page is a copy of the database at a position of the stream, which its ETag
+contains; it is unchanged as long as nothing that it follows was changed by a later transaction. So all processes
+answer alike, and one that has just started too.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from threading import Lock
 from time import monotonic
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
-from wms.accounts.models import VO, Group, User
-from wms.jobs.queries.changes import Position, now, touched
+from django.db.models import BooleanField, ExpressionWrapper, Q, Value
+from django.utils import timezone
+
+from matching.queries.site_status import SiteSum, SiteSums, site_sums
+from taskqueues.models import UsageCounter
+from taskqueues.services.index.shared import index
+from taskqueues.services.index_changes import changes_between
+from wms.accounts.domain import GroupProperty
+from wms.accounts.models import VO, Invitation, Membership, User
+from wms.jobs.queries.changes import Position, before, now, touched
+from wms.kernel.db import database_now
+from wms.kernel.memo import BriefMemo
 
 #: Age of a reading, in seconds, from which on the next request reads again.
 MAX_AGE_S = 1.0
-#: Owners, groups, VOs and submissions remembered. Beyond it all pages count as changed once.
+#: Age up to which requests use a reading while another request reads; then they wait for it.
+USED_MEANWHILE_S = 5.0
+#: Seconds after which a reading is not continued: changes of task queues are removed after twice as long.
+CONTINUED_WITHIN_S = 300.0
+#: Subjects and transactions remembered; beyond it, the half that changed last.
 MOST_KEYS = 200_000
-#: Transactions since the last reading that are looked through; after more of them, pages count as changed once.
+#: Transactions that a reading looks through; what changed earlier, and was not read then, counts as changed.
 MOST_TRANSACTIONS = 20_000
 
-_ALL = ("all", 0)
+_ALL: Final = ("all", 0)
+_CONFIGURATION: Final = ("configuration", 0)
+_TASK_QUEUES: Final = ("task queues", 0)
+
+
+class Place(NamedTuple):
+    """A place in the stream of changes: a page shows what the transactions before it changed."""
+
+    #: Number of the first transaction after it.
+    end: int
+    #: Earlier ones that were not over.
+    running: frozenset[int]
+
+    @classmethod
+    def of(cls, snapshot: str) -> Self:
+        """Return the place of a snapshot of PostgreSQL."""
+        position = Position(seen=snapshot)
+        return cls(end=position.end, running=position.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Subjects whose changes a page shows."""
+
+    keys: tuple[Hashable, ...]
+    #: The page may lack changes after it although they were read; None: the page reads the database itself.
+    until: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The changes known at one moment."""
+
+    end: Position
+    #: Changes by earlier transactions may not be known.
+    begin: int
+    #: The number of the last transaction that changed each subject. Grows in place with the next reading.
+    last: dict[Hashable, int] = field(default_factory=dict)
+    #: Subjects that each transaction changed; likewise.
+    changed_by: dict[int, set[Hashable]] = field(default_factory=dict)
+    #: By the monotonic clock.
+    read_at: float = field(default_factory=monotonic)
+
+    @property
+    def place(self) -> Place:
+        """The place of a page that is made now."""
+        return Place.of(self.end.seen)
+
+    def has_changed(self, keys: Collection[Hashable], *, since: Place) -> bool:
+        """Return whether one of the subjects was changed, or may have been, after a place."""
+        if not keys:
+            return False
+        # One far beyond the end is from before the database was restored.
+        if not self.begin <= since.end <= self.end.end + MOST_TRANSACTIONS:
+            return True
+        if any(self.last.get(key, 0) >= since.end for key in keys):
+            return True
+        # Transactions that are committed late.
+        for number in since.running - self.end.running:
+            subjects = self.changed_by.get(number, set())
+            if not subjects.isdisjoint(keys) or (number < self.begin and not subjects):
+                return True
+        return False
 
 
 class Revisions:
-    """The last change of a job, by owner, group, VO and submission, as the id of its line in the history."""
+    """The last reading of this process, which one thread at a time renews while the others use it."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._read_at = float("-inf")
-        self._end: Position | None = None
-        #: The transaction before which no change is remembered.
-        self._begin = 0
-        self._last: dict[Hashable, int] = {}
+        self._reads = Lock()
+        self._reading: Reading | None = None
 
-    def of(self, *keys: Hashable) -> tuple[int, ...]:
-        """Return the revisions of these keys."""
-        with self._lock:
-            if monotonic() - self._read_at >= MAX_AGE_S:
-                self._read()
-            return (self._begin, *(self._last.get(key, 0) for key in keys))
+    def reading(self) -> Reading:
+        """Return the changes as of a second ago at most; of USED_MEANWHILE_S if another thread is reading."""
+        reading = self._reading
+        if reading is not None and _age_s(reading) < MAX_AGE_S:
+            return reading
+        may_use = reading is not None and _age_s(reading) < USED_MEANWHILE_S
+        if not self._reads.acquire(blocking=not may_use):
+            return reading  # type: ignore[return-value]  # not None if it may be used
+        try:
+            reading = self._reading
+            if reading is None or _age_s(reading) >= MAX_AGE_S:
+                self._reading = reading = _next(reading)
+            return reading
+        finally:
+            self._reads.release()
 
-    def _read(self) -> None:
-        end, since = now(), self._end
-        if since is None or not 0 <= end.end - since.first <= MOST_TRANSACTIONS:
-            self._forget(end)
-        else:
-            self._remember(since, end)
-        self._end, self._read_at = end, monotonic()
 
-    def _remember(self, since: Position, end: Position) -> None:
-        for change in touched(since, end):
-            keys = (
-                ("owner", change.owner_id),
-                ("group", change.group_id),
-                ("vo", change.vo_id),
-                ("submission", change.submission_id),
-                _ALL,
-            )
-            self._last.update((key, max(change.last, self._last.get(key, 0))) for key in keys)
-        if len(self._last) > MOST_KEYS:
-            self._forget(end)
+def _age_s(reading: Reading) -> float:
+    return monotonic() - reading.read_at
 
-    def _forget(self, end: Position) -> None:
-        self._last.clear()
-        self._begin = end.end
+
+def _next(reading: Reading | None) -> Reading:
+    read_at, end = monotonic(), now()
+    if (
+        reading is None
+        or _age_s(reading) > CONTINUED_WITHIN_S
+        or not 0 <= end.end - reading.end.end <= MOST_TRANSACTIONS
+    ):
+        since = before(end, transactions=MOST_TRANSACTIONS)
+        reading = Reading(end=since, begin=since.end)
+        # Changes of the configuration so long ago may have been removed.
+        _note(reading, end.end - 1, {_CONFIGURATION, _TASK_QUEUES})
+    for change in touched(reading.end, end):
+        of_job: set[Hashable] = {
+            ("owner", change.owner_id),
+            ("group", change.group_id),
+            ("vo", change.vo_id),
+            ("submission", change.submission_id),
+            _ALL,
+        }
+        _note(reading, change.transaction, of_job)
+    for transaction, is_of_configuration in changes_between(reading.end.seen, end.seen):
+        _note(reading, transaction, {_CONFIGURATION if is_of_configuration else _TASK_QUEUES})
+    following = replace(reading, end=end, read_at=read_at)
+    return following if len(following.last) + len(following.changed_by) <= MOST_KEYS else _newest_half(following)
+
+
+def _note(reading: Reading, transaction: int, subjects: set[Hashable]) -> None:
+    reading.changed_by.setdefault(transaction, set()).update(subjects)
+    reading.last.update((each, max(transaction, reading.last.get(each, 0))) for each in subjects)
+
+
+def _newest_half(reading: Reading) -> Reading:
+    """Return what changed last; others may still be reading the whole."""
+    numbers = sorted([*reading.last.values(), *reading.changed_by])
+    begin = max(reading.begin, numbers[len(numbers) // 2])
+    return replace(
+        reading,
+        begin=begin,
+        last={key: number for key, number in reading.last.items() if number >= begin},
+        changed_by={number: keys for number, keys in reading.changed_by.items() if number >= begin},
+    )
 
 
 _revisions = Revisions()
 
 
-def jobs_seen_by(user: User) -> tuple[int, ...]:
-    """Return numbers that change whenever a job that *user* may see changes."""
+def reading() -> Reading:
+    """Return the changes that this process knows."""
+    return _revisions.reading()
+
+
+# ---- subjects --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The groups and VOs of a user, on which it depends what its pages show."""
+
+    #: (Group, its VO).
+    groups: frozenset[tuple[int, int]]
+    #: Those of the groups whose members see one another's jobs.
+    sharing: frozenset[int]
+    managed_vos: frozenset[int]
+    #: Open invitations to groups.
+    invitations: frozenset[int]
+
+    @property
+    def vo_ids(self) -> frozenset[int]:
+        """VOs of the groups."""
+        return frozenset(vo_id for _, vo_id in self.groups)
+
+    @property
+    def values(self) -> Sequence[object]:
+        """All of it, in one order."""
+        return sorted(self.groups), sorted(self.sharing), sorted(self.managed_vos), sorted(self.invitations)
+
+
+#: Pages of one user, often several tabs, ask at the same time.
+_scopes: Final[BriefMemo[Scope]] = BriefMemo(kept_s=MAX_AGE_S)
+
+
+def scope_of(user: User) -> Scope:
+    """Return the groups and VOs of *user*, with one statement."""
+    return _scopes.get(user.pk, lambda: _scope(user))
+
+
+def _scope(user: User) -> Scope:
+    shares = Q(group__properties__contains=[GroupProperty.JOB_SHARING])
+    memberships = Membership.objects.filter(user=user).annotate(
+        shares=ExpressionWrapper(shares, output_field=BooleanField())
+    )
+    managed = VO.objects.filter(managers=user).values_list(Value("vo"), "pk", "pk", Value(value=False))
+    invitations = Invitation.objects.open_to(user, now=timezone.now())
+    rows = list(
+        memberships.values_list(Value("group"), "group_id", "group__vo_id", "shares").union(
+            managed, invitations.values_list(Value("invitation"), "pk", "pk", Value(value=False)), all=True
+        )
+    )
+    return Scope(
+        groups=frozenset((pk, vo_id) for kind, pk, vo_id, _ in rows if kind == "group"),
+        sharing=frozenset(pk for kind, pk, _, shares in rows if kind == "group" and shares),
+        managed_vos=frozenset(pk for kind, pk, *_ in rows if kind == "vo"),
+        invitations=frozenset(pk for kind, pk, *_ in rows if kind == "invitation"),
+    )
+
+
+def visible_vos(user: User) -> frozenset[int] | None:
+    """Return the VOs of which *user* sees sums; None: all."""
+    return None if user.is_operator else scope_of(user).vo_ids | scope_of(user).managed_vos
+
+
+def own_jobs(user: User) -> tuple[Followed]:
+    """Follow the jobs that *user* owns."""
+    return (Followed(keys=(("owner", user.pk),)),)
+
+
+def jobs_seen_by(user: User) -> tuple[Followed]:
+    """Follow the jobs that *user* may see."""
     if user.is_operator:
-        return _revisions.of(_ALL)
-    groups = Group.objects.sharing().filter(memberships__user=user).order_by("pk").values_list("pk", flat=True)
-    managed = VO.objects.filter(managers=user).order_by("pk").values_list("pk", flat=True)
-    return _revisions.of(("owner", user.pk), *(("group", pk) for pk in groups), *(("vo", pk) for pk in managed))
+        return (Followed(keys=(_ALL,)),)
+    scope = scope_of(user)
+    groups, vos = (("group", pk) for pk in sorted(scope.sharing)), (("vo", pk) for pk in sorted(scope.managed_vos))
+    return (Followed(keys=(("owner", user.pk), *groups, *vos)),)
 
 
-def of_submission(submission: UUID) -> tuple[int, ...]:
-    """Return numbers that change whenever a job of the submission changes."""
-    return _revisions.of(("submission", submission))
+def jobs_of_groups(user: User) -> tuple[Followed]:
+    """Follow the jobs in the groups of *user*, and of the VOs that it manages, for pages with sums of all members."""
+    if user.is_operator:
+        return (Followed(keys=(_ALL,)),)
+    scope = scope_of(user)
+    groups, vos = (("group", pk) for pk, _ in sorted(scope.groups)), (("vo", pk) for pk in sorted(scope.managed_vos))
+    return (Followed(keys=(("owner", user.pk), *groups, *vos)),)
+
+
+def of_submission(submission: UUID) -> tuple[Followed]:
+    """Follow the jobs of a submission."""
+    return (Followed(keys=(("submission", submission),)),)
+
+
+def configuration() -> tuple[Followed]:
+    """Follow sites, computing elements, queues, VOs, groups and limits."""
+    return (Followed(keys=(_CONFIGURATION,)),)
+
+
+def own_demand(user: User) -> tuple[Followed]:
+    """Follow the jobs of *user* and the configuration, for pages made from the index of task queues."""
+    return _as_indexed(("owner", user.pk), _CONFIGURATION)
+
+
+def demand_of_vos(user: User) -> tuple[Followed]:
+    """Follow the jobs and task queues of the VOs of *user*, for pages made from the index of task queues."""
+    vo_ids = visible_vos(user)
+    jobs = [_ALL] if vo_ids is None else [("vo", pk) for pk in sorted(vo_ids)]
+    return _as_indexed(("owner", user.pk), *jobs, _CONFIGURATION, _TASK_QUEUES)
+
+
+def _as_indexed(*keys: Hashable) -> tuple[Followed]:
+    """Follow these; the index may be some tenths of a second older than the changes that are read."""
+    return (Followed(keys=keys, until=Place.of(index.current().view.seen)),)
+
+
+#: Sums over all users are read for all pages together.
+_site_sums: Final[BriefMemo[SiteSums]] = BriefMemo(kept_s=MAX_AGE_S)
+_sums_of_vos: Final[BriefMemo[Mapping[int, SiteSum]]] = BriefMemo(kept_s=MAX_AGE_S / 4)
+_usage: Final[BriefMemo[datetime | None]] = BriefMemo(kept_s=MAX_AGE_S)
+
+
+def sums_of_sites(user: User) -> Mapping[int, SiteSum]:
+    """Return what happens at each site, in the VOs of *user*, as of a second ago."""
+    vo_ids = visible_vos(user)
+    return _sums_of_vos.get(
+        vo_ids, lambda: _site_sums.get("sums", lambda: site_sums(now=database_now())).of_vos(vo_ids)
+    )
+
+
+def usage() -> tuple[datetime | None]:
+    """Return the time until which the usage of groups was counted; None: never."""
+    return (_usage.get("counted", lambda: UsageCounter.objects.values_list("counted_until", flat=True).first()),)
+
+
+def last_change(*followed: Followed) -> int:
+    """Return the number of the last known transaction that changed one of these; 0: none is known."""
+    last = _revisions.reading().last
+    return max((last.get(key, 0) for each in followed for key in each.keys), default=0)

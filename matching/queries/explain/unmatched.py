@@ -1,17 +1,23 @@
 """Task queues of a user whose jobs no pilot can get in the present configuration, as submission would warn (ADR 32)."""
 
-from collections.abc import Collection, Mapping
+from bisect import bisect
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 from django.db.models import OuterRef, Subquery
 
+from matching.domain.headline import Ground
 from matching.queries.explain.doubts import doubts_about_queue
+from matching.queries.explain.held_back import HeldBackState
+from matching.queries.explain.places import ComparedPlace, Comparison
 from resources.queries.nodes import reported_platforms
-from resources.queries.places import queues_at_hand
+from resources.queries.places import ends_of_states, queues_at_hand
+from taskqueues.domain.queue_check import Judge
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -23,7 +29,7 @@ from wms.kernel.memo import BriefMemo, CachedLookups, Memo
 MOST_EXAMINED: Final = 20
 #: Comparisons of a task queue with a queue in one call; the next calls examine the others.
 MOST_COMPARED: Final = 4_000
-#: Reasons by task queue. Bans end by themselves, so they are examined again after a minute.
+#: Reasons by task queue, configuration, and bans that have ended by themselves.
 _reasons: Final[BriefMemo[tuple[str, Memo]]] = BriefMemo(kept_s=60)
 
 
@@ -43,7 +49,7 @@ class UnmatchedJobs:
 def unmatched_jobs_of(owner: User, *, now: datetime) -> list[UnmatchedJobs]:
     """Return the jobs of *owner* that no pilot can get; of the task queues with the most jobs, the largest first.
 
-    The result for a task queue is kept for a minute, unless the configuration changes.
+    The result for a task queue is kept for a minute, unless the configuration changes or a ban ends.
 
     Args:
         owner: of the jobs.
@@ -65,6 +71,43 @@ def unmatched_jobs_of(owner: User, *, now: datetime) -> list[UnmatchedJobs]:
         for task_queue in sorted(job_of, key=lambda each: (-count_of[each.pk], each.pk))
         if (reason := examination.reason(task_queue))
     ]
+
+
+def places_only_closed_for(owner: User, *, sites: Collection[str], now: datetime) -> frozenset[tuple[int, int, int]]:
+    """Return the queues that would fit waiting jobs of *owner* that no pilot can get, were they not closed.
+
+    Args:
+        owner: of the jobs.
+        sites: whose queues are compared, up to MOST_COMPARED comparisons.
+        now: time for which bans are evaluated.
+
+    Returns:
+        Primary keys of site, computing element and queue.
+    """
+    unmatched = [each.task_queue_id for each in unmatched_jobs_of(owner, now=now)]
+    if not unmatched:
+        return frozenset()
+    task_queues = TaskQueue.objects.select_related("owner", "group__vo", "vo").in_bulk(unmatched)
+    places = islice(_compared(list(task_queues.values()), sites=sites, now=now), MOST_COMPARED)
+    return frozenset(
+        (place.queue.ce.site_id, place.queue.ce_id, place.queue.pk)
+        for place in places
+        if place.causes and all(cause.ground is Ground.BAN for cause in place.causes)
+    )
+
+
+def _compared(task_queues: Sequence[TaskQueue], *, sites: Collection[str], now: datetime) -> Iterator[ComparedPlace]:
+    snapshot = index.current()
+    nodes = reported_platforms(now=now) if any(each.platforms for each in task_queues) else {}
+    for task_queue in task_queues:
+        row = snapshot.row_of.get(task_queue.pk)
+        if row is None:
+            continue
+        judge = Judge(snapshot.columns.take(np.array([row])))
+        comparison = Comparison(
+            [task_queue], vo=task_queue.group.vo, nodes=nodes, memo=snapshot.memo, now=now, closings=False
+        )
+        yield from comparison.places(task_queue, judge, waits=HeldBackState(), sites=sites)
 
 
 def _first_jobs(task_queue_ids: Collection[int]) -> Mapping[TaskQueue, int]:
@@ -99,7 +142,8 @@ class _Examination:
             return ""
         memo = self._snapshot.memo
         # The memo is another one after each change of the configuration; kept with the result, its id is not reused.
-        key = (task_queue.pk, task_queue.group.priority, id(memo))
+        ended_bans = bisect(CachedLookups(memo).get(ends_of_states), self._now)
+        key = (task_queue.pk, task_queue.group.priority, id(memo), ended_bans)
         reason, _ = _reasons.get(key, lambda: (self._examined(task_queue), memo))
         return reason
 

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from matching.queries.explain.selection import explain_selection
-from matching.queries.site_status import statuses_of
+from matching.queries.site_status import site_sums, statuses_of
 from matching.queries.task_queues import newest_jobs
 from resources.models import Site
 from tests.database.plans.filling import Filled, fill
@@ -17,7 +17,9 @@ from wms.kernel.db import database_now
 
 def site_page(filled: Filled) -> object:
     ended = JobFilterSet({"owner": filled.owner.username, "status": "Done,Failed"})
-    return statuses_of(list(Site.objects.all()), own_ended=ended, by=filled.owner, now=database_now())
+    now = database_now()
+    sums = site_sums(now=now).of_vos(None)
+    return statuses_of(list(Site.objects.all()), sums=sums, own_ended=ended, by=filled.owner, now=now)
 
 
 def selection(filled: Filled) -> object:

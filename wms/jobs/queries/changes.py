@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from django.db import connection
-from django.db.models import BooleanField, F, Func, Max, QuerySet, Value
+from django.db.models import BooleanField, F, Func, Max, Q, QuerySet, Value
 
 from wms.accounts.models import User
 from wms.jobs.models import Job, JobHistory
@@ -42,6 +42,18 @@ class Position:
         """The number of the first transaction that began later."""
         return int((self.until or self.seen).split(":")[1])
 
+    @property
+    def running(self) -> frozenset[int]:
+        """The numbers of earlier transactions that were not over."""
+        numbers = (self.until or self.seen).split(":")[2]
+        return frozenset(map(int, numbers.split(","))) if numbers else frozenset()
+
+
+def before(position: Position, *, transactions: int) -> Position:
+    """Return the position of a reader that knows all but the last *transactions* before this one."""
+    first = max(1, position.end - transactions)
+    return Position(seen=f"{first}:{first}:")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
@@ -54,13 +66,13 @@ class Changes:
 
 
 class Touched(NamedTuple):
-    """Jobs of one submission have changed; *last* is the highest id of a line of their histories."""
+    """A transaction has changed jobs of one submission."""
 
+    transaction: int
     owner_id: int
     group_id: int
     vo_id: int
     submission_id: object
-    last: int
 
 
 class _IsVisible(Func):
@@ -106,10 +118,17 @@ def changes(since: Position, *, by: User, at_most: int) -> Changes:
 
 
 def touched(since: Position, until: Position) -> list[Touched]:
-    """Return the submissions whose jobs have changed between two positions without ``until``."""
-    of_job = ("job__owner", "job__group", "job__vo", "job__submission")
-    rows = _between(since.seen, until.seen).values(*of_job).annotate(last=Max("pk")).values_list(*of_job, "last")
-    return [Touched(*row) for row in rows.order_by()]
+    """Return which submissions' jobs have changed between two positions without ``until``, and by which transactions.
+
+    While a transaction stays open for long, the lines since its begin are not read again and again.
+    """
+    columns = ("transaction_number", "job__owner", "job__group", "job__vo", "job__submission")
+    # Uses index: job_history_in_order
+    unseen = Q(transaction_number__gte=since.end) | Q(transaction_number__in=sorted(since.running))
+    lines = JobHistory.objects.filter(
+        unseen, _IsVisible(F("transaction_number"), Value(until.seen)), transaction_number__lt=until.end
+    )
+    return [Touched(*row) for row in lines.order_by().values_list(*columns).distinct()]
 
 
 def _between(seen: str, until: str) -> QuerySet[JobHistory]:

@@ -30,8 +30,8 @@ PILOT_BADGES: Final = MappingProxyType(
         PilotStatus.ABORTED: "failed",
     }
 )
-#: Seconds between two reloads of a living pilot's log on an open page; the pilot sends it each minute.
-_REFRESH_S: Final = 15
+#: Seconds between two reloads of a living pilot's log on an open page, as of live pages.
+_REFRESH_S: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

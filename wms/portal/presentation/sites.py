@@ -60,6 +60,8 @@ class SiteRow:
     state: StateView
     ces: int
     queues: int
+    #: Such as "2 of 5 queues banned"; empty: all take jobs, or the site itself does not.
+    closed_queues: str
     own_running: int
     all_running: int
     pilots: int
@@ -103,6 +105,7 @@ def site_row(site: Site, status: SiteStatus, *, now: datetime) -> SiteRow:
         state=state_view(site, now=now),
         ces=status.ces,
         queues=status.queues,
+        closed_queues=_closed_queues(status) if site.state_at(now) is ResourceState.ACTIVE else "",
         own_running=status.own_leased,
         all_running=status.all_leased,
         pilots=status.pilots,
@@ -151,6 +154,14 @@ def state_view(level: ResourceLevel, *, now: datetime) -> StateView:
         reason="" if is_active else level.state_reason,
         until=None if is_active else level.state_until,
     )
+
+
+def _closed_queues(status: SiteStatus) -> str:
+    parts = [
+        f"{number:,}{f' of {status.queues:,} queues' if not place else ''} {state}"
+        for place, (state, number) in enumerate(sorted(status.closed_queues.items()))
+    ]
+    return ", ".join(parts)
 
 
 def _amount(value: int | None, unit: str) -> str:

@@ -1,5 +1,6 @@
 """A user's own account: overview, password, one-time link, tokens, groups, mail."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
@@ -28,7 +29,9 @@ from wms.accounts.services.second_factors import has_second_factor
 from wms.jobs.services import notices
 from wms.kernel.compression import shows_secret
 from wms.kernel.errors import WmsError
+from wms.portal import revisions
 from wms.portal.forms.account import ChangePasswordForm, MailForm, NewTokenForm
+from wms.portal.live import live
 from wms.portal.pages import header_of, show, signed_in
 from wms.portal.presentation.account import account_page, mail_section
 
@@ -95,9 +98,17 @@ def set_password_by_link(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/password_link.html", {"form": form, "username": user.username})
 
 
+def _revision(request: HttpRequest) -> Sequence[object]:
+    user = signed_in(request)
+    tokens = queries.live_tokens(user, now=timezone.now()).order_by("pk").values_list("pk", "last_used_at")
+    chosen = (user.default_group_id, user.mail_when, user.email)
+    return (*chosen, has_second_factor(user), *tokens, *revisions.configuration())
+
+
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD"])
+@live(_revision)
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the account at a glance, with the choice of mail."""
     user = signed_in(request)
@@ -139,6 +150,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
+@live(_revision)
 def tokens(request: HttpRequest) -> HttpResponse:
     """List the user's tokens, and make a new one, which is shown only once."""
     user, now, issued = signed_in(request), timezone.now(), None
@@ -172,6 +184,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD"])
+@live(_revision)
 def groups(request: HttpRequest) -> HttpResponse:
     """List the user's groups and open invitations."""
     user = signed_in(request)

@@ -5,7 +5,6 @@ from typing import Final
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from matching.queries.explain.unmatched import unmatched_jobs_of
@@ -22,6 +21,7 @@ from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
 from wms.portal.live import live
+from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.home import held_rows, share_rows, strip_of, unmatched_rows
@@ -33,15 +33,13 @@ NEWEST: Final = 10
 MOST_FAILED: Final = 500
 #: Held jobs whose reasons are counted.
 MOST_HELD: Final = 200
-#: Seconds after which an open page is made anew although no job has changed: shares and the configuration change too.
-ANEW_AFTER_S: Final = 300
-#: Usage is counted once a minute.
-_portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=30)
+#: By VOs, configuration and counted usage.
+_portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=300)
 
 
 def _revision(request: HttpRequest) -> Sequence[object]:
-    period = int(timezone.now().timestamp() // ANEW_AFTER_S)
-    return (*revisions.jobs_seen_by(signed_in(request)), period)
+    user = signed_in(request)
+    return (*revisions.own_demand(user), *revisions.usage(), closed_for(revisions.visible_vos(user)))
 
 
 @login_required
@@ -82,4 +80,5 @@ def _jobs_by_status(user: User) -> Mapping[str, int]:
 def _portions_in(vo_ids: frozenset[int]) -> Mapping[int, GroupPortion]:
     if not vo_ids:
         return {}
-    return _portions.get(vo_ids, lambda: portions_of(vo_ids, now=database_now()))
+    key = (vo_ids, revisions.last_change(*revisions.configuration()), *revisions.usage())
+    return _portions.get(key, lambda: portions_of(vo_ids, now=database_now()))

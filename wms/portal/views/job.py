@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import OuterRef, Subquery
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from matching.queries.explain.summary import not_waiting
 from matching.queries.job_leases import leases_of_job
-from pilots.models import Pilot
+from pilots.models import Pilot, PilotLog
 from pilots.queries import pilot_of_job, stored_log
 from wms.accounts.models import User
 from wms.jobs import queries
@@ -36,7 +37,7 @@ from wms.portal.presentation.job_usage import usage_view
 from wms.portal.presentation.pilots import pilot_fact
 from wms.portal.presentation.statuses import Fact
 from wms.portal.presentation.why import WhyView
-from wms.portal.views.waiting import why_of
+from wms.portal.views.waiting import revision_of_waiting, why_of
 
 #: Changes of one job that are read, the newest; a job that stalls again and again has many.
 MOST_CHANGES: Final = 500
@@ -44,8 +45,13 @@ MOST_INPUTS: Final = 200
 #: Characters of a pilot's log, whose page links to the whole.
 LOG_LENGTH: Final = 32 * 1024
 _WAITS: Final = frozenset({JobStatus.CHECKING, JobStatus.WAITING})
-#: Seconds for which a page holds whose job has not changed: its reasons to wait do, and so does the time that it runs.
-_REASONS_HOLD_S, _SUMMARY_HOLDS_S, _TIMES_HOLD_S = 5, 30, 60
+#: Seconds for which a page holds whose job has not changed: the time for which it runs, or is held back, has.
+_TIMES_HOLD_S: Final = 60
+#: Of the job, which change with its page.
+_COLUMNS: Final = (
+    "status", "pilot_id", "status_changed_at", "minor_status", "application_status", "heartbeat_at", "reschedules",
+    "output_sandbox_id", "stored_description_id", "priority", "job_name",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +70,27 @@ class _Reading:
 def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
     """Return values that change with the page of a job: one row, by its key.
 
+    Heartbeats bring last lines of output and samples of usage with their time. A job that waits does so for reasons
+    that others change.
+
     Raises:
         Http404: the user may not see the job.
     """
-    columns = (
-        "status", "status_changed_at", "minor_status", "application_status", "heartbeat_at", "reschedules",
-        "output_sandbox_id", "stored_description_id", "priority", "job_name",
-    )  # fmt: skip
-    row = Job.objects.visible_to(signed_in(request)).filter(pk=pk).values_list(*columns).first()
+    user = signed_in(request)
+    # Uses index: jobs_jobhistory_pkey
+    changes = JobHistory.objects.filter(job=OuterRef("pk")).order_by("-pk").values("pk")
+    jobs = Job.objects.visible_to(user).filter(pk=pk).annotate(last_change=Subquery(changes[:1]))
+    row = jobs.values_list(*_COLUMNS, "last_change").first()
     if row is None:
         raise Http404
-    return (*row, _period(request, status=row[0]))
-
-
-def _period(request: HttpRequest, *, status: str) -> int:
-    """Return the number of the period for which the page holds."""
+    status, pilot_id = row[0], row[1]
+    period = int(timezone.now().timestamp()) // _TIMES_HOLD_S if status in _WAITS | LEASED else 0
     if status in _WAITS:
-        is_about_it = tab_named(request.GET.get("tab", ""), status=status) is Tab.WHY
-        holds_s = _REASONS_HOLD_S if is_about_it else _SUMMARY_HOLDS_S
-    elif status in LEASED:
-        holds_s = _TIMES_HOLD_S
-    else:
-        return 0
-    return int(timezone.now().timestamp()) // holds_s
+        return (*row, *revision_of_waiting(user), period)
+    of_pilot: Sequence[object] = ()
+    if pilot_id is not None and tab_named(request.GET.get("tab", ""), status=status) is Tab.PILOT:
+        of_pilot = PilotLog.objects.filter(pk=pilot_id).values_list("received", "changed_at").first() or ()
+    return (*row, *of_pilot, period)
 
 
 @login_required

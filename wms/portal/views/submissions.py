@@ -32,7 +32,7 @@ ANEW_AFTER_S: Final = 300
 
 
 def _revision_of_list(request: HttpRequest) -> Sequence[object]:
-    return revisions.jobs_seen_by(signed_in(request))
+    return revisions.own_jobs(signed_in(request))
 
 
 def _revision(request: HttpRequest, pk: UUID) -> Sequence[object]:  # noqa: ARG001 - as the view

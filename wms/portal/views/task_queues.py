@@ -1,5 +1,7 @@
 """The task queues that a user may see, and the page of one."""
 
+from collections.abc import Sequence
+
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -9,16 +11,25 @@ from matching.queries.task_queues import newest_jobs, standing_of, task_queue_pa
 from taskqueues.models import TaskQueue
 from wms.jobs.models import Job
 from wms.jobs.queries import with_surroundings
+from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.task_queues import task_queue_list, task_queue_view
 from wms.portal.presentation.why import may_run, why_view
-from wms.portal.views.waiting import explained_at, revision_with_sums
+from wms.portal.views.waiting import explained_at, revision_of_waiting
+
+
+def _revision_of_list(request: HttpRequest) -> Sequence[object]:
+    return (*revisions.demand_of_vos(signed_in(request)), *revisions.usage())
+
+
+def _revision(request: HttpRequest, pk: int) -> Sequence[object]:  # noqa: ARG001 - as the view
+    return (*revision_of_waiting(signed_in(request)), *revisions.usage())
 
 
 @login_required
 @require_safe
-@live(revision_with_sums)
+@live(_revision_of_list)
 def task_queue_list_page(request: HttpRequest) -> HttpResponse:
     """Show the reader's task queues, or all that it may see, by priority."""
     is_own = request.GET.get("whose") != "all"
@@ -28,7 +39,7 @@ def task_queue_list_page(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
-@live(revision_with_sums)
+@live(_revision)
 def task_queue_detail_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one task queue; 404 if the user may not see it, or no job waits in it any more."""
     user = signed_in(request)

@@ -1,5 +1,8 @@
 """Pages that explain why jobs wait: a selection, and the tab on the page of one job."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -8,32 +11,50 @@ from django.views.decorators.http import require_safe
 
 from matching.queries.explain.explanation import Explanation, explain
 from matching.queries.explain.selection import explain_selection
+from matching.queries.supply import supply_digest
 from matching.queries.task_queues import standing_of
 from resources.queries.places import UnknownPlaceError
 from taskqueues.models import TaskQueue
+from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
+from wms.kernel.memo import BriefMemo
+from wms.portal import revisions
 from wms.portal.forms.filters import Asked, JobPageFilterSet, asked_in
 from wms.portal.live import live
+from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.why import WhyView, selection_view, why_view
-from wms.portal.revisions import jobs_seen_by
 from wms.portal.search import EVERYBODY, query_of
 
-#: Seconds after which a page with sums of others' task queues, jobs or pilots is made anew. The reader's own jobs are
-#: shown at once; sums over all would make every page change with every job.
-SUMS_EVERY_S = 15
+#: Numbers of limits, throttles and computing elements.
+_supply: Final[BriefMemo[str]] = BriefMemo(kept_s=1)
 
 
-def revision_with_sums(request: HttpRequest, **_: object) -> tuple[int, ...]:
-    """Return numbers that change with the jobs that the reader may see, and from time to time."""
-    return (*jobs_seen_by(signed_in(request)), int(timezone.now().timestamp()) // SUMS_EVERY_S)
+def revision_of_waiting(user: User) -> Sequence[object]:
+    """Return values that change with the reasons why jobs of the VOs of *user* wait."""
+    return (
+        *revisions.demand_of_vos(user),
+        closed_for(revisions.visible_vos(user)),
+        revisions.sums_of_sites(user),
+        supply(),
+    )
+
+
+def supply() -> str:
+    """Return a text that changes with the numbers of limits, throttles and computing elements."""
+    return _supply.get("digest", lambda: supply_digest(now=database_now()))
+
+
+def _revision(request: HttpRequest) -> Sequence[object]:
+    user = signed_in(request)
+    return (*revisions.jobs_seen_by(user), *revision_of_waiting(user))
 
 
 @login_required
 @require_safe
-@live(revision_with_sums)
+@live(_revision)
 def why_page(request: HttpRequest) -> HttpResponse:
     """Show why the waiting jobs of a selection wait, by task queue."""
     user = signed_in(request)

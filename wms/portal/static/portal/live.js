@@ -55,8 +55,9 @@ async function look() {
       location.reload(); // logged out, or the page has moved
       return;
     }
+    // Of an unchanged page the server moves the position in its stream of changes, which the ETag contains.
+    if (response.status === 200 || response.status === 304) etag = response.headers.get("ETag") ?? etag;
     if (response.status === 200) {
-      etag = response.headers.get("ETag") ?? etag;
       update(await response.text());
     } else if (response.status === 404) {
       location.reload();
