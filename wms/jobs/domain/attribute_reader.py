@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import ClassVar, Final
 
 from resources.domain.classad import ClassAdError
@@ -11,7 +12,7 @@ from resources.domain.files import without_prefix
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import ATTRIBUTES, FRACTIONS, LISTS, NAME_FIELDS
-from wms.kernel.names import did_you_mean, listed
+from wms.kernel.names import did_you_mean
 from wms.kernel.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX
 
 Json = object
@@ -22,11 +23,9 @@ _POLICIES: Final[Mapping[str, str]] = {
     "inputdatabyprotocol": IN_PLACE,
     "protocol": IN_PLACE,
 }
-#: {tag that DIRAC makes of an amount: what requires the amount here}.
-_TAGS_OF_AMOUNTS: Final = (
-    (re.compile(r"\d+Processors|MultiProcessor", re.IGNORECASE), "NumberOfProcessors = 4"),
-    (re.compile(r"\d+GB(?:Memory)?", re.IGNORECASE), "Memory = 8000"),
-)
+#: Tags that DIRAC makes of amounts.
+_TAG_OF_PROCESSORS: Final = re.compile(r"([0-9]{1,6})Processors|MultiProcessor", re.IGNORECASE)
+_TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
 _TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
 _TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WHOLE_NODE: Final = "WholeNode"
@@ -111,7 +110,7 @@ class AttributeReader(ABC):
         self._add_parameters()
         self._compare_processors()
         ignored = [
-            f"{listed(names, last=' and ')} {'is' if len(names) == 1 else 'are'} ignored: {reason}"
+            f"{in_words(names)} {'is' if len(names) == 1 else 'are'} ignored: {reason}"
             for reason, names in self._ignored.items()
         ]
         return DescribedJob(description=self._description, group=self._group, warnings=(*self._warnings, *ignored))
@@ -251,13 +250,12 @@ class AttributeReader(ABC):
 
     def _tags(self, name: str) -> list[str]:
         tags = self.name_list(name)
-        for tag in tags:
-            for pattern, instead in _TAGS_OF_AMOUNTS:
-                if pattern.fullmatch(tag):
-                    self._warnings.append(
-                        f"The tag {shown(tag)} is compared as a name with the tags of queues, and is no amount; "
-                        f"to require one, write it so: {instead}."
-                    )
+        self._warnings += [
+            f"The tag {shown(tag)} is compared as a name: the job runs only in queues that offer it. To require an "
+            f"amount, write {amount}."
+            for tag in tags
+            if (amount := _amount_meant_by(tag))
+        ]
         return tags
 
     def _environment(self, name: str) -> Json:
@@ -326,10 +324,28 @@ class AttributeReader(ABC):
                 )
 
 
+def in_words(names: Sequence[str]) -> str:
+    """Return all of the names, with commas and "and" between them."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _amount_meant_by(tag: str) -> str:
+    """Return the amount that DIRAC means by a tag; empty: none."""
+    if processors := _TAG_OF_PROCESSORS.fullmatch(tag):
+        return f"NumberOfProcessors = {processors[1] or 2}"
+    memory = _TAG_OF_MEMORY.fullmatch(tag)
+    return f"Memory = {int(memory[1]) * 1000}" if memory else ""
+
+
 def _remedy(name: str) -> str:
     """Return a hint on an unknown attribute, with a leading space."""
-    nearest = did_you_mean(name, ATTRIBUTES) or did_you_mean(name, [attribute.name for attribute in ALL])
-    return nearest or (
+    if nearest := did_you_mean(name, ATTRIBUTES):
+        return nearest
+    # Of those without effect only one that is surely meant.
+    others = {attribute.name.lower(): attribute.name for attribute in ALL}
+    if close := get_close_matches(name.lower(), others, n=1, cutoff=0.85):
+        return f' Did you mean "{others[close[0]]}"?'
+    return (
         " Leave it out; if it is meant for the program, hand it over by Arguments or Environment. (docs/jdl.md lists "
         "the attributes.)"
     )

@@ -408,8 +408,9 @@ def _output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
     if data.get("output_path") is None:
         return None
     path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
-    problem = lfn_problem(path) if path else ""
-    if problem:
+    if path and not path.startswith("/"):
+        reader.fault("output_path", f"output_path must be absolute, such as /vo/user/run1, not {shown(path)}.")
+    elif path and (problem := lfn_problem(path)):
         reader.fault("output_path", f"output_path must be the absolute path of a logical directory: {problem}.")
     return path
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from resources.domain.classad.tree import AdScope, Attribute, ListExpression, Node, Path
-from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json
+from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words
+from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME
 from wms.jobs.domain.jdl_fields import (
     ATTRIBUTES,
@@ -99,8 +100,8 @@ class _JdlReader(AttributeReader):
         job = super().job()
         if not self._unquoted:
             return job
-        names = listed(self._unquoted, last=" and ")
-        sentence = f"Texts without double quotes are read as they stand, in {names}. Put them in double quotes."
+        names = in_words(self._unquoted)
+        sentence = f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
         return replace(job, warnings=(*job.warnings, sentence))
 
     def names(self) -> Sequence[str]:
@@ -137,7 +138,7 @@ class _JdlReader(AttributeReader):
         value = self._constant_of_texts(name)
         if isinstance(value, list) and value and BY_NAME[name.lower()].field in _FIRST_OF_LIST:
             if len(value) > 1:
-                self._warnings.append(f"Only the first of {name} is used, because a job has one {name}.")
+                self._warnings.append(f"{name}: of the list only {shown(value[0])} is used; a job has one.")
             value = value[0]
         if not isinstance(value, str):
             raise self.value_error(name, f'`{name}` must be a string: {name} = "…";')
@@ -234,6 +235,8 @@ def _syntax_hint(text: str, at: int) -> str:
     """Return a hint, with a leading space, for an error of the syntax at this place; else an empty string."""
     if text[at : at + 1] == "#":
         return " A comment behind a value begins with //."
+    if text[at : at + 1] == "=":
+        return " A text with = in it stands in double quotes."
     assignments = list(_ASSIGNMENT.finditer(text, 0, at + 1))
     if not assignments:
         return ""

@@ -184,7 +184,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _number(
                 "CPUNumber",
                 "processors",
-                "gLite's number of processors, unless one of the above is given.",
+                "The number of processors in gLite, unless one of the above is given.",
                 yields_to=(*_PROCESSORS, "MinNumberOfProcessors"),
             ),
             _own("WholeNode", "", "The tag `WholeNode`, which the queue must offer, as in DIRAC; with a warning."),
@@ -266,12 +266,12 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _OUTPUT_PATH,
             *_same("UserOutputPath", _OUTPUT_PATH),
             *_ignored(
-                "InputDataModule OutputDataModule DataAccessProtocol StorageIndex DataCatalog AllowZippedISB "
-                "ZippedISB InputSandboxDestFileName",
+                "InputDataModule OutputDataModule DataAccessProtocol StorageIndex DataCatalog AllowZippedISB ZippedISB",
                 DATA_OF_OTHERS,
             ),
             *_refused(
-                "InputSandboxBaseURI OutputSandboxBaseDestURI OutputSandboxDestURI OutputSandboxDestFileName",
+                "InputSandboxBaseURI InputSandboxDestFileName OutputSandboxBaseDestURI OutputSandboxDestURI "
+                "OutputSandboxDestFileName",
                 SANDBOX_SERVERS,
             ),
             *_refused("DataRequirements", "write the logical names in InputData."),
@@ -295,7 +295,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "Type", "", 'Ignored if it is "Job"; all else is refused: write Parameters, or submit a list of jobs.'
             ),
             *_refused(
-                "Nodes Dependencies NodesCollection",
+                "Nodes Dependencies",
                 "jobs that depend on each other are not known: submit each when those before it are done.",
             ),
         ),
@@ -316,7 +316,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 PRODUCTION,
             ),
             *_ignored(
-                "RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount MaxReschedules",
+                "RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount",
                 RETRIES,
             ),
             *_ignored("ExpiryTime", "a job waits until it runs or is killed."),

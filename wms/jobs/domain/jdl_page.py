@@ -36,9 +36,8 @@ the file on the page: the name in the JDL then means that file, whatever its dir
 
 ## Units
 
-`CPUTime` counts seconds of a reference core, for each core, and DIRAC's counts HS06 seconds. Which core is the
-reference is the choice of the server's operators; ask them for the factor if your jobs are close to their limit.
-`Memory` and `Disk` are megabytes.
+`CPUTime` counts seconds of a reference core, for each core; DIRAC's documentation counts HS06 seconds. Ask the
+operators of the server for the factor between them. `Memory` and `Disk` are megabytes.
 """
 _EXPRESSIONS: Final = """
 ## Expressions in Requirements
