@@ -52,7 +52,7 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 #: {field, or name of an attribute in lower case: attribute}.
 _MEANT_BY: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **{field: name for name, field in reversed(FIELD_OF.items())},
+        **{field: name for name, field in reversed(list(FIELD_OF.items()))},
         **{name.lower(): name for name in FIELD_OF},
         **_ALIASES,
     }
