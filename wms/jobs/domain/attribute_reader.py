@@ -26,6 +26,8 @@ _POLICIES: Final[Mapping[str, str]] = {
 #: Tags that DIRAC makes of amounts.
 _TAG_OF_PROCESSORS: Final = re.compile(r"([0-9]{1,6})Processors|MultiProcessor", re.IGNORECASE)
 _TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
+#: Warned of, of those.
+_MOST_TAGS: Final = 5
 _TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
 _TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _WHOLE_NODE: Final = "WholeNode"
@@ -250,11 +252,11 @@ class AttributeReader(ABC):
 
     def _tags(self, name: str) -> list[str]:
         tags = self.name_list(name)
+        amounts = [(tag, amount) for tag in tags if (amount := _amount_meant_by(tag))]
         self._warnings += [
             f"The tag {shown(tag)} is compared as a name: the job runs only in queues that offer it. To require an "
             f"amount, write {amount}."
-            for tag in tags
-            if (amount := _amount_meant_by(tag))
+            for tag, amount in amounts[:_MOST_TAGS]
         ]
         return tags
 

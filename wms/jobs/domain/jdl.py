@@ -45,8 +45,8 @@ __all__ = [
     "parse_jdl",
 ]
 
-#: The beginning of ``Name = …``.
-_ASSIGNMENT: Final = re.compile(r"(?:\A|[;\[\n])\s*+([A-Za-z_][A-Za-z0-9_.]*+)\s*+=(?![=?!])\s*+")
+#: The beginning of ``Name = …``. No blank is read twice, whatever the text: lines before it are not part of it.
+_ASSIGNMENT: Final = re.compile(r"(?:\A|[;\[\n])[ \t\r]*+([A-Za-z_][A-Za-z0-9_.]*+)\s*+=(?![=?!])\s*+")
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 #: Attributes with expressions, of which the names of functions are not known here.
 _EXPRESSIONS: Final = frozenset({"requirements", "rank", "fuzzyrank"})

@@ -4,6 +4,7 @@ from typing import Final
 
 from wms.jobs.domain.jdl_attributes import SECTIONS, JdlAttribute, Kind
 from wms.jobs.domain.jdl_reasons import IN_EXPRESSIONS
+from wms.kernel.protocol import API_V1
 
 _BEGINNING: Final = """# JDL, as DIRAC's users know it
 
@@ -30,7 +31,7 @@ the portal before it. CFG has the same attributes. Letter case does not matter i
 ## Files of your own
 
 `InputSandbox = { "run.sh" }` names a file on your machine, which the server does not have. By REST, upload it first:
-`POST /api/v1/sandboxes/` with the file, or with an archive of several, answers its name, and
+`POST {sandboxes}` with the file, or with an archive of several, answers its name, and
 `InputSandbox = { "sha256:…" }` says that it goes along. A name that was not uploaded is refused. In the portal, drop
 the file on the page: the name in the JDL then means that file, whatever its directory.
 
@@ -53,7 +54,7 @@ names parameters of resources. The error names these attributes for the words of
 
 def page() -> str:
     """Return the Markdown page."""
-    parts = [_BEGINNING]
+    parts = [_BEGINNING.replace("{sandboxes}", f"{API_V1}sandboxes/")]
     for heading, attributes in SECTIONS.items():
         rows = [f"| `{attribute.name}` | {_becomes(attribute)} | {_cell(attribute)} |" for attribute in attributes]
         parts.append("\n".join([f"\n## {heading}\n", "| attribute | becomes | meaning |", "|---|---|---|", *rows, ""]))
