@@ -127,6 +127,14 @@ def test_a_value_means_what_it_means_in_dirac_or_is_warned_of(jdl: str, expected
         assert expected.words in warning
 
 
+def test_logical_names_in_the_sandbox_join_the_input_data() -> None:
+    job = parse_jdl('InputData = { "LFN:/vo/a" }; InputSandbox = { "run.sh", "LFN:/vo/b", "/vo/c" };')
+    assert job.description == {"input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["run.sh", "/vo/c"]}
+    in_place = parse_jdl('InputSandbox = { "LFN:/vo/b" }; InputDataPolicy = "Protocol";')
+    assert [len(job.warnings), len(in_place.warnings)] == [1, 2]
+    assert "are not copied into the job's directory" in in_place.warnings[1]
+
+
 @pytest.mark.parametrize(
     ("jdl", "words"),
     [

@@ -278,6 +278,11 @@ class AttributeReader(ABC):
             given = self._description.get(field, [])
             present = list(given) if isinstance(given, list) else []
             self._description[field] = list(dict.fromkeys([*present, *entries]))
+        if "input_data" in self._further and self._description.get("input_data_policy") == IN_PLACE:
+            self._warnings.append(
+                f"With InputDataPolicy {IN_PLACE}, the files {LFN_PREFIX}… of InputSandbox are not copied into the "
+                "job's directory."
+            )
 
     def _add_parameters(self) -> None:
         """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""

@@ -248,7 +248,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _list(
                 "InputSandbox",
                 "input_sandbox",
-                "Files for the job's directory, see below. `LFN:…` is read as `InputData`, with a warning; `SB:…` is "
+                "Files for the job's directory, see above. `LFN:…` is read as `InputData`, with a warning; `SB:…` is "
                 "refused.",
             ),
             _list("OutputSandbox", "output_sandbox", "Names or patterns of the files to bring back."),
