@@ -71,6 +71,8 @@ COSTLY: Final[dict[str, tuple[str, object]]] = {
     ),
     "a JDL of strings": ("submit", {"jdl": 'Executable = "a"; InputData = {' + ",".join(['"x"'] * 10_000) + "};"}),
     "a JDL of brackets": ("submit", {"jdl": "Executable = " + "(" * 60_000}),
+    "a JDL of empty lines": ("submit", {"jdl": "\n" * 35_000 + "Executable = ("}),
+    "a JDL of names": ("submit", {"jdl": "[a" * 12_000 + "\n" * 20_000 + "="}),
     "a JDL of comments": ("submit", {"jdl": "/*/" * 20_000}),
     "many JDLs": ("submit", {"jobs": [{"jdl": 'Executable="a"'}] * 1700}),
     "a log-in of unknown fields": ("log in", dict.fromkeys(numbered("usrname%d"), "x")),

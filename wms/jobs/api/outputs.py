@@ -37,7 +37,8 @@ class SubmissionOut(serializers.Serializer[Any]):
     jobs = SubmittedJobOut(many=True, help_text="Jobs in the order of the request.")
     warnings = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Parts of the descriptions that were accepted, but are probably mistakes.",
+        help_text="Parts of the descriptions that were accepted, but are probably mistakes; attributes of JDL and CFG "
+        "that are ignored, or mean something else than in DIRAC.",
     )
 
 

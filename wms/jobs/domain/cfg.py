@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from resources.domain.classad import ClassAdError
-from wms.jobs.domain.jdl import AttributeReader, DescribedJob, Json
+from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json
 
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 10_000

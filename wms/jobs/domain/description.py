@@ -18,7 +18,7 @@ from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_p
 from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, composed_names, did_you_mean
-from wms.kernel.protocol import API_V1, DOWNLOAD, IN_PLACE
+from wms.kernel.protocol import API_V1, DOWNLOAD, IN_PLACE, SANDBOX_PREFIX
 
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
@@ -364,11 +364,18 @@ def _input_sandbox(reader: FieldReader) -> tuple[str, ...]:
     references = reader.names("input_sandbox")
     for reference in references:
         if not _SANDBOX.fullmatch(reference):
-            sentence = f'A sandbox is named "sha256:" and 64 hexadecimal digits, not {shown(reference)}.'
-            reader.fault(
-                "input_sandbox", f"{sentence} Upload the files first: POST {API_V1}sandboxes/ answers the name."
-            )
+            reader.fault("input_sandbox", _not_uploaded(reference))
     return references
+
+
+def _not_uploaded(reference: str) -> str:
+    upload = f"POST {API_V1}sandboxes/ with the file, or with an archive of several, answers its name"
+    if reference.startswith(SANDBOX_PREFIX):
+        return f'A sandbox is named "sha256:" and 64 hexadecimal digits, not {shown(reference)}: {upload}.'
+    return (
+        f"{shown(reference)} is a file of yours, which the server does not have. Upload it first: {upload}, "
+        '"sha256:" and 64 hexadecimal digits, which belongs here (in InputSandbox of JDL). The portal does both.'
+    )
 
 
 def _output_files(field: str, reader: FieldReader) -> tuple[str, ...]:
@@ -401,8 +408,9 @@ def _output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
     if data.get("output_path") is None:
         return None
     path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
-    problem = lfn_problem(path) if path else ""
-    if problem:
+    if path and not path.startswith("/"):
+        reader.fault("output_path", f"output_path must be absolute, such as /vo/user/run1, not {shown(path)}.")
+    elif path and (problem := lfn_problem(path)):
         reader.fault("output_path", f"output_path must be the absolute path of a logical directory: {problem}.")
     return path
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
+from wms.jobs.domain.attribute_reader import DescribedJob
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import (
     KNOWN_FIELDS,
@@ -19,7 +20,7 @@ from wms.jobs.domain.description import (
     JobDescription,
 )
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.jdl import DescribedJob, parse_jdl
+from wms.jobs.domain.jdl import parse_jdl
 from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
@@ -62,6 +63,17 @@ class SubmissionIn:
     request_id: UUID | None
     #: SHA-256 of the body, independent of the order of names; empty without a request id.
     digest: bytes
+    #: {warning about a JDL or CFG text: positions of its jobs}; no positions: it concerns all jobs.
+    warnings: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+class _Read(NamedTuple):
+    """What was read from one description, or from a list."""
+
+    jobs: list[RequestedJob]
+    #: Groups that it names.
+    groups: set[str]
+    warnings: Mapping[str, Sequence[int]]
 
 
 def parse_submission(body: object) -> SubmissionIn:
@@ -79,30 +91,32 @@ def parse_submission(body: object) -> SubmissionIn:
     request_id = _request_id(body.get("request_id"))
     if "jobs" in content:
         _refuse_beside("jobs", content)
-        jobs, groups = _list(content["jobs"])
+        read = _list(content["jobs"])
     else:
-        jobs, groups = _single(content, path="", allowance=Allowance(), parts=CommonParts())
+        read = _single(content, path="", allowance=Allowance(), parts=CommonParts())
     return SubmissionIn(
-        jobs=jobs,
-        group=one_group(body.get("group"), groups),
+        jobs=read.jobs,
+        group=one_group(body.get("group"), read.groups),
         request_id=request_id,
         digest=b"" if request_id is None else _digest(body),
+        warnings=read.warnings,
     )
 
 
-def _list(entries: object) -> tuple[list[RequestedJob], set[str]]:
+def _list(entries: object) -> _Read:
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_JOBS:
         got = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
         raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {got}.")
     _refuse_too_much_text(entries)
     jobs: list[RequestedJob] = []
     groups: set[str] = set()
+    warnings: dict[str, list[int]] = {}
     errors: Errors = {}
     wrong = 0
     allowance, parts = Allowance(), CommonParts()
     for position, entry in enumerate(entries):
         try:
-            entry_jobs, entry_groups = _entry(entry, path=f"jobs.{position}.", allowance=allowance, parts=parts)
+            read = _entry(entry, path=f"jobs.{position}.", allowance=allowance, parts=parts)
         except InvalidSubmissionError:
             raise
         except RejectedError as error:
@@ -113,11 +127,13 @@ def _list(entries: object) -> tuple[list[RequestedJob], set[str]]:
                     errors["jobs"] = [f"Too many errors: the last {left} descriptions were not checked."]
                 break
             continue
-        groups |= entry_groups
-        jobs += entry_jobs
+        groups |= read.groups
+        for sentence in read.warnings:
+            warnings.setdefault(sentence, []).extend(range(len(jobs), len(jobs) + len(read.jobs)))
+        jobs += read.jobs
     if errors:
         raise InvalidDescriptionError(errors)
-    return jobs, groups
+    return _Read(jobs, groups, warnings)
 
 
 def _refuse_too_much_text(entries: Sequence[object]) -> None:
@@ -127,39 +143,37 @@ def _refuse_too_much_text(entries: Sequence[object]) -> None:
         raise _invalid("jobs", f"One request has {most}; submit them in several requests, or as parametric jobs.")
 
 
-def _entry(
-    entry: object, *, path: str, allowance: Allowance, parts: CommonParts
-) -> tuple[list[RequestedJob], set[str]]:
+def _entry(entry: object, *, path: str, allowance: Allowance, parts: CommonParts) -> _Read:
     if not isinstance(entry, Mapping):
         raise InvalidDescriptionError({"description": [f"A description must be an object, not {shown(entry)}."]})
     return _single(entry, path=path, allowance=allowance, parts=parts)
 
 
-def _single(
-    content: Mapping[str, object], *, path: str, allowance: Allowance, parts: CommonParts
-) -> tuple[list[RequestedJob], set[str]]:
-    """Parse one description, in JDL, CFG or JSON, and the groups that it names."""
+def _single(content: Mapping[str, object], *, path: str, allowance: Allowance, parts: CommonParts) -> _Read:
+    """Parse one description, in JDL, CFG or JSON, and the group that it names."""
     groups: set[str] = set()
+    warnings: Mapping[str, Sequence[int]] = {}
     for form, parse in TEXT_FORMS.items():
         if form in content:
             _refuse_beside(form, content)
-            content, groups = _read_text(form, content[form], parse)
+            job = _read_text(form, content[form], parse)
+            content, groups = job.description, set() if job.group is None else {job.group}
+            warnings = dict.fromkeys(job.warnings, ())
             break
     is_parametric = parametric.is_parametric(content)
     described = parametric.parse_parts(content, allowance, parts)
-    return [RequestedJob(job, path, is_parametric) for job in described], groups
+    return _Read([RequestedJob(job, path, is_parametric) for job in described], groups, warnings)
 
 
-def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) -> tuple[Mapping[str, object], set[str]]:
+def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) -> DescribedJob:
     if not isinstance(text, str):
         sentence = f"{form} must be a string, the text of the {form.upper()}, not {shown(text)}."
         raise InvalidDescriptionError({form: [sentence]})
     try:
-        job = parse(text)
+        return parse(text)
     except ClassAdError as error:
         error.errors[form] = [error.detail]
         raise
-    return job.description, set() if job.group is None else {job.group}
 
 
 def _refuse_beside(form: str, content: Mapping[str, object]) -> None:

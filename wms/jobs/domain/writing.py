@@ -8,6 +8,7 @@ from typing import Final
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain.description import FIELDS, as_json, parse
 from wms.jobs.domain.jdl import Json, attribute_of, parse_jdl
+from wms.kernel.protocol import LFN_PREFIX
 
 #: Given explicitly even if they are the default: the first thing that a reader looks for.
 _ALWAYS: Final = frozenset({"executable", "cpu_time_s"})
@@ -55,7 +56,7 @@ def as_jdl(description: Mapping[str, Json], *, group: str | None = None) -> str 
         elif attribute is None:
             return None
         else:
-            lines.append((attribute, _environment(value) if name == "environment" else _value(value)))
+            lines.append((attribute, _written(name, value)))
     if group is not None:
         lines.append(("OwnerGroup", _value(group)))
     text = "".join(["[\n", *[f"  {attribute} = {value};\n" for attribute, value in lines], "]\n"])
@@ -79,6 +80,13 @@ def _parameters(value: Json) -> list[tuple[str, str]]:
                 (f"{name}{suffix}", _value(form[part])) for part, name in _PARTS_OF_SEQUENCES.items() if part in form
             ]
     return lines
+
+
+def _written(field: str, value: Json) -> str:
+    if field == "environment":
+        return _environment(value)
+    # Without LFN: the path would be another one in DIRAC.
+    return _value(f"{LFN_PREFIX}{value}" if field == "output_path" and isinstance(value, str) else value)
 
 
 def _environment(value: Json) -> str:

@@ -28,6 +28,7 @@ def rehearse(request: SubmissionIn, *, owner: User, coming_files: Mapping[str, N
     """
     group = acting_group(owner, request.group)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, coming_files=coming_files)
+    arrival.warn_of_all(request.warnings)
     try:
         with transaction.atomic():
             optimize(arrival)

@@ -116,6 +116,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     if not sql.insert_submission(submission):
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
+    arrival.warn_of_all(request.warnings)
     if request.group is None:
         # For nearly all users no job need be read.
         acted_in = group_of_last_job(owner) if sql.acted_in_groups_left(owner.pk) else None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -17,7 +18,7 @@ from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PATH, MAX_PRIORITY, 
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
 from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS
-from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, one_group
+from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.amounts import AMOUNT, AMOUNTS
@@ -72,6 +73,8 @@ class SubmissionForm(forms.Form):
 
     #: {field of a description: field of this form}.
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: About the text that was read last: attributes that are ignored, or mean something else than in DIRAC.
+    warnings: Sequence[str] = ()
 
     def __init__(
         self,
@@ -130,6 +133,15 @@ class SubmissionForm(forms.Form):
         draft = self.draft(files)
         group = {} if draft.group is None else {"group": draft.group}
         return {**draft.description, **group, "request_id": str(self.cleaned_data["request_id"])}
+
+    def request(self, files: Sequence[KeptFile] | None = None) -> SubmissionIn:
+        """Return the request, with the warnings about its text.
+
+        Raises:
+            ClassAdError, InvalidDescriptionError, InvalidSubmissionError: as ``draft``.
+        """
+        parsed = parse_submission(self.body(files))
+        return replace(parsed, warnings={**dict.fromkeys(self.warnings, ()), **parsed.warnings})
 
     def refuse(self, error: WmsError) -> None:
         """Show the errors of the service, each beside its field; nothing was submitted."""
@@ -328,6 +340,7 @@ class JdlForm(TextForm):
         except ClassAdError as error:
             error.errors[syntax] = [error.detail]
             raise
+        self.warnings = job.warnings
         return job.description, set() if job.group is None else {job.group}
 
 

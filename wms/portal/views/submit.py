@@ -24,7 +24,6 @@ from resources.queries.choices import Choices, choices_of, joined
 from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.accounts.queries import groups_of
-from wms.jobs.domain.request import parse_submission
 from wms.jobs.domain.writing import as_json_text
 from wms.jobs.models import Sandbox, SavedDescription, SavedSyntax
 from wms.jobs.services import sandboxes as stored_files
@@ -205,11 +204,14 @@ def _answer(request: HttpRequest, shows: FormAction) -> HttpResponse:
         # Even if something else is wrong: the user need not choose them again.
         form.keep(_uploaded(form, user))
         if is_valid and action is FormAction.SUBMIT:
-            return _to_new_jobs(request, submit(parse_submission(form.body()), owner=user, now=timezone.now()))
+            return _to_new_jobs(request, submit(form.request(), owner=user, now=timezone.now()))
         if is_valid and action is FormAction.SAVE:
             return _save(request, form, shows, user=user)
         if is_valid and action in _TABS:
-            return _shown(request, _converted(form, _TABS[action], groups), action, user=user, groups=groups)
+            converted = _converted(form, _TABS[action], groups)
+            for sentence in form.warnings:
+                messages.warning(request, sentence)
+            return _shown(request, converted, action, user=user, groups=groups)
         if action is FormAction.CHECK:
             return _shown(request, form, shows, user=user, groups=groups, check=_check(form, user))
     except WmsError as error:
@@ -308,7 +310,7 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
         for file in coming
     }
     try:
-        request = parse_submission(form.body(replaced(form.kept_files, coming)))
+        request = form.request(replaced(form.kept_files, coming))
         return check_of(rehearse(request, owner=user, coming_files=files, now=timezone.now()))
     except WmsError as error:
         return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])

@@ -88,6 +88,11 @@ class Arrival:
         else:
             self.left_out += 1
 
+    def warn_of_all(self, warnings: Mapping[str, Sequence[int]]) -> None:
+        """Add warnings with their positions."""
+        for sentence, of in warnings.items():
+            self.warn(sentence, of=of)
+
     def values(self, name: str) -> frozenset[str]:
         """Return every name in a list field of any job."""
         return frozenset(value for common in self.commons for value in getattr(common, name))

@@ -1,0 +1,199 @@
+"""The table of attributes: each is read, ignored with a warning, or refused with a remedy; the page shows it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from wms.jobs.domain.cfg import parse_cfg
+from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, parse
+from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
+from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
+from wms.jobs.domain.jdl_page import page
+from wms.jobs.domain.request import parse_submission
+from wms.kernel.errors import RejectedError
+
+EXECUTABLE = 'Executable = "/bin/date";'
+
+
+def of(kind: Kind) -> list[JdlAttribute]:
+    return [attribute for attribute in ALL if attribute.kind is kind]
+
+
+def name_of(attribute: JdlAttribute) -> str:
+    return attribute.name
+
+
+def test_each_attribute_is_in_the_table_once() -> None:
+    assert len(BY_NAME) == len(ALL)
+
+
+def test_what_is_read_is_a_field_of_the_description() -> None:
+    fields = {each.field for each in ALL if each.kind in {Kind.TEXT, Kind.NUMBER, Kind.FRACTION, Kind.LIST}}
+    assert fields <= set(KNOWN_FIELDS)
+
+
+def test_an_attribute_yields_only_to_others_of_its_field() -> None:
+    for attribute in ALL:
+        assert {BY_NAME[other.lower()].field for other in attribute.yields_to} <= {attribute.field}, attribute.name
+
+
+@pytest.mark.parametrize("attribute", of(Kind.IGNORED), ids=name_of)
+@pytest.mark.parametrize("value", ['"text"', "17", '{ "a", "b" }', "[ A = 1; ]", "word", "other.Speed * 2"])
+def test_what_is_ignored_changes_nothing_and_is_told(attribute: JdlAttribute, value: str) -> None:
+    job = parse_jdl(f"{EXECUTABLE} {attribute.name} = {value};")
+    assert job.description == {"executable": "/bin/date"}
+    assert job.warnings == (f"{attribute.name} is ignored: {attribute.sentence}",)
+
+
+@pytest.mark.parametrize("attribute", of(Kind.REFUSED), ids=name_of)
+def test_what_is_refused_is_told_with_its_place_and_a_remedy(attribute: JdlAttribute) -> None:
+    with pytest.raises(InvalidJdlError) as refused:
+        parse_jdl(f'{EXECUTABLE}\n{attribute.name.upper()} = "x";')
+    assert (refused.value.line, refused.value.column) == (2, 1)
+    assert refused.value.problem == f"`{attribute.name.upper()}` is not accepted: {attribute.sentence}"
+
+
+def test_attributes_with_one_reason_share_a_warning_and_all_are_named() -> None:
+    (warning,) = parse_jdl(f'{EXECUTABLE} Owner = "alice"; OwnerDN = "/CN=alice";').warnings
+    assert warning.startswith("Owner and OwnerDN are ignored: ")
+
+
+def test_cfg_ignores_and_refuses_the_same() -> None:
+    assert (
+        parse_cfg("Executable = a\nLogLevel = DEBUG").warnings == parse_jdl('Executable = "a"; LogLevel = 1').warnings
+    )
+    with pytest.raises(RejectedError, match="`StdInput` is not accepted"):
+        parse_cfg("Executable = a\nStdInput = b")
+
+
+def test_the_own_jdl_of_this_system_is_not_warned_of() -> None:
+    text = """
+    Executable = "run.sh"; Arguments = "-n %n"; Site = "LCG.CERN.ch"; Tags = { "gpu" }; NumberOfProcessors = 4;
+    Parameters = 3; OutputSE = "CERN-DST"; OutputPath = "LFN:/lhcb/user/a/alice"; InputData = { "/lhcb/a" };
+    OutputSandbox = { "a", "b" }; Requirements = [ Memory = 4000; ];
+    """
+    assert parse_jdl(text).warnings == ()
+
+
+# ---- Values ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A field, its value, and words of the only warning; None: no warning."""
+
+    field: str
+    value: object
+    words: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("jdl", "expected"),
+    [
+        ("MinNumberOfProcessors = 4;", Expected("processors", 4)),
+        ("MinNumberOfProcessors = 4; MaxNumberOfProcessors = 4;", Expected("processors", 4)),
+        ("MaxNumberOfProcessors = 8; MinNumberOfProcessors = 4;", Expected("processors", 4, "exactly as many")),
+        ('WholeNode = "yes"; Tags = { "ssd" };', Expected("tags", ["ssd", "WholeNode"], "as the tag WholeNode")),
+        ("WholeNode = false;", Expected("tags", None)),
+        ("WholeNodes = 1;", Expected("tags", ["WholeNode"], "as the tag WholeNode")),
+        ('SystemConfig = "x86_64-el9";', Expected("platforms", ["x86_64-el9"], "read as Platform")),
+        ('OutputPath = "LFN:/vo/a";', Expected("output_path", "/vo/a")),
+        ('OutputPath = "/vo/a";', Expected("output_path", "/vo/a", 'Write OutputPath = "LFN:/vo/a"')),
+        ('OutputSE = { "A" };', Expected("output_se", "A")),
+        ('OutputSE = { "A", "B" };', Expected("output_se", "A", 'only "A" is used')),
+        ('InputDataPolicy = "Protocol";', Expected("input_data_policy", "in_place")),
+        ('InputDataPolicy = "DIRAC.Some.Module.DownloadInputData";', Expected("input_data_policy", "download")),
+        ('Tag = "16GBMemory";', Expected("tags", ["16GBMemory"], "write Memory = 16000")),
+        ('Tag = "multiprocessor";', Expected("tags", ["multiprocessor"], "write NumberOfProcessors = 2")),
+        ("StdOutput = std.out;", Expected("std_output", "std.out", "in StdOutput; put them in double quotes")),
+        ("JobName = jobname;", Expected("job_name", "jobname", "in JobName; put")),
+        ("Site = ANY;", Expected("sites", ["ANY"], "in Site; put")),
+        ("Parameters = 3; ParameterStart = 2.;", Expected("parameters", {"count": 3, "start": 2.0}, "0 in DIRAC")),
+        ("Parameters = { 1 }; ParameterStart = 2;", Expected("parameters", {"values": [1], "start": 2})),
+        ("Parameters = 2; Parameters.a = { 1, 2 };", Expected("parameters", {"a": {"values": [1, 2]}})),
+        ('InputData = "a;b";', Expected("input_data", ["a;b"], "one name with a comma or semicolon")),
+        ('Type = "JOB";', Expected("type", None, "Type is ignored")),
+    ],
+)  # fmt: skip
+def test_a_value_means_what_it_means_in_dirac_or_is_warned_of(jdl: str, expected: Expected) -> None:
+    job = parse_jdl(jdl)
+    assert job.description.get(expected.field) == expected.value
+    if expected.words is None:
+        assert job.warnings == ()
+    else:
+        (warning,) = job.warnings
+        assert expected.words in warning
+
+
+def test_logical_names_in_the_sandbox_join_the_input_data() -> None:
+    job = parse_jdl('InputData = { "LFN:/vo/a" }; InputSandbox = { "run.sh", "LFN:/vo/b", "/vo/c" };')
+    assert job.description == {"input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["run.sh", "/vo/c"]}
+    in_place = parse_jdl('InputSandbox = { "LFN:/vo/b" }; InputDataPolicy = "Protocol";')
+    assert [len(job.warnings), len(in_place.warnings)] == [1, 2]
+    assert "are not copied into the job's directory" in in_place.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("jdl", "words"),
+    [
+        ("Parameters = 3; Parameters.a = { 1, 2 };", "Either one sequence"),
+        ("WholeNode = 2;", "must be true or false"),
+        ("MaxNumberOfProcessors = many;", "a text stands in double quotes"),
+        ('Type = "dag";', "write Parameters"),
+        ('InputSandbox = { "SB:A|/b" };', "Upload its files here"),
+        ("Executable = dirac-jobexec;", "a text stands in double quotes"),
+        ("Executable = MY.run;", "a text stands in double quotes"),
+        ("InputSandbox = run.sh, b.sh;", 'A text stands in double quotes: InputSandbox = "…";'),
+        ("Environment = { A=1 };", "A text with = in it stands in double quotes"),
+        ('CPUTime = 5; # s\nExecutable = "a";', "begins with //"),
+        ('Requirements = RegExp("a", other.GlueCEUniqueID);', "Write instead: GridCE for GlueCEUniqueID."),
+        ("Requirements = other.CPUTime > 5;", "Write instead: CPUTime for CPUTime."),
+        ("LogLevl = 1;", 'Did you mean "LogLevel"?'),
+        ("Colour = 1;", "hand it over by Arguments or Environment"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_what_to_write(jdl: str, words: str) -> None:
+    with pytest.raises(InvalidJdlError) as refused:
+        parse_jdl(jdl)
+    assert words in refused.value.detail
+
+
+def test_a_file_that_is_not_uploaded_is_refused_with_how_to_upload_it() -> None:
+    with pytest.raises(InvalidDescriptionError) as refused:
+        parse_submission({"jdl": 'Executable = "run.sh"; InputSandbox = { "run.sh" };'})
+    (sentence,) = refused.value.errors["input_sandbox"]
+    assert sentence.startswith('"run.sh" is a file of yours, which the server does not have.')
+    assert "POST /api/v1/sandboxes/" in sentence
+    with pytest.raises(InvalidDescriptionError, match='A sandbox is named "sha256:" and 64'):
+        parse({"executable": "run.sh", "input_sandbox": ["sha256:12"]})
+
+
+# ---- Where warnings go -----------------------------------------------------------------------------------------------
+
+
+def test_a_request_has_the_warnings_of_its_texts_with_the_positions_of_their_jobs() -> None:
+    ignored = f'{EXECUTABLE} Owner = "alice";'
+    many = f'{ignored} LogLevel = "x"; Parameters = 2;'
+    alone = parse_submission({"jdl": many})
+    assert [list(positions) for positions in alone.warnings.values()] == [[], []]
+    several = parse_submission({"jobs": [{"jdl": EXECUTABLE}, {"jdl": many}, {"executable": "a"}, {"jdl": ignored}]})
+    assert {sentence.split()[0]: list(positions) for sentence, positions in several.warnings.items()} == {
+        "Owner": [1, 2, 4],
+        "LogLevel": [1, 2],
+    }
+    assert parse_submission({"executable": "a"}).warnings == {}
+
+
+# ---- The page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_documented_table_is_the_one_of_the_code() -> None:
+    documented = (Path(settings.BASE_DIR) / "docs" / "jdl.md").read_text(encoding="utf-8")
+    assert documented == page(), "run `manage.py document_jdl`"
+
+
+def test_the_page_has_a_row_for_each_attribute() -> None:
+    rows = [line for line in page().splitlines() if line.startswith("| `") and not line.startswith("| `other.")]
+    assert [row.split("`")[1] for row in rows] == [attribute.name for attribute in ALL]

@@ -1,0 +1,358 @@
+"""Reader of the attributes of a description in JDL or CFG; each syntax fills in how values are read."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import ClassVar, Final
+
+from resources.domain.classad import ClassAdError
+from resources.domain.files import without_prefix
+from wms.jobs.domain.fields import shown
+from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
+from wms.jobs.domain.jdl_fields import ATTRIBUTES, FRACTIONS, LISTS, NAME_FIELDS
+from wms.kernel.names import did_you_mean
+from wms.kernel.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX
+
+Json = object
+
+#: Last words of the names of DIRAC's policies for input data, in lower case.
+_POLICIES: Final[Mapping[str, str]] = {
+    "downloadinputdata": DOWNLOAD,
+    "inputdatabyprotocol": IN_PLACE,
+    "protocol": IN_PLACE,
+}
+#: Tags that DIRAC makes of amounts.
+_TAG_OF_PROCESSORS: Final = re.compile(r"([0-9]{1,6})Processors|MultiProcessor", re.IGNORECASE)
+_TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
+#: Warned of, of those.
+_MOST_TAGS: Final = 5
+_TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
+_TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_WHOLE_NODE: Final = "WholeNode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedJob:
+    """The JSON description from a text, and the group to act in (``OwnerGroup``), which is not part of it."""
+
+    description: dict[str, Json]
+    group: str | None
+    #: Sentences on attributes that are ignored, or mean something else than in DIRAC.
+    warnings: tuple[str, ...] = ()
+
+
+class AttributeReader(ABC):
+    """Turns attributes of either syntax into fields."""
+
+    def __init__(self) -> None:
+        self._description: dict[str, Json] = {}
+        self._given_by: dict[str, str] = {}
+        self._sequences: dict[str, dict[str, str]] = {}
+        self._group: str | None = None
+        self._warnings: list[str] = []
+        #: {reason: attributes that are ignored for it}.
+        self._ignored: dict[str, list[str]] = {}
+        #: {field: entries that attributes of other fields add}.
+        self._further: dict[str, list[str]] = {}
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the attributes as written, each once, in their order."""
+
+    @abstractmethod
+    def constant(self, name: str) -> Json:
+        """Return the value of the attribute, of any type; raise the error of ``value_error``."""
+
+    @abstractmethod
+    def text(self, name: str) -> str:
+        """Return the value, a text."""
+
+    @abstractmethod
+    def number(self, name: str) -> int:
+        """Return the value, an integer."""
+
+    @abstractmethod
+    def strings(self, name: str) -> list[str]:
+        """Return the value, a list of texts or a single text."""
+
+    @abstractmethod
+    def name_list(self, name: str) -> list[str]:
+        """Return the value, a list of names or a text of several."""
+
+    @abstractmethod
+    def arguments(self, name: str) -> Json:
+        """Return the value, a text or a list of words."""
+
+    @abstractmethod
+    def requirements(self, name: str) -> Json:
+        """Return the value, a record of constants."""
+
+    @abstractmethod
+    def record(self, name: str) -> dict[str, Json] | None:
+        """Return the value if it is a record, else None."""
+
+    @abstractmethod
+    def name_error(self, name: str, problem: str) -> ClassAdError:
+        """Return an error at the attribute's name."""
+
+    @abstractmethod
+    def value_error(self, name: str, problem: str) -> ClassAdError:
+        """Return an error at the attribute's value."""
+
+    #: A list in this syntax, for hints.
+    list_hint: ClassVar[str]
+
+    def job(self) -> DescribedJob:
+        """Return the description from all attributes."""
+        for name in self.names():
+            self._read(name)
+        self._add_further()
+        self._add_parameters()
+        self._compare_processors()
+        ignored = [
+            f"{in_words(names)} {'is' if len(names) == 1 else 'are'} ignored: {reason}"
+            for reason, names in self._ignored.items()
+        ]
+        return DescribedJob(description=self._description, group=self._group, warnings=(*self._warnings, *ignored))
+
+    def _read(self, name: str) -> None:
+        first, _, sequence = name.partition(".")
+        attribute = BY_NAME.get(first.lower())
+        if attribute is None or (sequence and attribute.kind is not Kind.SEQUENCE):
+            raise self.name_error(name, f"There is no attribute `{name[:64]}`.{_remedy(name[:64])}")
+        if attribute.kind is Kind.REFUSED:
+            raise self.name_error(name, f"`{name}` is not accepted: {attribute.sentence}")
+        if attribute.kind is Kind.IGNORED:
+            self._ignored.setdefault(attribute.sentence, []).append(name)
+        elif attribute.kind is Kind.SEQUENCE:
+            self._sequences.setdefault(sequence.lower(), {})[attribute.field] = name
+        elif not attribute.field:
+            self._read_without_field(attribute, name)
+        elif stronger := self._stronger(attribute):
+            self._warnings.append(f"{name} is ignored, because {stronger} is given too.")
+        else:
+            self._set(attribute, name)
+
+    def _stronger(self, attribute: JdlAttribute) -> str:
+        """Return the name of an attribute in whose presence this one is ignored; empty: none is there."""
+        given = {name.lower(): name for name in self.names()} if attribute.yields_to else {}
+        return next((given[other.lower()] for other in attribute.yields_to if other.lower() in given), "")
+
+    def _set(self, attribute: JdlAttribute, name: str) -> None:
+        value = self._field(attribute, name)
+        other = self._given_by.setdefault(attribute.field, name)
+        if other != name and value != self._description[attribute.field]:
+            raise self.name_error(name, f"`{name}` and `{other}` mean the same; keep one of them.")
+        self._description[attribute.field] = value
+        if attribute.doubt:
+            self._warnings.append(f"{name} {attribute.doubt}")
+
+    def _read_without_field(self, attribute: JdlAttribute, name: str) -> None:
+        if attribute.name == "OwnerGroup":
+            self._group = self.text(name)
+        elif attribute.name == "Type":
+            self._read_type(name)
+        elif attribute.name.startswith(_WHOLE_NODE):
+            self._read_whole_node(name)
+        else:
+            self.number(name)  # compared with the processors at the end
+
+    def _read_type(self, name: str) -> None:
+        value = self.text(name)
+        if value.lower() != "job":
+            hint = "write Parameters for many jobs, or submit a list of jobs."
+            raise self.value_error(name, f"{name} = {shown(value)} is not accepted: {hint}")
+        self._ignored.setdefault("every description is of a job.", []).append(name)
+
+    def _read_whole_node(self, name: str) -> None:
+        value = self.constant(name)
+        whole = _TRUTHS.get(str(value).lower())
+        if whole is None:
+            raise self.value_error(name, f"`{name}` must be true or false, not {shown(value)}.")
+        if whole:
+            self._further.setdefault("tags", []).append(_WHOLE_NODE)
+            self._warnings.append(
+                f"{name} is read as the tag {_WHOLE_NODE}: the job runs only in queues that offer it, with as many "
+                "processors as NumberOfProcessors says (1 without it)."
+            )
+
+    def _field(self, attribute: JdlAttribute, name: str) -> Json:
+        special: Mapping[str, Callable[[str], Json]] = {
+            "arguments": self.arguments,
+            "requirements": self.requirements,
+            "environment": self._environment,
+            "input_data": self._input_data,
+            "input_sandbox": self._input_sandbox,
+            "input_data_policy": self._policy,
+            "job_type": self._job_type,
+            "output_path": self._output_path,
+            "tags": self._tags,
+        }
+        if attribute.field in special:
+            return special[attribute.field](name)
+        if attribute.kind is Kind.NUMBER:
+            return self.number(name)
+        if attribute.name in FRACTIONS:
+            return self._fraction(name)
+        if attribute.name in LISTS:
+            return self.name_list(name) if attribute.field in NAME_FIELDS else self.strings(name)
+        return self.text(name)
+
+    def _fraction(self, name: str) -> float:
+        value = self.constant(name)
+        try:
+            return float(value) if isinstance(value, int | float | str) else float("nan")
+        except ValueError:
+            raise self.value_error(name, f"`{name}` must be a number: {name} = 0.05") from None
+
+    def _input_data(self, name: str) -> list[str]:
+        return [without_prefix(lfn) for lfn in self.strings(name)]
+
+    def _input_sandbox(self, name: str) -> list[str]:
+        """Return the entries that are files of the user; logical names are added to the input data."""
+        files: list[str] = []
+        logical: list[str] = []
+        for entry in self.strings(name):
+            if entry.startswith("SB:"):
+                hint = "is a sandbox of another server. Upload its files here, and name them."
+                raise self.value_error(name, f"{shown(entry)} in `{name}` {hint}")
+            plain = without_prefix(entry)
+            (files if plain == entry else logical).append(plain)
+        if logical:
+            self._further.setdefault("input_data", []).extend(logical)
+            self._warnings.append(
+                f"{LFN_PREFIX}… in {name} is read as InputData: the job runs only at sites that hold these files."
+            )
+        return files
+
+    def _policy(self, name: str) -> str:
+        value = self.text(name)
+        return _POLICIES.get(value.rpartition(".")[2].lower(), value)
+
+    def _job_type(self, name: str) -> str:
+        value = self.text(name)
+        if value.lower() in _TYPES_OF_GLITE:
+            self._warnings.append(
+                f"{name} = {shown(value)} is a word of gLite; here it is a type by which queues and limits select "
+                f'jobs. Leave {name} out, or write "User".'
+            )
+        return value
+
+    def _output_path(self, name: str) -> str:
+        value = self.text(name)
+        path = without_prefix(value)
+        if path == value and path.startswith("/"):
+            self._warnings.append(
+                f"{name} is an absolute logical directory here; in DIRAC it would be below the home directory of the "
+                f"owner. Write {name} = {shown(LFN_PREFIX + path)} to be clear in both."
+            )
+        return path
+
+    def _tags(self, name: str) -> list[str]:
+        tags = self.name_list(name)
+        amounts = [(tag, amount) for tag in tags if (amount := _amount_meant_by(tag))]
+        self._warnings += [
+            f"The tag {shown(tag)} is compared as a name: the job runs only in queues that offer it. To require an "
+            f"amount, write {amount}."
+            for tag, amount in amounts[:_MOST_TAGS]
+        ]
+        return tags
+
+    def _environment(self, name: str) -> Json:
+        value = self.record(name)
+        if value is not None:
+            return {variable: str(content) if type(content) is int else content for variable, content in value.items()}
+        environment: dict[str, str] = {}
+        for assignment in self.strings(name):
+            variable, separator, content = assignment.partition("=")
+            if not separator or variable in environment:
+                hint = f"`{name}` must be a list of assignments, each variable once: {self.list_hint}"
+                raise self.value_error(name, f"{hint}, or a record.")
+            environment[variable] = content
+        return environment
+
+    def _add_further(self) -> None:
+        for field, entries in self._further.items():
+            given = self._description.get(field, [])
+            present = list(given) if isinstance(given, list) else []
+            self._description[field] = list(dict.fromkeys([*present, *entries]))
+        if "input_data" in self._further and self._description.get("input_data_policy") == IN_PLACE:
+            self._warnings.append(
+                f"With InputDataPolicy {IN_PLACE}, the files {LFN_PREFIX}… of InputSandbox are not copied into the "
+                "job's directory."
+            )
+
+    def _add_parameters(self) -> None:
+        """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""
+        forms: dict[str, dict[str, Json]] = {}
+        for parts in self._sequences.values():
+            if "" not in parts:
+                name = next(iter(parts.values()))
+                _, dot, sequence = name.partition(".")
+                hint = "the number of jobs or the list of their values."
+                raise self.name_error(name, f"`{name}` requires `Parameters{dot}{sequence}`, {hint}")
+            form = {part: self.constant(name) for part, name in parts.items()}
+            values = form.pop("")
+            if not isinstance(values, list) and form and "step" not in form:
+                self._warn_of_step(parts[""])
+            forms[parts[""].partition(".")[2]] = {"values" if isinstance(values, list) else "count": values, **form}
+        if len(forms) > 1 and "" in forms and not self._is_only_length(forms):
+            problem = (
+                "Either one sequence without a name or named ones: write `Parameters.name` for this one too, or leave "
+                "it out if it is only the number of jobs."
+            )
+            raise self.name_error(self._sequences[""][""], problem)
+        if forms:
+            self._description["parameters"] = forms.get("", forms)
+
+    def _warn_of_step(self, name: str) -> None:
+        step = name.replace(name.partition(".")[0], "ParameterStep", 1)
+        self._warnings.append(f"{step} is not given: it is 1 here, and 0 in DIRAC. Write {step} = … to be clear.")
+
+    @staticmethod
+    def _is_only_length(forms: dict[str, dict[str, Json]]) -> bool:
+        """Remove a sequence without a name that only repeats the length of named lists; return whether it did."""
+        lengths = [len(values) for form in forms.values() if isinstance(values := form.get("values"), list)]
+        if len(lengths) != len(forms) - 1 or forms[""] != {"count": lengths[0]}:
+            return False
+        del forms[""]
+        return True
+
+    def _compare_processors(self) -> None:
+        """Warn if the largest number of processors is not that which the job gets."""
+        processors = self._description.get("processors", 1)
+        for name in self.names():
+            if name.lower() == "maxnumberofprocessors" and self.number(name) != processors:
+                self._warnings.append(
+                    f"{name} is ignored: a job gets exactly as many processors as NumberOfProcessors says, here "
+                    f"{processors}."
+                )
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return all of the names, with commas and "and" between them."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _amount_meant_by(tag: str) -> str:
+    """Return the amount that DIRAC means by a tag; empty: none."""
+    if processors := _TAG_OF_PROCESSORS.fullmatch(tag):
+        return f"NumberOfProcessors = {processors[1] or 2}"
+    memory = _TAG_OF_MEMORY.fullmatch(tag)
+    return f"Memory = {int(memory[1]) * 1000}" if memory else ""
+
+
+def _remedy(name: str) -> str:
+    """Return a hint on an unknown attribute, with a leading space."""
+    if nearest := did_you_mean(name, ATTRIBUTES):
+        return nearest
+    # Of those without effect only one that is surely meant.
+    others = {attribute.name.lower(): attribute.name for attribute in ALL}
+    if close := get_close_matches(name.lower(), others, n=1, cutoff=0.85):
+        return f' Did you mean "{others[close[0]]}"?'
+    return (
+        " Leave it out; if it is meant for the program, hand it over by Arguments or Environment. (docs/jdl.md lists "
+        "the attributes.)"
+    )

@@ -1,0 +1,73 @@
+"""The attributes of JDL and CFG that are read as fields of a description, by the form of their values."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from wms.jobs.domain.jdl_attributes import ALL, Kind
+
+
+def fields_by_name(kind: Kind) -> Mapping[str, str]:
+    """Return {name: field} of the attributes of a kind, in their order."""
+    return MappingProxyType({attribute.name: attribute.field for attribute in ALL if attribute.kind is kind})
+
+
+#: {attribute: field of the description}.
+TEXTS: Final = fields_by_name(Kind.TEXT)
+NUMBERS: Final = fields_by_name(Kind.NUMBER)
+FRACTIONS: Final = fields_by_name(Kind.FRACTION)
+LISTS: Final = fields_by_name(Kind.LIST)
+#: {attribute: part of a sequence}.
+SEQUENCES: Final = fields_by_name(Kind.SEQUENCE)
+#: {attribute that is read: its field}.
+FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        attribute.name: attribute.field
+        for attribute in ALL
+        if attribute.field and attribute.kind not in {Kind.SEQUENCE, Kind.IGNORED, Kind.REFUSED}
+    }
+)
+#: Those that are read.
+ATTRIBUTES: Final = tuple([attribute.name for attribute in ALL if attribute.kind not in {Kind.IGNORED, Kind.REFUSED}])
+#: Fields with lists of names; as in DIRAC, one text may contain several names with commas.
+NAME_FIELDS: Final = frozenset(
+    {"sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares", "tags"}
+)
+
+#: Names of fields in other systems and in DIRAC's parameters of resources, in lower case.
+_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "maxcputime": "CPUTime",
+        "cpu": "CPUTime",
+        "cpulimit": "CPUTime",
+        "ram": "Memory",
+        "minram": "Memory",
+        "maxram": "Memory",
+        "cores": "NumberOfProcessors",
+        "numberofcores": "NumberOfProcessors",
+        "maxwalltime": "WallTime",
+        "wallclocktime": "WallTime",
+    }
+)
+#: {field, or name of an attribute in lower case: attribute}.
+_MEANT_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{field: name for name, field in reversed(list(FIELD_OF.items()))},
+        **{name.lower(): name for name in FIELD_OF},
+        **_ALIASES,
+    }
+)
+
+
+def field_hint(name: str) -> str:
+    """Return a hint, with a leading space, if a required name is a field of the description; else an empty string."""
+    attribute = _MEANT_BY.get(name.strip().lower())
+    if attribute is None:
+        return ""
+    field = FIELD_OF[attribute]
+    return f" It is a field of the description: give {field} beside requirements ({attribute} in JDL and CFG)."
+
+
+def attribute_of(field: str) -> str | None:
+    """Return the attribute that sets a field of the description; None: there is none."""
+    return _MEANT_BY[field] if field in FIELD_OF.values() else None
