@@ -230,9 +230,9 @@ class _OpenPages:
             self.unchanged += 1
         elif answer.status == HTTPStatus.OK:
             self.changed += 1
-            if etag := _ETAG.search(answer.head):
-                self._etags[number] = etag[1]
         else:
             raise BadAnswerError(f"A page was answered with {answer.status}.")
+        if etag := _ETAG.search(answer.head):
+            self._etags[number] = etag[1]
         self.latencies_s.append(answer.latency_s)
         return PERIOD_S

@@ -28,7 +28,7 @@ from taskqueues.models import Limit, TaskQueue, UsageCounter
 from taskqueues.services import priorities
 from tests.factories import NOW, make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_user
 from wms.accounts import services as accounts
-from wms.accounts.domain import TokenScope
+from wms.accounts.domain import GroupProperty, TokenScope
 from wms.accounts.models import VO, Group, Invitation, User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -323,3 +323,14 @@ def test_a_change_that_a_page_shows_is_another_etag_and_nothing_is_304(page: str
     # What concerns others only is shown nowhere.
     _move(world.elsewhere, JobStatus.MATCHED)
     assert not tab.is_changed()
+
+
+@pytest.mark.parametrize(("page", "is_shown"), [("/jobs/", False), ("/failures/", False), ("/jobs/?q=owner:*", True)])
+def test_a_list_of_ones_own_jobs_stays_when_a_mates_job_changes(
+    page: str, is_shown: bool, world: World, portal: Client
+) -> None:
+    Group.objects.filter(pk=world.group.pk).update(properties=[GroupProperty.JOB_SHARING])
+    tab = Tab(portal, page)
+    assert not tab.is_changed()
+    other_job_starts(world)
+    assert tab.is_changed() is is_shown

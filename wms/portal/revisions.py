@@ -256,6 +256,11 @@ def jobs_seen_by(user: User) -> tuple[Followed]:
     return (Followed(keys=(("owner", user.pk), *groups, *vos)),)
 
 
+def searched_jobs(user: User, query: str) -> tuple[Followed]:
+    """Follow the jobs among which the query string of a search looks: one's own, unless it may name an owner."""
+    return jobs_seen_by(user) if "owner" in query or "whose" in query else own_jobs(user)
+
+
 def jobs_of_groups(user: User) -> tuple[Followed]:
     """Follow the jobs in the groups of *user*, and of the VOs that it manages, for pages with sums of all members."""
     if user.is_operator:

@@ -13,13 +13,13 @@ from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.job_menus import KEYS_HELP
-from wms.portal.revisions import jobs_seen_by
+from wms.portal.revisions import searched_jobs
 from wms.portal.search import query_of
 
 
 @login_required
 @require_safe
-@live(lambda request: jobs_seen_by(signed_in(request)))
+@live(lambda request: searched_jobs(signed_in(request), request.META["QUERY_STRING"]))
 def failures(request: HttpRequest) -> HttpResponse:
     """Show the failed jobs that the query selects, in groups."""
     asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())

@@ -48,7 +48,7 @@ from wms.portal.presentation.job_orders import (
     pager_by_id,
     pager_of,
 )
-from wms.portal.revisions import jobs_seen_by
+from wms.portal.revisions import searched_jobs
 from wms.portal.search import EVERYBODY
 
 #: Cookie with the names of the chosen columns, and its age.
@@ -72,7 +72,7 @@ _OF_PAGE: Final = ("order", "by")
 
 
 def _revision(request: HttpRequest) -> tuple[object, ...]:
-    return (*jobs_seen_by(signed_in(request)), request.COOKIES.get(COLUMNS_COOKIE, ""))
+    return (*searched_jobs(signed_in(request), request.META["QUERY_STRING"]), request.COOKIES.get(COLUMNS_COOKIE, ""))
 
 
 @login_required
