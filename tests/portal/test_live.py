@@ -23,9 +23,9 @@ from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import (
     Followed,
-    Place,
-    Reading,
+    KnownChanges,
     Revisions,
+    StreamPlace,
     configuration,
     jobs_seen_by,
     of_submission,
@@ -50,7 +50,7 @@ def _hold(job: Job) -> None:
     control.apply_to_one(Action.HOLD, job.pk, by=job.owner, now=NOW)
 
 
-def _is_changed(followed: Followed, *, since: Place, of: Revisions | None = None) -> bool:
+def _is_changed(followed: Followed, *, since: StreamPlace, of: Revisions | None = None) -> bool:
     return (of or revisions).reading().has_changed(followed.keys, since=since)
 
 
@@ -80,7 +80,7 @@ class TestRevisions:
         ]
         before = revisions.reading().place
 
-        def changed(*, since: Place) -> list[bool]:
+        def changed(*, since: StreamPlace) -> list[bool]:
             return [_is_changed(each, since=since) for each in followed]
 
         assert not any(changed(since=before))
@@ -139,7 +139,7 @@ class TestRevisions:
         assert _is_changed(followed, since=before)
         assert not _is_changed(followed, since=revisions.reading().place)
         # As after the database was restored from before.
-        assert _is_changed(followed, since=Place(revisions.reading().end.end + 4, frozenset()))
+        assert _is_changed(followed, since=StreamPlace(revisions.reading().end.end + 4, frozenset()))
 
     def test_of_too_many_subjects_those_that_changed_last_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         alice = factories.make_user(groups=[factories.make_group()])
@@ -174,16 +174,16 @@ class TestSlowReadings:
         """Yield events: a reading has begun; it may go on."""
         begun, go_on = Event(), Event()
 
-        def read(_before: Reading | None) -> Reading:
+        def read(_before: KnownChanges | None) -> KnownChanges:
             begun.set()
             go_on.wait()
-            return Reading(end=Position(seen="20:20:"), begin=1)
+            return KnownChanges(end=Position(seen="20:20:"), begin=1)
 
         monkeypatch.setattr(revisions, "_next", read)
         yield begun, go_on
         go_on.set()
 
-    def _begin(self, process: Revisions, found: list[Reading]) -> Thread:
+    def _begin(self, process: Revisions, found: list[KnownChanges]) -> Thread:
         thread = Thread(target=lambda: found.append(process.reading()))
         thread.start()
         return thread
@@ -193,8 +193,8 @@ class TestSlowReadings:
     ) -> None:
         monkeypatch.setattr(revisions, "MAX_AGE_S", 0.0)
         begun, go_on = slow
-        process, found = Revisions(), list[Reading]()
-        last = process._reading = Reading(end=Position(seen="10:10:"), begin=1)
+        process, found = Revisions(), list[KnownChanges]()
+        last = process._reading = KnownChanges(end=Position(seen="10:10:"), begin=1)
         thread = self._begin(process, found)
         begun.wait()
         # Answered although the reading is still under way.
@@ -208,8 +208,8 @@ class TestSlowReadings:
     ) -> None:
         monkeypatch.setattr(revisions, "USED_MEANWHILE_S", 0.0)
         begun, go_on = slow
-        process, found = Revisions(), list[Reading]()
-        process._reading = Reading(end=Position(seen="10:10:"), begin=1, read_at=float("-inf"))
+        process, found = Revisions(), list[KnownChanges]()
+        process._reading = KnownChanges(end=Position(seen="10:10:"), begin=1, read_at=float("-inf"))
         threads = [self._begin(process, found)]
         begun.wait()
         threads.append(self._begin(process, found))
@@ -223,14 +223,14 @@ class TestSlowReadings:
     def test_after_an_error_the_next_request_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         process = Revisions()
 
-        def fail(_before: Reading | None) -> Reading:
+        def fail(_before: KnownChanges | None) -> KnownChanges:
             raise OSError
 
         with monkeypatch.context() as failing:
             failing.setattr(revisions, "_next", fail)
             with pytest.raises(OSError):  # noqa: PT011 - raised above
                 process.reading()
-        expected = Reading(end=Position(seen="20:20:"), begin=1)
+        expected = KnownChanges(end=Position(seen="20:20:"), begin=1)
         monkeypatch.setattr(revisions, "_next", lambda _before: expected)
         assert process.reading() is expected
 
@@ -306,8 +306,10 @@ class TestLive:
 
     def test_what_an_older_index_lacks_is_shown_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._read(monkeypatch, end=20, last={("vo", 1): 15})
-        etag = self._answer(Followed(keys=(("vo", 1),), until=Place(14, frozenset())))["ETag"]
-        assert self._answer(Followed(keys=(("vo", 1),), until=Place(20, frozenset())), etag=etag).status_code == 200
+        etag = self._answer(Followed(keys=(("vo", 1),), until=StreamPlace(14, frozenset())))["ETag"]
+        assert (
+            self._answer(Followed(keys=(("vo", 1),), until=StreamPlace(20, frozenset())), etag=etag).status_code == 200
+        )
 
     def test_an_answer_to_post_is_not_fetched_again(self) -> None:
         assert "ETag" not in self._answer(1, method="POST")
@@ -318,5 +320,5 @@ class TestLive:
 
     def _read(self, monkeypatch: pytest.MonkeyPatch, *, end: int, last: dict[object, int]) -> None:
         process = Revisions()
-        process._reading = Reading(end=Position(seen=f"{end}:{end}:"), begin=1, last=last, read_at=float("inf"))
+        process._reading = KnownChanges(end=Position(seen=f"{end}:{end}:"), begin=1, last=last, read_at=float("inf"))
         monkeypatch.setattr(revisions, "_revisions", process)

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from wms.portal import notices, revisions
 from wms.portal.pages import signed_in
-from wms.portal.revisions import Followed, Place
+from wms.portal.revisions import Followed, StreamPlace
 
 View = Callable[..., HttpResponseBase]
 #: Digest of the values, and place in the stream of changes.
@@ -25,7 +25,7 @@ class _Tag(NamedTuple):
     """An ETag of a page."""
 
     digest: str
-    place: Place
+    place: StreamPlace
 
     def __str__(self) -> str:
         end, running = self.place
@@ -89,13 +89,13 @@ def _tag_of(request: HttpRequest, revision: Sequence[object]) -> tuple[_Tag, boo
     return _Tag(digest, place), False
 
 
-def _order(place: Place) -> tuple[int, int]:
+def _order(place: StreamPlace) -> tuple[int, int]:
     return place.end, -len(place.running)
 
 
 def _known_to_client(request: HttpRequest) -> list[_Tag]:
     found = _ETAG.findall(request.headers.get("If-None-Match", ""))
     return [
-        _Tag(digest, Place(int(end), frozenset(int(number) for number in running.split(".") if number)))
+        _Tag(digest, StreamPlace(int(end), frozenset(int(number) for number in running.split(".") if number)))
         for digest, end, running in found
     ]

@@ -43,7 +43,7 @@ _CONFIGURATION: Final = ("configuration", 0)
 _TASK_QUEUES: Final = ("task queues", 0)
 
 
-class Place(NamedTuple):
+class StreamPlace(NamedTuple):
     """A place in the stream of changes: a page shows what the transactions before it changed."""
 
     #: Number of the first transaction after it.
@@ -64,11 +64,11 @@ class Followed:
 
     keys: tuple[Hashable, ...]
     #: The page may lack changes after it although they were read; None: the page reads the database itself.
-    until: Place | None = None
+    until: StreamPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class KnownChanges:
     """The changes known at one moment."""
 
     end: Position
@@ -82,11 +82,11 @@ class Reading:
     read_at: float = field(default_factory=monotonic)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> StreamPlace:
         """The place of a page that is made now."""
-        return Place.of(self.end.seen)
+        return StreamPlace.of(self.end.seen)
 
-    def has_changed(self, keys: Collection[Hashable], *, since: Place) -> bool:
+    def has_changed(self, keys: Collection[Hashable], *, since: StreamPlace) -> bool:
         """Return whether one of the subjects was changed, or may have been, after a place."""
         if not keys:
             return False
@@ -108,9 +108,9 @@ class Revisions:
 
     def __init__(self) -> None:
         self._reads = Lock()
-        self._reading: Reading | None = None
+        self._reading: KnownChanges | None = None
 
-    def reading(self) -> Reading:
+    def reading(self) -> KnownChanges:
         """Return the changes as of a second ago at most; of USED_MEANWHILE_S if another thread is reading."""
         reading = self._reading
         if reading is not None and _age_s(reading) < MAX_AGE_S:
@@ -127,11 +127,11 @@ class Revisions:
             self._reads.release()
 
 
-def _age_s(reading: Reading) -> float:
+def _age_s(reading: KnownChanges) -> float:
     return monotonic() - reading.read_at
 
 
-def _next(reading: Reading | None) -> Reading:
+def _next(reading: KnownChanges | None) -> KnownChanges:
     read_at, end = monotonic(), now()
     if (
         reading is None
@@ -139,7 +139,7 @@ def _next(reading: Reading | None) -> Reading:
         or not 0 <= end.end - reading.end.end <= MOST_TRANSACTIONS
     ):
         since = before(end, transactions=MOST_TRANSACTIONS)
-        reading = Reading(end=since, begin=since.end)
+        reading = KnownChanges(end=since, begin=since.end)
         # Changes of the configuration so long ago may have been removed.
         _note(reading, end.end - 1, {_CONFIGURATION, _TASK_QUEUES})
     for change in touched(reading.end, end):
@@ -157,12 +157,12 @@ def _next(reading: Reading | None) -> Reading:
     return following if len(following.last) + len(following.changed_by) <= MOST_KEYS else _newest_half(following)
 
 
-def _note(reading: Reading, transaction: int, subjects: set[Hashable]) -> None:
+def _note(reading: KnownChanges, transaction: int, subjects: set[Hashable]) -> None:
     reading.changed_by.setdefault(transaction, set()).update(subjects)
     reading.last.update((each, max(transaction, reading.last.get(each, 0))) for each in subjects)
 
 
-def _newest_half(reading: Reading) -> Reading:
+def _newest_half(reading: KnownChanges) -> KnownChanges:
     """Return what changed last; others may still be reading the whole."""
     numbers = sorted([*reading.last.values(), *reading.changed_by])
     begin = max(reading.begin, numbers[len(numbers) // 2])
@@ -177,7 +177,7 @@ def _newest_half(reading: Reading) -> Reading:
 _revisions = Revisions()
 
 
-def reading() -> Reading:
+def reading() -> KnownChanges:
     """Return the changes that this process knows."""
     return _revisions.reading()
 
@@ -294,7 +294,7 @@ def demand_of_vos(user: User) -> tuple[Followed]:
 
 def _as_indexed(*keys: Hashable) -> tuple[Followed]:
     """Follow these; the index may be some tenths of a second older than the changes that are read."""
-    return (Followed(keys=keys, until=Place.of(index.current().view.seen)),)
+    return (Followed(keys=keys, until=StreamPlace.of(index.current().view.seen)),)
 
 
 #: Sums over all users are read for all pages together.
