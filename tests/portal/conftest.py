@@ -12,7 +12,7 @@ from tests.memos import without_brief_memos
 from wms.accounts.models import VO, Group, User
 from wms.jobs.queries.changes import Position
 from wms.portal import revisions
-from wms.portal.revisions import Reading, Revisions
+from wms.portal.revisions import KnownChanges, Revisions
 
 __all__ = ["without_brief_memos"]
 
@@ -21,7 +21,7 @@ __all__ = ["without_brief_memos"]
 def without_readings_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the streams of changes never, not once a second: numbers of queries would depend on the clock."""
     unread = Revisions()
-    unread._reading = Reading(end=Position(seen="1:1:"), begin=0, read_at=float("inf"))
+    unread._reading = KnownChanges(end=Position(seen="1:1:"), begin=0, read_at=float("inf"))
     monkeypatch.setattr(revisions, "_revisions", unread)
 
 
