@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from threading import Event, Thread
+from unittest.mock import Mock
 
 import pytest
 from django.db import connection, transaction
@@ -12,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from tests import factories
 from tests.factories import NOW
+from wms.accounts import sql
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.request import parse_submission
@@ -19,6 +21,7 @@ from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
 from wms.jobs.services.submission import submit
+from wms.kernel.fast.statements import ask_prepared
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import (
@@ -236,12 +239,14 @@ class TestSlowReadings:
 
 
 @pytest.mark.django_db
-def test_the_scope_of_a_user_is_read_with_one_statement() -> None:
+def test_the_scope_of_a_user_is_read_with_one_prepared_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     sharing, plain, managed = factories.make_group(shares_jobs=True), factories.make_group(), factories.make_group()
     user = factories.make_user(groups=[sharing, plain], manages=[managed.vo])
-    with CaptureQueriesContext(connection) as captured:
+    asked = Mock(wraps=ask_prepared)
+    monkeypatch.setattr(sql, "ask_prepared", asked)
+    with CaptureQueriesContext(connection) as by_the_orm:
         scope = scope_of(user)
-    assert len(captured) == 1
+    assert (asked.call_count, len(by_the_orm)) == (1, 0)
     assert scope.groups == {(sharing.pk, sharing.vo_id), (plain.pk, plain.vo_id)}
     assert (list(scope.sharing), list(scope.managed_vos)) == ([sharing.pk], [managed.vo_id])
     assert not scope.invitations

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from wms.accounts import sql
 from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, Group, Invitation, Membership, User
-from wms.accounts.sql import Bearer
+from wms.accounts.sql import Bearer, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,11 @@ def open_invitations(user: User, *, now: datetime) -> QuerySet[Invitation]:
 def live_tokens(user: User, *, now: datetime) -> QuerySet[ApiToken]:
     """Return the valid tokens of *user*."""
     return ApiToken.objects.live(now=now).filter(user=user)
+
+
+def standings_of(user: User, *, now: datetime) -> list[Standing]:
+    """Return the groups of *user*, the VOs that it manages, and the open invitations to it."""
+    return sql.standings_of(user, now=now)
 
 
 def groups_of(user: User) -> tuple[Group, ...]:

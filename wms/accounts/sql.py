@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connection, models
 
-from wms.accounts.domain import TokenScope
+from wms.accounts.domain import GroupProperty, TokenScope
 from wms.accounts.models import VO, Group, User
 from wms.kernel.fast.statements import ask_prepared
 
@@ -45,6 +45,38 @@ SELECT membership.user_id, membership.group_id
  WHERE membership.user_id = ANY(%s) AND membership.group_id = ANY(%s) AND member.is_active
 """
 
+#: As InvitationQuerySet.open_to finds them.
+_STANDING = """
+SELECT 'group', membership.group_id, member_of.vo_id, %s = ANY(member_of.properties)
+  FROM accounts_membership AS membership
+  JOIN accounts_group AS member_of ON member_of.id = membership.group_id
+ WHERE membership.user_id = %s
+UNION ALL
+SELECT 'vo', vo_id, vo_id, false FROM accounts_vo_managers WHERE user_id = %s
+UNION ALL
+SELECT 'invitation', invitation.id, to_group.vo_id, false
+  FROM accounts_invitation AS invitation
+  JOIN accounts_group AS to_group ON to_group.id = invitation.group_id
+  JOIN accounts_user AS sender ON sender.id = invitation.invited_by_id
+ WHERE invitation.username = %s AND invitation.expires_at > %s AND invitation.declined_at IS NULL
+   AND sender.is_active
+   AND (sender.operator OR sender.is_superuser
+        OR EXISTS (SELECT FROM accounts_vo_managers AS manager
+                    WHERE manager.vo_id = to_group.vo_id AND manager.user_id = sender.id))
+"""
+
+
+class Standing(NamedTuple):
+    """A group of a user, a VO that it manages, or an open invitation to a group."""
+
+    #: ``group``, ``vo`` or ``invitation``.
+    kind: str
+    #: Of the group, the VO, or the invitation.
+    id: int
+    vo_id: int
+    #: Whether the members of the group see one another's jobs.
+    shares_jobs: bool
+
 
 class Bearer(NamedTuple):
     """The user of a token, and the token's row."""
@@ -78,3 +110,9 @@ def groups_of(user_id: int) -> tuple[Group, ...]:
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group) of those memberships whose user is not suspended."""
     return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids)))
+
+
+def standings_of(user: User, *, now: datetime) -> list[Standing]:
+    """Return the groups of *user*, the VOs that it manages, and the open invitations to it."""
+    parameters = (GroupProperty.JOB_SHARING.value, user.pk, user.pk, user.get_username(), now)
+    return [Standing(*row) for row in ask_prepared(_STANDING, *parameters)]

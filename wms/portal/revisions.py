@@ -14,15 +14,14 @@ from time import monotonic
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
-from django.db.models import BooleanField, ExpressionWrapper, Q, Value
 from django.utils import timezone
 
 from matching.queries.site_status import SiteSum, SiteSums, site_sums
 from taskqueues.models import UsageCounter
 from taskqueues.services.index.shared import index
 from taskqueues.services.index_changes import changes_between
-from wms.accounts.domain import GroupProperty
-from wms.accounts.models import VO, Invitation, Membership, User
+from wms.accounts.models import User
+from wms.accounts.queries import standings_of
 from wms.jobs.queries.changes import Position, before, now, touched
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
@@ -218,22 +217,12 @@ def scope_of(user: User) -> Scope:
 
 
 def _scope(user: User) -> Scope:
-    shares = Q(group__properties__contains=[GroupProperty.JOB_SHARING])
-    memberships = Membership.objects.filter(user=user).annotate(
-        shares=ExpressionWrapper(shares, output_field=BooleanField())
-    )
-    managed = VO.objects.filter(managers=user).values_list(Value("vo"), "pk", "pk", Value(value=False))
-    invitations = Invitation.objects.open_to(user, now=timezone.now())
-    rows = list(
-        memberships.values_list(Value("group"), "group_id", "group__vo_id", "shares").union(
-            managed, invitations.values_list(Value("invitation"), "pk", "pk", Value(value=False)), all=True
-        )
-    )
+    standings = standings_of(user, now=timezone.now())
     return Scope(
-        groups=frozenset((pk, vo_id) for kind, pk, vo_id, _ in rows if kind == "group"),
-        sharing=frozenset(pk for kind, pk, _, shares in rows if kind == "group" and shares),
-        managed_vos=frozenset(pk for kind, pk, *_ in rows if kind == "vo"),
-        invitations=frozenset(pk for kind, pk, *_ in rows if kind == "invitation"),
+        groups=frozenset((each.id, each.vo_id) for each in standings if each.kind == "group"),
+        sharing=frozenset(each.id for each in standings if each.kind == "group" and each.shares_jobs),
+        managed_vos=frozenset(each.id for each in standings if each.kind == "vo"),
+        invitations=frozenset(each.id for each in standings if each.kind == "invitation"),
     )
 
 

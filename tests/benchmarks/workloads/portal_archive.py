@@ -5,9 +5,10 @@ from typing import Final
 from django.db import connection, transaction
 
 from taskqueues.models import QueuedJob
-from tests.benchmarks.workloads.job_archive import JobArchive, load_archive
+from tests.benchmarks.workloads.job_archive import YEAR, JobArchive, load_archive
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import Job
+from wms.jobs.models import Accounting, Job
+from wms.jobs.services.accounting import account
 from wms.jobs.services.enqueueing import put_back_in_queues
 from wms.kernel.db import database_now
 from wms.kernel.fields import compressed
@@ -61,6 +62,10 @@ def load_portal_archive(*, jobs: int, seed: int) -> JobArchive:
         with connection.cursor() as cursor:
             for statement in _FILL:
                 cursor.execute(statement, {"error": compressed(_STD_ERROR), "leased": list(LEASED)})
+    now = database_now()
+    # Begun before the first line of the histories, which are then counted at once.
+    Accounting.objects.create(id=1, seen="1:1:", began_at=now - YEAR)
+    account(now=now, count_unmatched=lambda _now: ())
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")
