@@ -85,10 +85,12 @@ def run(ready: Surroundings, options: Options) -> Report:
     report = Report(benchmark="portal", sizes={"jobs": archive.jobs, "submissions": archive.submissions})
     pace = Pace()
     with ready.web(processes=options.processes or PROCESSES) as web:
+        open_pages = _OpenPages(port=web.port)
         _open_each(report, "at rest", readers, port=web.port, options=options, pace=pace)
+        _keep_open(report, "at rest", open_pages, ready=ready, web=web, options=options)
         with _changing(archive):
             _open_each(report, "under load", readers, port=web.port, options=options, pace=pace)
-            _keep_open(report, ready, web, options)
+            _keep_open(report, "under load", open_pages, ready=ready, web=web, options=options)
     report.facts["slowness of the machine meanwhile"] = pace.slowness()
     return report
 
@@ -181,22 +183,25 @@ def _change(archive: JobArchive, is_over: Event) -> None:
     connection.close()
 
 
-def _keep_open(report: Report, ready: Surroundings, web: Web, options: Options) -> None:
+def _keep_open(
+    report: Report, when: str, pages: "_OpenPages", *, ready: Surroundings, web: Web, options: Options
+) -> None:
     """Keep pages open, each of another user and address, and report what they cost the servers."""
-    pages = _OpenPages(port=web.port)
     client = Client(port=web.port, connections=CONNECTIONS, ask=pages.ask, hear=pages.hear)
     begun = perf_counter()
     for number in range(OPEN_PAGES):
         client.expect(number, at_s=begun + PERIOD_S * number / OPEN_PAGES)
-    client.run(until_s=begun + 3 * PERIOD_S)
+    # Opening a page takes longer than asking whether it has changed.
+    while not pages.are_open:
+        client.run(until_s=perf_counter() + PERIOD_S)
     pages.begin()
     with cpu_measured(parts_of(ready, web)) as use:
         client.run(until_s=perf_counter() + options.seconds)
     client.close()
-    report.add(f"one of {OPEN_PAGES} open pages", pages.latencies_s)
-    report.facts["answers that a page is unchanged"] = pages.unchanged
-    report.facts["answers with a changed page"] = pages.changed
-    report.facts |= use.facts()
+    report.add(f"one of {OPEN_PAGES} open pages, {when}", pages.latencies_s)
+    report.facts[f"answers that a page is unchanged, {when}"] = pages.unchanged
+    report.facts[f"answers with a changed page, {when}"] = pages.changed
+    report.facts |= {f"{name}, {when}": value for name, value in use.facts().items()}
 
 
 class _OpenPages:
@@ -210,6 +215,11 @@ class _OpenPages:
         self._etags: dict[int, bytes] = {}
         self._port = port
         self.begin()
+
+    @property
+    def are_open(self) -> bool:
+        """Whether each page was fetched."""
+        return len(self._etags) == OPEN_PAGES
 
     def begin(self) -> None:
         """Begin to measure."""
