@@ -41,12 +41,12 @@ from tests.factories import (
     make_user,
     make_vo,
 )
-from tests.memos import without_brief_memos
+from tests.memos import without_brief_memos, without_readings_of_changes
 from wms.accounts.models import VO, ApiToken, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
-__all__ = ["without_brief_memos"]
+__all__ = ["without_brief_memos", "without_readings_of_changes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

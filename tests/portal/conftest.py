@@ -8,21 +8,10 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.factories import make_group, make_site, make_user, make_vo
-from tests.memos import without_brief_memos
+from tests.memos import without_brief_memos, without_readings_of_changes
 from wms.accounts.models import VO, Group, User
-from wms.jobs.queries.changes import Position
-from wms.portal import revisions
-from wms.portal.revisions import KnownChanges, Revisions
 
-__all__ = ["without_brief_memos"]
-
-
-@pytest.fixture(autouse=True)
-def without_readings_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the streams of changes never, not once a second: numbers of queries would depend on the clock."""
-    unread = Revisions()
-    unread._reading = KnownChanges(end=Position(seen="1:1:"), begin=0, read_at=float("inf"))
-    monkeypatch.setattr(revisions, "_revisions", unread)
+__all__ = ["without_brief_memos", "without_readings_of_changes"]
 
 
 @pytest.fixture
