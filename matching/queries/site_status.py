@@ -65,7 +65,7 @@ class SiteStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSum:
-    """What happens at a site, of all users of some VOs."""
+    """Numbers of jobs and pilots at a site, of all users of some VOs."""
 
     #: Jobs that pilots hold.
     leased: int = 0

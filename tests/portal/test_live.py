@@ -60,7 +60,7 @@ def _is_changed(followed: Followed, *, since: StreamPlace, of: Revisions | None 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("fresh")
 class TestRevisions:
-    """What a process knows of changes."""
+    """The changes that a process knows."""
 
     def test_only_visible_jobs_change_what_a_user_follows(self) -> None:
         sharing = factories.make_group(shares_jobs=True)

@@ -325,7 +325,19 @@ def test_a_change_that_a_page_shows_is_another_etag_and_nothing_is_304(page: str
     assert not tab.is_changed()
 
 
-@pytest.mark.parametrize(("page", "is_shown"), [("/jobs/", False), ("/failures/", False), ("/jobs/?q=owner:*", True)])
+@pytest.mark.parametrize(
+    ("page", "is_shown"),
+    [
+        ("/jobs/", False),
+        ("/failures/", False),
+        ("/jobs/?q=name:owner", False),
+        ("/jobs/?q=owner:*", True),
+        ("/jobs/?q=OWNER:bob", True),
+        ("/jobs/?q=%6fwner:*", True),
+        ("/jobs/?whose=all", True),
+        ("/jobs/?owner=bob", True),
+    ],
+)
 def test_a_list_of_ones_own_jobs_stays_when_a_mates_job_changes(
     page: str, is_shown: bool, world: World, portal: Client
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the portal says of JDL as DIRAC's users write it."""
+"""Warnings of the portal about JDL as DIRAC's users write it."""
 
 import json
 

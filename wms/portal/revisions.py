@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
+from django.http import QueryDict
 from django.utils import timezone
 
 from matching.queries.site_status import SiteSum, SiteSums, site_sums
@@ -25,6 +26,7 @@ from wms.accounts.queries import standings_of
 from wms.jobs.queries.changes import Position, before, now, touched
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
+from wms.portal.forms.filters import names_owner
 
 #: Age of a reading, in seconds, from which on the next request reads again.
 MAX_AGE_S = 1.0
@@ -245,9 +247,9 @@ def jobs_seen_by(user: User) -> tuple[Followed]:
     return (Followed(keys=(("owner", user.pk), *groups, *vos)),)
 
 
-def searched_jobs(user: User, query: str) -> tuple[Followed]:
-    """Follow the jobs among which the query string of a search looks: one's own, unless it may name an owner."""
-    return jobs_seen_by(user) if "owner" in query or "whose" in query else own_jobs(user)
+def searched_jobs(user: User, query: QueryDict) -> tuple[Followed]:
+    """Follow the jobs among which a page about jobs searches: one's own, unless its query names an owner."""
+    return jobs_seen_by(user) if names_owner(query, now=timezone.now()) else own_jobs(user)
 
 
 def jobs_of_groups(user: User) -> tuple[Followed]:

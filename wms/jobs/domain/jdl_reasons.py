@@ -1,4 +1,4 @@
-"""Why attributes of JDL are ignored or refused, and what takes the place of an expression in ``Requirements``."""
+"""Reasons for which attributes of JDL are ignored or refused, and the fields to use instead of ``Requirements``."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

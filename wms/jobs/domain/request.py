@@ -68,7 +68,7 @@ class SubmissionIn:
 
 
 class _Read(NamedTuple):
-    """What was read from one description, or from a list."""
+    """The descriptions of a request, of one job or of a list, as they were read."""
 
     jobs: list[RequestedJob]
     #: Groups that it names.

@@ -89,19 +89,29 @@ def asked_in(query: QueryDict, *, by: User, now: datetime) -> Asked:
         by: the reader.
         now: the time from which durations are counted back.
     """
-    search = parse(query.get("q", ""), now=now)
-    errors = search.errors
-    if named := _named_in(query):
-        others = parse(text_of(named), now=now)
-        kept = {name: word for name, word in search.words.items() if name not in named}
-        errors = (*errors, *others.errors)
-        search = parse(text_of({**kept, **others.words}), now=now)
+    search, errors = _search_in(query, now=now)
     filters = JobPageFilterSet(search.filters, by=by)
     labels = {name: filters.form.fields[name].label or name for name in filters.form.errors}
     invalid = [f"{labels[name]}: {sentence}" for name, found in filters.form.errors.items() for sentence in found]
     errors = (*errors, *invalid)
     box = query.get("q", "") if errors and "q" in query else text_of(search.words)
     return Asked(search=search, filters=filters, errors=errors, by=by, box=box)
+
+
+def names_owner(query: QueryDict, *, now: datetime) -> bool:
+    """Return whether the query of a page about jobs names an owner, or everybody: without one, jobs are one's own."""
+    return "owner" in _search_in(query, now=now)[0].filters
+
+
+def _search_in(query: QueryDict, *, now: datetime) -> tuple[Search, tuple[str, ...]]:
+    """Return the meaning of a query, and the errors of the words in it."""
+    search = parse(query.get("q", ""), now=now)
+    named = _named_in(query)
+    if not named:
+        return search, search.errors
+    others = parse(text_of(named), now=now)
+    kept = {name: word for name, word in search.words.items() if name not in named}
+    return parse(text_of({**kept, **others.words}), now=now), (*search.errors, *others.errors)
 
 
 def _named_in(query: QueryDict) -> dict[str, str]:

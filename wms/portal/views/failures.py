@@ -19,7 +19,7 @@ from wms.portal.search import query_of
 
 @login_required
 @require_safe
-@live(lambda request: searched_jobs(signed_in(request), request.META["QUERY_STRING"]))
+@live(lambda request: searched_jobs(signed_in(request), request.GET))
 def failures(request: HttpRequest) -> HttpResponse:
     """Show the failed jobs that the query selects, in groups."""
     asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())

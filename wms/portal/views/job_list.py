@@ -72,7 +72,7 @@ _OF_PAGE: Final = ("order", "by")
 
 
 def _revision(request: HttpRequest) -> tuple[object, ...]:
-    return (*searched_jobs(signed_in(request), request.META["QUERY_STRING"]), request.COOKIES.get(COLUMNS_COOKIE, ""))
+    return (*searched_jobs(signed_in(request), request.GET), request.COOKIES.get(COLUMNS_COOKIE, ""))
 
 
 @login_required
