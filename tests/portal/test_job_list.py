@@ -24,10 +24,11 @@ from tests.factories import (
     make_user,
 )
 from tests.portal.conftest import ClientOf
-from wms.accounts.models import Group, User
+from wms.accounts.models import Group, Membership, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import breakdown
+from wms.portal import revisions
 from wms.portal.pages import ROWS_PER_PAGE
 from wms.portal.presentation.columns import COLUMNS
 from wms.portal.search import query_of
@@ -315,3 +316,14 @@ def test_an_unchanged_list_is_not_sent_again(portal: Client, alice: User, group:
     assert portal.get("/jobs/", headers={"If-None-Match": etag}).status_code == HTTPStatus.NOT_MODIFIED
     portal.cookies["job_columns"] = "label"
     assert portal.get("/jobs/", headers={"If-None-Match": etag}).status_code == HTTPStatus.OK
+
+
+def test_the_menu_of_sites_ends_with_the_membership(
+    alice: User, client_of: ClientOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # with the memos of brief results, as in a server
+    browser = client_of(alice)
+    assert "LCG.CERN.ch" in browser.get("/jobs/").content.decode()
+    Membership.objects.filter(user=alice).delete()
+    revisions._scopes.forget()  # those of a second ago
+    assert "LCG.CERN.ch" not in browser.get("/jobs/").content.decode()

@@ -24,6 +24,7 @@ from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.queries.sorted_jobs import Position, sorted_part
 from wms.kernel.memo import BriefMemo
+from wms.portal import revisions
 from wms.portal.exports import as_csv, as_json
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
@@ -48,7 +49,6 @@ from wms.portal.presentation.job_orders import (
     pager_by_id,
     pager_of,
 )
-from wms.portal.revisions import searched_jobs
 from wms.portal.search import EVERYBODY
 
 #: Cookie with the names of the chosen columns, and its age.
@@ -63,7 +63,7 @@ _PARAMETER_OF: Final[Mapping[Property, str]] = {
 }
 #: Sites in the menu; there are some hundreds on the grid.
 _MOST_SITES: Final = 500
-#: Live pages ask again and again.
+#: Live pages ask again and again. Read again when the configuration, or the VOs of a reader, change.
 _sites: Final[BriefMemo[list[str]]] = BriefMemo(kept_s=60)
 #: Parameters of the pages of a sorted list: the place before which, or after which, the page is.
 _OF_SORTED: Final = ("upto", "beyond")
@@ -72,7 +72,7 @@ _OF_PAGE: Final = ("order", "by")
 
 
 def _revision(request: HttpRequest) -> tuple[object, ...]:
-    return (*searched_jobs(signed_in(request), request.GET), request.COOKIES.get(COLUMNS_COOKIE, ""))
+    return (*revisions.searched_jobs(signed_in(request), request.GET), request.COOKIES.get(COLUMNS_COOKIE, ""))
 
 
 @login_required
@@ -168,7 +168,8 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 
 
 def _menus(asked: Asked) -> Menus:
-    sites = _sites.get(asked.by.pk, lambda: site_names(asked.by, at_most=_MOST_SITES))
+    key = (revisions.last_change(*revisions.configuration()), revisions.visible_vos(asked.by))
+    sites = _sites.get(key, lambda: site_names(asked.by, at_most=_MOST_SITES))
     return menus_of(asked.search.words, sites=sites, groups=[group.name for group in groups_of(asked.by)])
 
 
