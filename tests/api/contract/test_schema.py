@@ -108,7 +108,7 @@ def test_every_operation_that_asks_who_calls_tells_of_401_and_403_in_the_one_sha
             assert "404" in answers, address
         for status, answer in answers.items():
             if int(status) >= 400:
-                assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer"), address
+                assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/ErrorAnswer"), address
 
 
 @pytest.mark.django_db
