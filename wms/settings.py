@@ -468,6 +468,13 @@ SPECTACULAR_SETTINGS = {
     # Deep links would be links within buttons, which screen readers and keyboards cannot tell apart.
     "SWAGGER_UI_SETTINGS": {"deepLinking": False},
     "COMPONENT_SPLIT_REQUEST": True,
+    # The groups of operations, by wms.kernel.rest.audience.
+    "TAGS": [
+        {"name": "Users", "description": "Jobs, their files, and what a user may see of queues, groups and sites."},
+        {"name": "Managers", "description": "For managers of a VO and operators."},
+        {"name": "Pilots", "description": "The calls of pilots and of the jobs that they run."},
+        {"name": "Sites", "description": "The calls of a site's gateway."},
+    ],
     "PREPROCESSING_HOOKS": ["wms.kernel.rest.documentation.without_old_addresses"],
 }
 

@@ -14,6 +14,7 @@ from pilots.urls import urlpatterns as of_pilots
 from wms.kernel import handlers
 from wms.kernel.handlers import API
 from wms.kernel.protocol import API_V1
+from wms.kernel.rest.error_pages import ErrorListView, ErrorView
 from wms.kernel.rest.schema import SchemaView
 from wms.portal.views.log_in import admin_log_in
 
@@ -51,6 +52,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(REST, include("wms.accounts.urls")),
     path(f"{REST}schema/", SchemaView.as_view(), name="schema"),
     path(f"{REST}docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
+    path(f"{REST}errors/", ErrorListView.as_view(), name="error-list"),
+    path(f"{REST}errors/<slug:code>/", ErrorView.as_view(), name="error-page"),
     path(API.removeprefix("/"), include((_old_agent_addresses, "old-agents"))),
     path("admin/login/", admin_log_in),
     path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),

@@ -22,6 +22,7 @@ from resources.models import Site
 from resources.queries.throttles import ThrottleStanding
 from wms.kernel.errors import NotFoundError
 from wms.kernel.rest import Number, StrictSerializer, Text, WholeNumber, error_responses
+from wms.kernel.rest.audience import Audience
 
 #: Fields required without a ClassAd.
 REQUIRED: Final = ("current_submitting_jobs", "current_gathering_output_jobs", "current_jobs")
@@ -194,7 +195,7 @@ class AdvertisementsView(APIView):
     @extend_schema(
         operation_id="sites_advertise",
         summary="Advertise the numbers of jobs at a site, as a new state of its throttle",
-        tags=["resources"],
+        tags=[Audience.SITES],
         request=AdvertisementIn,
         responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )

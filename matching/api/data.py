@@ -18,6 +18,7 @@ from resources.queries.replicas import ReplicaCopy
 from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class CopyOut(serializers.Serializer[Any]):
@@ -88,7 +89,7 @@ class LeaseReplicasView(APIView):
 
     @extend_schema(
         operation_id="matches_replicas_register",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=OutputReplicaIn,
         responses={HTTPStatus.CREATED: OutputReplicaIn, **error_responses(400, 401, 403, 404, 409, 415)},
     )

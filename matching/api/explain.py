@@ -14,6 +14,7 @@ from wms.jobs.api.actions import visible_job
 from wms.jobs.api.outputs import StatusField
 from wms.kernel.db import database_now
 from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class ExplainQuery(StrictSerializer):
@@ -93,7 +94,7 @@ class ExplainView(APIView):
     @extend_schema(
         operation_id="jobs_explain",
         summary="Explain why a job waits: condition by condition, queue by queue",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         parameters=[ExplainQuery],
         responses={200: ExplanationOut, **error_responses(400, 401, 403, 404)},
     )

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 
 #: Default and maximum of the period, in hours.
 DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
@@ -75,7 +76,7 @@ class PilotSummaryView(APIView):
     @extend_schema(
         operation_id="pilots_summary",
         summary="Count pilots and their efficiency, by site, CE, queue or VO",
-        tags=["matching"],
+        tags=[Audience.MANAGERS],
         parameters=[PilotSummaryIn],
         responses={200: PilotSummaryOut, **error_responses(400, 401, 403)},
     )

@@ -20,6 +20,7 @@ from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class LeaseSandboxView(APIView):
@@ -29,7 +30,7 @@ class LeaseSandboxView(APIView):
 
     @extend_schema(
         operation_id="matches_sandbox_fetch",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         responses={
             (HTTPStatus.OK, "application/octet-stream"): OpenApiTypes.BINARY,
             **error_responses(401, 403, 404, 409),
@@ -57,7 +58,7 @@ class LeaseSandboxesView(APIView):
 
     @extend_schema(
         operation_id="matches_sandbox_store",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request={"multipart/form-data": SandboxIn},
         responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 404, 409, 413, 415, 503)},
     )

@@ -15,6 +15,7 @@ from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import Group
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class ConfiguredOut(serializers.Serializer[Any]):
@@ -108,7 +109,7 @@ class GroupSharesView(APIView):
     @extend_schema(
         operation_id="groups_shares",
         summary="Show the share of a group: configured, corrected by history, and delivered recently",
-        tags=["matching"],
+        tags=[Audience.USERS],
         responses={200: SharesOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, name: str) -> Response:

@@ -17,6 +17,7 @@ from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SubmissionRate
 
 
@@ -31,7 +32,7 @@ class JobsView(JobListView):
     @extend_schema(
         operation_id="jobs_submit",
         summary="Submit a job, a parametric job or a list of jobs",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request=SubmissionBody,
         responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415, 429)},
     )

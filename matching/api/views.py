@@ -46,6 +46,7 @@ from wms.kernel.db import database_now
 from wms.kernel.fast.views import FastAnswer, FastView
 from wms.kernel.protocol import API_V1, FAULT_OF_JOB, FAULT_OF_SUPERVISOR, WHY_HEADER
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 #: The credentials of reports on a lease.
 LeaseCredential: TypeAlias = JobCredential | PilotCredential
@@ -67,7 +68,7 @@ class MatchesView(FastView):
 
     @extend_schema(
         operation_id="matches_create",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=OfferIn,
         responses={
             HTTPStatus.CREATED: PolymorphicProxySerializer(
@@ -119,7 +120,7 @@ class PreviewView(APIView):
 
     @extend_schema(
         operation_id="matches_preview",
-        tags=["matching"],
+        tags=[Audience.MANAGERS],
         request=PreviewIn,
         responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403, 415)},
     )
@@ -175,7 +176,7 @@ class LeaseStatusView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_status",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=StatusIn,
         responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
@@ -203,7 +204,7 @@ class HeartbeatView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_heartbeat",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=HeartbeatIn,
         responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
@@ -242,7 +243,7 @@ class FinishView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_finish",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=FinishIn,
         responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )

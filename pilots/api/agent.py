@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from pilots.agent_package import FILE_NAME, agent_package
 from pilots.backends.script import site_script
 from wms.kernel.rest import AnyClientNegotiation
+from wms.kernel.rest.audience import Audience
 
 SHA256_HEADER = "X-Agent-SHA256"
 SCRIPT_NAME = "pilot.sh"
@@ -31,7 +32,7 @@ class AgentView(APIView):
     @extend_schema(
         operation_id="pilots_agent",
         summary="Download the program that pilots run",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         responses={
             (HTTPStatus.OK, "application/zip"): OpenApiTypes.BINARY,
             HTTPStatus.NOT_MODIFIED: OpenApiResponse(
@@ -74,7 +75,7 @@ class ScriptView(APIView):
     @extend_schema(
         operation_id="pilots_script",
         summary="Download the shell script with which a site starts a pilot",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         responses={(HTTPStatus.OK, "text/x-shellscript"): OpenApiTypes.STR},
     )
     def get(self, request: Request) -> HttpResponse:  # noqa: ARG002 - the framework's signature

@@ -18,6 +18,7 @@ from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.protocol import MAX_LOG_CHUNK
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
+from wms.kernel.rest.audience import Audience
 
 #: Largest offset: a log of so many characters takes years, so a larger offset is a mistake.
 MAX_OFFSET = 10**12
@@ -68,7 +69,7 @@ class LogView(APIView):
     @extend_schema(
         operation_id="pilots_log",
         summary="Send the next lines of the pilot's log",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=ChunkIn,
         responses={HTTPStatus.OK: ReceivedOut, **error_responses(400, 401, 403, 415)},
     )
@@ -87,7 +88,7 @@ class PilotLogView(APIView):
     @extend_schema(
         operation_id="pilots_log_read",
         summary="Read the log of a pilot: managers of its VO, operators, and the owner of a private pilot",
-        tags=["pilots"],
+        tags=[Audience.USERS],
         responses={HTTPStatus.OK: LogOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:

@@ -20,6 +20,7 @@ from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, PageParameters, StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class NoSuchQueueError(RejectedError):
@@ -124,7 +125,7 @@ class SubmitPoolsView(APIView):
     @extend_schema(
         operation_id="submit_pools_list",
         summary="Show the submit pools of a queue, or all of them",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         parameters=[SubmitPoolQuery, PageParameters],
         responses={
             200: SubmitPoolsOut,

@@ -23,6 +23,7 @@ from pilots.services import registration, reports
 from pilots.services.tokens import renewed_token
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class RegisterView(APIView):
@@ -33,7 +34,7 @@ class RegisterView(APIView):
     @extend_schema(
         operation_id="pilots_register",
         summary="Register a pilot that has started",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=RegistrationIn,
         responses={HTTPStatus.CREATED: RegisteredPilotOut, **error_responses(400, 401, 403, 409, 415)},
     )
@@ -57,7 +58,7 @@ class ConfigurationView(APIView):
     @extend_schema(
         operation_id="pilots_config",
         summary="Show the configuration of the pilot",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         responses={HTTPStatus.OK: ConfigurationOut, **error_responses(401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -76,7 +77,7 @@ class ReportView(APIView):
     @extend_schema(
         operation_id="pilots_report",
         summary="Report the result of the node check, a flaw found by a job, or the pilot's end",
-        tags=["pilots"],
+        tags=[Audience.PILOTS],
         request=ReportIn,
         responses={HTTPStatus.OK: ReportOut, **error_responses(400, 401, 403, 415)},
     )

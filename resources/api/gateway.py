@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 import resources.gateway
 from wms.kernel.rest import AnyClientNegotiation
+from wms.kernel.rest.audience import Audience
 
 FILE_NAME = "wms_advertise.py"
 
@@ -33,7 +34,7 @@ class AdvertiserView(APIView):
     @extend_schema(
         operation_id="gateway_advertiser",
         summary="Download the program that counts job managers at a gateway and advertises them",
-        tags=["resources"],
+        tags=[Audience.SITES],
         responses={(HTTPStatus.OK, "text/x-python"): OpenApiTypes.STR},
     )
     def get(self, request: Request) -> HttpResponse:  # noqa: ARG002 - the framework's signature

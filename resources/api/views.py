@@ -14,6 +14,7 @@ from resources.models import Site
 from resources.queries import visible_sites
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, checked_filters, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class SitePages(CursorPages):
@@ -43,7 +44,7 @@ class SiteListView(ListAPIView[Site]):
     @extend_schema(
         operation_id="sites_list",
         summary="List the sites of the caller's VOs with their computing elements and queues; an operator sees all",
-        tags=["resources"],
+        tags=[Audience.USERS],
         responses={200: SiteOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

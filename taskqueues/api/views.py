@@ -12,6 +12,7 @@ from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class TaskQueuePages(CursorPages):
@@ -36,7 +37,7 @@ class TaskQueueListView(GenericAPIView[TaskQueue]):
     @extend_schema(
         operation_id="task_queues_list",
         summary="List task queues with their priorities; an operator sees all",
-        tags=["matching"],
+        tags=[Audience.USERS],
         responses={200: TaskQueueOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework keeps it on the view

@@ -8,7 +8,7 @@ import pytest
 
 from matching.management.commands.document_states import documented
 from taskqueues.domain.conditions import CONDITIONS
-from wms.kernel.state_diagram import with_diagram
+from wms.kernel.made_parts import with_part
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
 
@@ -20,8 +20,8 @@ def test_the_state_diagrams_are_those_of_the_transition_tables() -> None:
 
 
 def test_a_document_without_a_place_for_a_diagram_is_refused() -> None:
-    with pytest.raises(ValueError, match="no place for the diagram of Jobs"):
-        with_diagram("# Title\n", of="Jobs", diagram="")
+    with pytest.raises(ValueError, match="no place for Jobs"):
+        with_part("# Title\n", of="Jobs", content="")
 
 
 def test_the_conditions_of_a_match_are_listed_in_their_order() -> None:

@@ -61,6 +61,8 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET gateway-advertiser": EVERYBODY,
         "GET schema": EVERYBODY,
         "GET docs": EVERYBODY,
+        "GET error-list": EVERYBODY,
+        "GET error-page": EVERYBODY,
         "GET healthz": EVERYBODY,
         "GET readyz": EVERYBODY,
         # Log-in, log-out.

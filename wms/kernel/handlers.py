@@ -12,7 +12,7 @@ from django.urls import Resolver404, resolve
 from django.views import defaults
 
 from wms.kernel.protocol import API_V1
-from wms.kernel.rest.errors import error_body
+from wms.kernel.rest.errors import PROBLEM, error_body
 
 #: Prefix of all versions of the REST interface: what is below it never gets a page.
 API = "/api/"
@@ -88,4 +88,4 @@ def _exists(path: str) -> bool:
 
 def api_error(status: HTTPStatus, code: str, detail: str) -> JsonResponse:
     """Return an error in the API's shape, outside Django REST framework."""
-    return JsonResponse(error_body(code, detail), status=status)
+    return JsonResponse(error_body(status, code, detail), status=status, content_type=PROBLEM)

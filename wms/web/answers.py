@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from django.http import FileResponse
 
-from wms.kernel.rest.errors import error_body
+from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.web.callers import caller_of
 from wms.web.environ import FileBody
 from wms.web.streams import RETRY_AFTER_S, Headers, StreamedAnswers
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_JSON: Final = ("Content-Type", "application/json")
+_PROBLEM: Final = ("Content-Type", PROBLEM)
 
 
 class _Head:
@@ -56,10 +56,10 @@ def refuse(
     protocol: "HTTPProtocol", status: HTTPStatus, code: str, detail: str, *, retry_after_s: int | None = None
 ) -> None:
     """Answer without the application, in the API's shape; the rest of the body is not read."""
-    headers: Headers = [_JSON]
+    headers: Headers = [_PROBLEM]
     if retry_after_s is not None:
         headers.append(("Retry-After", str(retry_after_s)))
-    protocol.response_bytes(status.value, headers, msgspec.json.encode(error_body(code, detail)))
+    protocol.response_bytes(status.value, headers, msgspec.json.encode(error_body(status, code, detail)))
 
 
 def _answer(

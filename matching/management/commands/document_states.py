@@ -7,13 +7,14 @@ from django.core.management.base import BaseCommand
 
 from pilots.domain import pilot
 from wms.jobs.domain import lifecycle
-from wms.kernel.state_diagram import diagram_of, with_diagram
+from wms.kernel.made_parts import with_part
+from wms.kernel.state_diagram import diagram_of
 
 
 def documented(text: str) -> str:
     """Return docs/architecture.md with the diagrams of jobs and pilots."""
-    text = with_diagram(text, of="Jobs", diagram=diagram_of(lifecycle.TRANSITIONS))
-    return with_diagram(text, of="Pilots", diagram=diagram_of(pilot.TRANSITIONS))
+    text = with_part(text, of="Jobs", content=diagram_of(lifecycle.TRANSITIONS))
+    return with_part(text, of="Pilots", content=diagram_of(pilot.TRANSITIONS))
 
 
 class Command(BaseCommand):

@@ -11,6 +11,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tests.factories import make_group, make_token, make_user, make_vo
+from tests.problems import of_problem
 from wms.accounts import services
 from wms.accounts.domain import MAX_FAILURES_OF_NAME_AND_ADDRESS, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, User
@@ -221,10 +222,8 @@ def test_wrong_credentials_are_refused_without_telling_which_is_wrong(
 ) -> None:
     answer = log_in(username, password)
     assert answer.status_code == 401
-    assert answer.json() == {
-        "code": "wrong_credentials",
-        "detail": "User name or password is wrong, or the user is suspended.",
-    }
+    said = "User name or password is wrong, or the user is suspended."
+    assert of_problem(answer.json()) == (401, "wrong_credentials", said)
     assert not ApiToken.objects.exists()
 
 

@@ -10,6 +10,8 @@ from django.core.management import call_command
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from tests.problems import MEDIA_TYPE, of_problem
+
 CONFIGURATION = """\
 vos: [{name: lhcb, setup: LHCb-Production, setups: [LHCb-Production, LHCb-Devel], managers: [bob]}]
 groups:
@@ -56,19 +58,19 @@ class Caller:
         form = {"format": "json"} if "format" not in options and body is not None else {}
         answer = getattr(client, method.lower())(f"/api/v1{address}", body, **form, **options)
         assert answer.status_code == status, getattr(answer, "content", b"")
-        if answer.headers.get("Content-Type") != "application/json":
+        if answer.headers.get("Content-Type") not in {"application/json", MEDIA_TYPE}:
             return answer
         return answer.json()
 
     def refused(self, method: str, address: str, body: object = None, *, status: int) -> str:
         """Send a request that is refused with the standard error body; return the error code."""
         answer: dict[str, Any] = self(method, address, body, status=status)
-        assert set(answer) - {"errors"} == {"code", "detail"}
-        assert isinstance(answer["detail"], str)
-        assert answer["detail"]
+        told, code, detail = of_problem(answer)
+        assert told == status
+        assert isinstance(detail, str)
+        assert detail
         for sentences in answer.get("errors", {}).values():
             assert all(isinstance(sentence, str) for sentence in sentences)
-        code: str = answer["code"]
         return code
 
 

@@ -73,6 +73,7 @@ class SampleData:
             "app_label": "jobs",
             "url": "nowhere",
             "secret": "no-secret",
+            "code": "not_found",
         }
 
     def body(self, name: str) -> Mapping[str, Any]:

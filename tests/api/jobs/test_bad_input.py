@@ -8,6 +8,7 @@ from rest_framework.test import APIClient
 
 from tests import factories
 from tests.api.jobs.conftest import SampleData
+from tests.problems import of_problem
 from wms.jobs.domain.lifecycle import JobStatus
 
 JOBS = "/api/v1/jobs/"
@@ -85,7 +86,7 @@ def test_a_wrong_submission_is_one_clear_error(
 
     assert response.status_code == 400
     answer = response.json()
-    assert set(answer) == {"code", "detail", "errors"}
+    assert of_problem(answer)[0] == 400
     assert field in answer["errors"], answer
     assert word in " ".join(answer["errors"][field]), answer
     assert everything() == before

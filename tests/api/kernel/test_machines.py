@@ -12,6 +12,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from kombu import Connection
 from pytest_django import Settings
 
+from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import handlers
 from wms.kernel.db import DatabaseNow
 from wms.kernel.models import Pulse
@@ -135,9 +136,9 @@ def test_health_is_only_read(visitor: Client, address: str) -> None:
 def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: str, status: int, code: str) -> None:
     answer = visitor.get(address)
     assert answer.status_code == status
-    assert answer.headers["Content-Type"] == "application/json"
-    assert set(answer.json()) == {"code", "detail"}
-    assert answer.json()["code"] == code
+    assert answer.headers["Content-Type"] == MEDIA_TYPE
+    assert of_problem(answer.json())[:2] == (status, code)
+    assert "errors" not in answer.json()
     assert "secret" not in answer.json()["detail"]
 
 

@@ -14,6 +14,7 @@ from matching.models import Match
 from tests import factories
 from tests.api.credentials.addresses import API, every_address
 from tests.api.matching.conftest import SampleData, lease_for
+from tests.problems import of_problem
 from tests.tables import checksums
 from tests.wsgi import FrontDoor
 from wms.kernel.protocol import API_V1
@@ -116,7 +117,7 @@ def test_every_other_old_address_names_the_new_one_and_changes_nothing(
                 if method != "HEAD":
                     new = API_V1 + tried.removeprefix(API)
                     said = f"This address has moved: send the request to {new} instead."
-                    assert answer.json() == {"code": "not_found", "detail": said}
+                    assert of_problem(answer.json()) == (404, "not_found", said)
     assert checksums() == before
 
 

@@ -15,6 +15,7 @@ from django.http import Http404, UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.parsers import JSONParser
 
+from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import errors
 from wms.kernel.rest import answer_error
 from wms.kernel.rest.errors import MAX_FIELDS
@@ -74,8 +75,9 @@ def test_what_django_says_of_its_inside_is_not_repeated(error: Exception, status
     answer = answer_error(error, {})
     assert answer is not None
     assert answer.status_code == status
-    assert set(answer.data) == {"code", "detail"}
-    assert answer.data["code"] == code
+    assert answer.content_type == MEDIA_TYPE
+    assert of_problem(answer.data)[:2] == (status, code)
+    assert "errors" not in answer.data
     assert str(error) not in answer.data["detail"] or not str(error)
 
 

@@ -25,6 +25,7 @@ from wms.accounts.services.second_factors import prove_second_factor
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class NoTokenError(RejectedError):
@@ -48,7 +49,7 @@ class TokenView(APIView):
     @extend_schema(
         operation_id="auth_token_create",
         summary="Log in: exchange user name and password for a bearer token",
-        tags=["auth"],
+        tags=[Audience.USERS],
         request=TokenIn,
         responses={201: TokenOut, **error_responses(400, 401, 403, 415, 429)},
     )
@@ -117,7 +118,7 @@ class TokenListView(ListAPIView[ApiToken]):
     @extend_schema(
         operation_id="auth_tokens_list",
         summary="List the caller's tokens that are valid",
-        tags=["auth"],
+        tags=[Audience.USERS],
         responses={200: ListedTokenOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -133,7 +134,7 @@ class TokenRevocationView(APIView):
     @extend_schema(
         operation_id="auth_tokens_revoke",
         summary="Revoke a token of the caller; operators: of any user",
-        tags=["auth"],
+        tags=[Audience.USERS],
         responses={204: None, **error_responses(401, 403, 404)},
     )
     def delete(self, request: Request, pk: int) -> Response:
@@ -150,7 +151,7 @@ class ProfileView(APIView):
     @extend_schema(
         operation_id="auth_me",
         summary="Show the caller's account: groups, roles, certificates",
-        tags=["auth"],
+        tags=[Audience.USERS],
         responses={200: ProfileOut, **error_responses(401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -167,7 +168,7 @@ class RevokeView(APIView):
     @extend_schema(
         operation_id="auth_revoke",
         summary="Revoke the token of this request",
-        tags=["auth"],
+        tags=[Audience.USERS],
         request=None,
         responses={204: None, **error_responses(400, 401, 403)},
     )
@@ -200,7 +201,7 @@ class GroupListView(ListAPIView[Group]):
     @extend_schema(
         operation_id="groups_list",
         summary="List the groups of the caller's VOs; operators: of all VOs",
-        tags=["accounts"],
+        tags=[Audience.USERS],
         responses={200: GroupOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

@@ -19,6 +19,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 def visible_job(user: User, pk: int) -> Job:
@@ -49,7 +50,7 @@ def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = 
     document = extend_schema(
         operation_id=f"jobs_{action}",
         summary=summary,
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request=None if body is NothingIn else body,
         responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )

@@ -17,6 +17,7 @@ from wms.jobs.api.outputs import HistoryOut
 from wms.jobs.queries.changes import Changes, Position, changes, now
 from wms.kernel.errors import GoneError, RejectedError
 from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.pages import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 _SALT: Final = "wms.jobs.changes"
@@ -76,7 +77,7 @@ class JobChangesView(APIView):
     @extend_schema(
         operation_id="jobs_changes",
         summary="Follow the changes of jobs",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         parameters=[ChangesIn],
         responses={200: ChangesOut, **error_responses(400, 401, 403, 410)},
     )

@@ -20,6 +20,7 @@ from wms.jobs.domain.jdl import field_hint
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 #: Ineligible queues in a response; those that miss the fewest requirements come first.
@@ -96,7 +97,7 @@ class EligibleView(APIView):
     @extend_schema(
         operation_id="submit_pools_eligible",
         summary="Dry run of requirements: the tree of eligible queues, and why the others are not eligible",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         parameters=[EligibleQuery],
         responses={200: EligibleOut, **error_responses(400, 401, 403)},
     )

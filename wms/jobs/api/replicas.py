@@ -29,6 +29,7 @@ from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.names import did_you_mean
 from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest.audience import Audience
 
 _FIELDS = ("vo", "replicas")
 _VO = "VO of the files; default: the VO that is the first part of their names."
@@ -127,7 +128,7 @@ class ReplicaListView(ListAPIView[Replica]):
     @extend_schema(
         operation_id="replicas_list",
         summary="List the replicas of the files of the caller's VOs; operators: of all VOs",
-        tags=["resources"],
+        tags=[Audience.USERS],
         responses={200: ReplicaOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -137,7 +138,7 @@ class ReplicaListView(ListAPIView[Replica]):
     @extend_schema(
         operation_id="replicas_register",
         summary="Register replicas of one VO's files, all or none; for its managers and operators",
-        tags=["resources"],
+        tags=[Audience.MANAGERS],
         request=RegistrationBody,
         responses={201: RegisteredOut, **error_responses(400, 401, 403, 413, 415)},
     )
@@ -161,7 +162,7 @@ class ReplicaRemovalView(APIView):
     @extend_schema(
         operation_id="replicas_remove",
         summary="Remove replicas of one VO's files, all or none; for its managers and operators",
-        tags=["resources"],
+        tags=[Audience.MANAGERS],
         request=RemovalBody,
         responses={200: RemovedOut, **error_responses(400, 401, 403, 413, 415)},
     )

@@ -22,6 +22,7 @@ from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
+from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SandboxRate
 
 #: Bytes of a multipart body around a file: boundaries and headers of one part.
@@ -82,7 +83,7 @@ class SandboxUploadView(APIView):
     @extend_schema(
         operation_id="sandboxes_upload",
         summary="Upload a file or an archive for jobs",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request={"multipart/form-data": SandboxIn},
         responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 409, 413, 415, 429, 503)},
     )
@@ -107,7 +108,7 @@ class JobOutputView(APIView):
     @extend_schema(
         operation_id="jobs_output",
         summary="Download the output sandbox of a job",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={(HTTPStatus.OK, "application/gzip"): OpenApiTypes.BINARY, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> FileResponse:

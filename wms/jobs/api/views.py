@@ -26,6 +26,7 @@ from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import bulk, editing
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, checked_filters, error_responses
+from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.pages import PAGE_PARAMETERS
 
 
@@ -77,7 +78,7 @@ class JobListView(ListAPIView[Job]):
     @extend_schema(
         operation_id="jobs_list",
         summary="Find jobs",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: JobRowOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -94,7 +95,7 @@ class JobSummaryView(GenericAPIView[Job]):
     @extend_schema(
         operation_id="jobs_summary",
         summary="Count jobs by status, site, owner, group or job type",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         parameters=[SummaryIn],
         filters=True,
         responses={200: SummaryOut, **error_responses(400, 401, 403)},
@@ -119,7 +120,7 @@ class JobView(APIView):
     @extend_schema(
         operation_id="jobs_get",
         summary="Show one job",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: JobOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
@@ -129,7 +130,7 @@ class JobView(APIView):
     @extend_schema(
         operation_id="jobs_edit",
         summary="Change priority, sites, banned sites or name of a waiting job",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request=EditBody,
         responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
@@ -150,7 +151,7 @@ class JobHistoryView(APIView):
     @extend_schema(
         operation_id="jobs_history",
         summary="List the changes of a job's status, oldest first",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: HistoryOut(many=True), **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
@@ -167,7 +168,7 @@ class JobPeekView(APIView):
     @extend_schema(
         operation_id="jobs_peek",
         summary="Show the last lines of a job's standard output and error",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: PeekOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
@@ -187,7 +188,7 @@ class JobBulkView(APIView):
     @extend_schema(
         operation_id="jobs_bulk",
         summary="Apply one action to many jobs, given by ids or a filter",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request=BulkIn,
         responses={200: BulkOut, **error_responses(400, 401, 403, 415)},
     )

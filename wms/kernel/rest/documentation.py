@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.authentication import BearerAuthentication
+from wms.kernel.rest.errors import PROBLEM
 from wms.kernel.rest.serializers import StrictSerializer
 
 MEANING = {
@@ -27,8 +28,11 @@ MEANING = {
 
 
 class ErrorAnswer(serializers.Serializer[Any]):
-    """The body of every error."""
+    """The body of every error: a problem in the sense of RFC 9457."""
 
+    type = serializers.URLField(help_text="Address of a page about the code.")
+    title = serializers.CharField(help_text="Meaning of the code.")
+    status = serializers.IntegerField(help_text="Status of the answer.")
     code = serializers.CharField(help_text="Error code, for programs.")
     detail = serializers.CharField(help_text="Sentence that says what is wrong and what to do.")
     errors = serializers.DictField(  # type: ignore[assignment]  # the framework's property of this name stays
@@ -43,9 +47,11 @@ def without_old_addresses(endpoints: Sequence[tuple[str, str, str, Callable[...,
     return [endpoint for endpoint in endpoints if endpoint[0].startswith(API_V1)]
 
 
-def error_responses(*codes: int) -> dict[int, OpenApiResponse]:
+def error_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
     """Return the documentation of errors with these statuses, to be merged into extend_schema's ``responses``."""
-    return {code: OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(code)]) for code in codes}
+    return {
+        (status, PROBLEM): OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(status)]) for status in statuses
+    }
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook

@@ -1,9 +1,10 @@
-"""Errors in one shape: {"code", "detail", "errors"?} (docs/rest.md)."""
+"""Errors in one shape: problem details (RFC 9457) with our code and the sentences by field (docs/rest.md)."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.http import Http404, UnreadablePostError
@@ -22,7 +23,11 @@ from wms.kernel.errors import (
     UnavailableError,
     WmsError,
 )
+from wms.kernel.rest.error_codes import ERROR_CODES, PAGES
 from wms.kernel.rest.serializers import NON_FIELD_ERRORS
+
+#: Media type of every error.
+PROBLEM = "application/problem+json"
 
 STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # NB: before RejectedError, its base class
@@ -60,9 +65,16 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | Non
     return _answer_django(error)
 
 
-def error_body(code: str, detail: str, errors: Mapping[str, list[str]] | None = None) -> dict[str, object]:
+def error_body(status: int, code: str, detail: str, errors: Mapping[str, list[str]] | None = None) -> dict[str, object]:
     """Return the body of an error."""
-    body: dict[str, object] = {"code": code, "detail": _shortened(detail)}
+    described = ERROR_CODES.get(code)
+    body: dict[str, object] = {
+        "type": f"{settings.WMS_SERVER_URL.rstrip('/')}{PAGES}{code}/",
+        "title": HTTPStatus(status).phrase if described is None else described.title,
+        "status": int(status),
+        "code": code,
+        "detail": _shortened(detail),
+    }
     if errors:
         body["errors"] = {
             field: [_shortened(sentence) for sentence in errors[field]] for field in list(errors)[:MAX_FIELDS]
@@ -83,7 +95,18 @@ def _answer_ours(error: WmsError) -> Response | None:
         headers["WWW-Authenticate"] = WWW_AUTHENTICATE
     if isinstance(error, TooManyError | UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
-    return Response(error_body(error.code, error.detail, error.errors), status=status, headers=headers)
+    return _problem(status, error.code, error.detail, error.errors, headers=headers)
+
+
+def _problem(
+    status: int,
+    code: str,
+    detail: str,
+    errors: Mapping[str, list[str]] | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    return Response(error_body(status, code, detail, errors), status=status, headers=headers, content_type=PROBLEM)
 
 
 def _media_types(context: Mapping[str, Any]) -> str:
@@ -105,14 +128,14 @@ def _answer_framework(error: exceptions.APIException, *, taken: str) -> Response
     detail = str(error.detail)
     if isinstance(error, exceptions.UnsupportedMediaType) and taken:
         detail = f"{detail} Send {taken}."
-    return Response(error_body(CODE_OF_FRAMEWORK.get(code, code), detail), status=status, headers=headers)
+    return _problem(status, CODE_OF_FRAMEWORK.get(code, code), detail, headers=headers)
 
 
 def _answer_validation(error: exceptions.ValidationError) -> Response:
     errors: Errors = {}
     for field, sentence in _flat(error.detail):
         errors.setdefault(field, []).append(sentence)
-    return Response(error_body("invalid_input", summary(errors), errors), status=HTTPStatus.BAD_REQUEST)
+    return _problem(HTTPStatus.BAD_REQUEST, "invalid_input", summary(errors), errors)
 
 
 def summary(errors: Mapping[str, list[str]]) -> str:
@@ -145,15 +168,13 @@ def _joined(path: str, name: str) -> str:
 
 def _answer_django(error: Exception) -> Response | None:
     if isinstance(error, Http404):
-        body = error_body("not_found", "There is no such object, or you may not see it.")
-        return Response(body, status=HTTPStatus.NOT_FOUND)
+        return _problem(HTTPStatus.NOT_FOUND, "not_found", "There is no such object, or you may not see it.")
     if isinstance(error, PermissionDenied):
-        body = error_body("forbidden", str(error) or "You may not do this.")
-        return Response(body, status=HTTPStatus.FORBIDDEN)
+        return _problem(HTTPStatus.FORBIDDEN, "forbidden", str(error) or "You may not do this.")
     if isinstance(error, RequestDataTooBig):
-        body = error_body("too_large", "The body is larger than this server accepts; send it in several requests.")
-        return Response(body, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        detail = "The body is larger than this server accepts; send it in several requests."
+        return _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail)
     if isinstance(error, SuspiciousOperation | UnreadablePostError):
-        body = error_body("bad_request", "The request cannot be read; send it again as the documentation says.")
-        return Response(body, status=HTTPStatus.BAD_REQUEST)
+        detail = "The request cannot be read; send it again as the documentation says."
+        return _problem(HTTPStatus.BAD_REQUEST, "bad_request", detail)
     return None
