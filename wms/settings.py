@@ -476,6 +476,10 @@ SPECTACULAR_SETTINGS = {
         {"name": "Sites", "description": "The calls of a site's gateway."},
     ],
     "PREPROCESSING_HOOKS": ["wms.kernel.rest.documentation.without_old_addresses"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "wms.kernel.rest.examples.with_examples",
+    ],
 }
 
 # ---- Logs ------------------------------------------------------------------------------------------------------------

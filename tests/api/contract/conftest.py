@@ -1,11 +1,13 @@
 """A system configured by a file, and callers that use only the documented contract."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.core.management import call_command
 from pytest_django import Settings
 from rest_framework.test import APIClient
@@ -42,6 +44,15 @@ sites:
     tokens: {advertise: "advertise-RAL"}
     throttle: {policy: level0, max_submitting_jobs: 5}
 """  # noqa: E501 - a row of the file
+
+
+@pytest.fixture(scope="module")
+def schema() -> Mapping[str, Any]:
+    """Return the schema; a warning of its generator fails the test."""
+    written = StringIO()
+    call_command("spectacular", "--validate", "--fail-on-warn", stdout=written)
+    made: Mapping[str, Any] = yaml.safe_load(written.getvalue())
+    return made
 
 
 @dataclass(frozen=True, slots=True)

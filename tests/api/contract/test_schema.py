@@ -3,14 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 from django.contrib.staticfiles import finders
-from django.core.management import call_command
 from django.test import Client
 
 from wms.kernel.rest.audience import Audience
@@ -63,15 +60,6 @@ ADDRESSES = [
 ]
 
 Operation = Mapping[str, Any]
-
-
-@pytest.fixture(scope="module")
-def schema() -> Mapping[str, Any]:
-    """Return the schema; a warning of its generator fails the test."""
-    written = StringIO()
-    call_command("spectacular", "--validate", "--fail-on-warn", stdout=written)
-    made: Mapping[str, Any] = yaml.safe_load(written.getvalue())
-    return made
 
 
 @pytest.fixture(scope="module")
