@@ -462,6 +462,10 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Workload management system",
     "DESCRIPTION": "Jobs, task queues, pilots and the matching of the one to the other.",
     "VERSION": "0.1.0",
+    "LICENSE": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+    "SERVERS": [{"url": "/"}],
+    # Not 3.0, whose `nullable` is not JSON Schema, and which programs read differently.
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -478,6 +482,7 @@ SPECTACULAR_SETTINGS = {
     "PREPROCESSING_HOOKS": ["wms.kernel.rest.documentation.without_old_addresses"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
+        "wms.kernel.rest.documentation.with_plain_any",
         "wms.kernel.rest.examples.with_examples",
     ],
 }

@@ -89,6 +89,7 @@ class LeaseReplicasView(APIView):
 
     @extend_schema(
         operation_id="matches_replicas_register",
+        summary="Register an output file of a leased job",
         tags=[Audience.PILOTS],
         request=OutputReplicaIn,
         responses={HTTPStatus.CREATED: OutputReplicaIn, **error_responses(400, 401, 403, 404, 409, 415)},

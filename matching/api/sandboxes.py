@@ -30,6 +30,7 @@ class LeaseSandboxView(APIView):
 
     @extend_schema(
         operation_id="matches_sandbox_fetch",
+        summary="Download an input sandbox of a leased job",
         tags=[Audience.PILOTS],
         responses={
             (HTTPStatus.OK, "application/octet-stream"): OpenApiTypes.BINARY,
@@ -58,6 +59,7 @@ class LeaseSandboxesView(APIView):
 
     @extend_schema(
         operation_id="matches_sandbox_store",
+        summary="Upload the output sandbox of a leased job",
         tags=[Audience.PILOTS],
         request={"multipart/form-data": SandboxIn},
         responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 404, 409, 413, 415, 503)},

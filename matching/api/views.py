@@ -68,6 +68,7 @@ class MatchesView(FastView):
 
     @extend_schema(
         operation_id="matches_create",
+        summary="Offer a slot and lease the job that fits it best",
         tags=[Audience.PILOTS],
         request=OfferIn,
         responses={
@@ -120,6 +121,7 @@ class PreviewView(APIView):
 
     @extend_schema(
         operation_id="matches_preview",
+        summary="Show which task queues would get an offer, and with which chance",
         tags=[Audience.MANAGERS],
         request=PreviewIn,
         responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403, 415)},
@@ -176,6 +178,7 @@ class LeaseStatusView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_status",
+        summary="Report that a leased job runs or completes",
         tags=[Audience.PILOTS],
         request=StatusIn,
         responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
@@ -204,6 +207,7 @@ class HeartbeatView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_heartbeat",
+        summary="Renew a lease and fetch commands",
         tags=[Audience.PILOTS],
         request=HeartbeatIn,
         responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
@@ -243,6 +247,7 @@ class FinishView(_LeaseView):
 
     @extend_schema(
         operation_id="matches_finish",
+        summary="End a lease with the exit code of the job",
         tags=[Audience.PILOTS],
         request=FinishIn,
         responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409, 415)},

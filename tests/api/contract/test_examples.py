@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from openapi_schema_validator import OAS30Validator, oas30_format_checker
+from openapi_schema_validator import OAS31Validator, oas31_format_checker
 
 from tests.api.contract.conftest import Caller
 from tests.api.contract.test_users import upload
@@ -69,13 +69,13 @@ def test_every_example_is_valid_and_has_no_field_that_the_document_lacks(schema:
     strict = closed(schema)
     errors = []
     for body in bodies(strict):
-        validator = OAS30Validator(
-            {**body.content["schema"], "components": strict["components"]}, format_checker=oas30_format_checker
+        validator = OAS31Validator(
+            {**body.content["schema"], "components": strict["components"]}, format_checker=oas31_format_checker
         )
         for example in body.examples():
             errors += [(body[:3], error.json_path, error.message) for error in validator.iter_errors(example)]
     error = strict["components"]["schemas"]["ErrorAnswer"]
-    errors += [(each.json_path, each.message) for each in OAS30Validator(error).iter_errors(error["example"])]
+    errors += [(each.json_path, each.message) for each in OAS31Validator(error).iter_errors(error["example"])]
     assert errors == []
 
 
@@ -83,7 +83,7 @@ def test_a_wrong_example_would_be_found(schema: Mapping[str, Any]) -> None:
     (body,) = (
         each for each in bodies(closed(schema)) if (each.operation_id, each.side) == ("auth_token_create", "201")
     )
-    validator = OAS30Validator({**body.content["schema"], "components": closed(schema)["components"]})
+    validator = OAS31Validator({**body.content["schema"], "components": closed(schema)["components"]})
     (example,) = body.examples()
     assert not [*validator.iter_errors(example)]
     assert [*validator.iter_errors({**example, "valid_for": 1})]

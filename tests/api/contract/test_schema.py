@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
+from openapi_spec_validator import validate
 
 from wms.kernel.rest.audience import Audience
 
@@ -71,6 +72,11 @@ def operations(schema: Mapping[str, Any]) -> Mapping[str, Operation]:
     }
 
 
+def test_the_schema_is_valid_openapi(schema: Mapping[str, Any]) -> None:
+    validate(schema)
+    assert schema["openapi"] == "3.1.1"
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_every_address_of_the_contract_is_in_the_schema(operations: Mapping[str, Operation], address: str) -> None:
     assert address in operations
@@ -80,7 +86,8 @@ def test_every_operation_has_a_name_a_tag_and_words(operations: Mapping[str, Ope
     for address, operation in operations.items():
         assert operation["operationId"], address
         assert len(operation["tags"]) == 1, address
-        assert operation.get("summary") or operation.get("description"), address
+        assert operation["summary"], address
+        assert operation["description"], address
     names = [operation["operationId"] for operation in operations.values()]
     assert len(names) == len(set(names))
 

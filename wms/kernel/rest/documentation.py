@@ -54,6 +54,19 @@ def error_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
     }
 
 
+def with_plain_any(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 - a part of the document
+    """Return the document with fields of any JSON that may be null as {}.
+
+    drf-spectacular has them as one of {} and null, and a null would be both.
+    """
+    if isinstance(result, list):
+        return [with_plain_any(each) for each in result]
+    if not isinstance(result, dict):
+        return result
+    kept = {name: each for name, each in result.items() if (name, each) != ("oneOf", [{}, {"type": "null"}])}
+    return {name: with_plain_any(each) for name, each in kept.items()}
+
+
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook
     """Every kind of bearer token, under the name that its authentication class defines."""
 
