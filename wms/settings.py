@@ -5,6 +5,7 @@ from pathlib import Path
 
 import environ
 
+from wms.client.version import __version__
 from wms.stack.directory import environment_of_running
 
 # Before numpy is imported: its linear algebra, which is not used here, would start a thread for each core in every
@@ -461,7 +462,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Workload management system",
     "DESCRIPTION": "Jobs, task queues, pilots and the matching of the one to the other.",
-    "VERSION": "0.1.0",
+    "VERSION": __version__,
     "LICENSE": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
     "SERVERS": [{"url": "/"}],
     # Not 3.0, whose `nullable` is not JSON Schema, and which programs read differently.
@@ -483,6 +484,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "wms.kernel.rest.documentation.with_plain_any",
+        "wms.kernel.rest.documentation.with_refusal_of_clients",
         "wms.kernel.rest.examples.with_examples",
     ],
 }

@@ -16,6 +16,7 @@ from wms.kernel.handlers import API
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.error_pages import ErrorListView, ErrorView
 from wms.kernel.rest.schema import SchemaView
+from wms.kernel.rest.version import VersionView
 from wms.portal.views.log_in import admin_log_in
 
 handler400 = handlers.bad_request
@@ -50,6 +51,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(REST, include("taskqueues.urls")),
     path(REST, include("resources.urls")),
     path(REST, include("wms.accounts.urls")),
+    path(REST, VersionView.as_view(), name="version"),
     path(f"{REST}schema/", SchemaView.as_view(), name="schema"),
     path(f"{REST}docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path(f"{REST}errors/", ErrorListView.as_view(), name="error-list"),

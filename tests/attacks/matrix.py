@@ -61,6 +61,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET gateway-advertiser": EVERYBODY,
         "GET schema": EVERYBODY,
         "GET docs": EVERYBODY,
+        "GET version": EVERYBODY,
         "GET error-list": EVERYBODY,
         "GET error-page": EVERYBODY,
         "GET healthz": EVERYBODY,

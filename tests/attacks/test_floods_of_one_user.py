@@ -23,6 +23,7 @@ from taskqueues.models import QueuedJob, TaskQueue
 from tests.admin.conftest import NO_MEMBERSHIPS
 from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_queue, make_token, make_user, make_vo
 from tests.pace import wait_for, within
+from tests.problems import of_problem
 from tests.threads import at_once
 from wms.accounts.models import Group, Membership, User
 from wms.jobs.domain.actions import Action
@@ -262,12 +263,11 @@ def test_the_limit_of_waiting_jobs_is_exact_when_many_submit_at_once(eve: User, 
     assert QueuedJob.objects.count() == Job.objects.count() == 20
     assert post(clients[0], 3).status_code == 201
     refusal = post(clients[0])
-    assert refusal.json() == {
-        "code": "quota_exceeded",
-        "detail": "At most 23 of your jobs may wait; 23 wait, and 1 would be added. "
-        "Submit fewer, wait until some have run, "
-        "or ask an operator to give lhcb_user the property PRODUCTION, which lifts this.",
-    }
+    said = (
+        "At most 23 of your jobs may wait; 23 wait, and 1 would be added. Submit fewer, wait until some have run, "
+        "or ask an operator to give lhcb_user the property PRODUCTION, which lifts this."
+    )
+    assert of_problem(refusal.json()) == (409, "quota_exceeded", said)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def no_such_address(path: str) -> JsonResponse:
     """Return the error for an address below /api/ that does not exist; an old one is told its new address."""
     new = API_V1 + path.removeprefix(API)
-    if not path.startswith(API_V1) and (_exists(new) or _exists(f"{new}/")):
+    if path != API and not path.startswith(API_V1) and (_exists(new) or _exists(f"{new}/")):
         detail = f"This address has moved: send the request to {new} instead."
     else:
         detail = f"There is no such address; {API_V1}docs/ lists all."

@@ -15,8 +15,11 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from wms.kernel.addresses import comes_from_proxy
+from wms.kernel.clients import oldest_client, too_old
 from wms.kernel.handlers import API, api_error, is_retired, no_such_address
+from wms.kernel.protocol import API_V1
 from wms.kernel.rest import has_bearer_token
+from wms.kernel.rest.error_codes import PAGES
 
 #: Cache-Control of answers that are private to their caller.
 NOT_KEPT = "private, no-store"
@@ -64,6 +67,8 @@ class StrictRequests:
     An address below /api/ without a version is 404, unless it is of those for old agents (ADR 52); whatever the method
     and the body, the answer names the new address.
 
+    A client that is too old is 426, except for the version of the server and what is said of errors.
+
     A write below /api/ without the final slash is 404: Django would redirect it, and clients follow a redirect with
     GET, so that a submission would seem to succeed as a list of jobs.
 
@@ -83,8 +88,21 @@ class StrictRequests:
             return api_error(HTTPStatus.BAD_REQUEST, "bad_request", detail)
         if is_retired(request.path):
             return no_such_address(request.path)
-        refusal = _refusal_of_writing(request) if request.method not in READS and request.path.startswith(API) else None
+        if not request.path.startswith(API):
+            return self.get_response(request)
+        refusal = _refusal_of_client(request) or (None if request.method in READS else _refusal_of_writing(request))
         return refusal or self.get_response(request)
+
+
+def _refusal_of_client(request: HttpRequest) -> HttpResponse | None:
+    version = too_old(request.META.get("HTTP_USER_AGENT", ""))
+    if version is None or request.path == API_V1 or request.path.startswith(PAGES):
+        return None
+    detail = (
+        f"This server serves wms-client {oldest_client()} and newer, and yours is {version}: install a newer one, "
+        "for example with pip install --upgrade wms-client."
+    )
+    return api_error(HTTPStatus.UPGRADE_REQUIRED, "client_too_old", detail)
 
 
 def _refusal_of_writing(request: HttpRequest) -> HttpResponse | None:

@@ -88,6 +88,7 @@ def test_every_operation_has_a_name_a_tag_and_words(operations: Mapping[str, Ope
         assert len(operation["tags"]) == 1, address
         assert operation["summary"], address
         assert operation["description"], address
+        assert any(400 <= int(status) < 500 for status in operation["responses"]), address
     names = [operation["operationId"] for operation in operations.values()]
     assert len(names) == len(set(names))
 

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
+from wms.kernel.clients import CLIENT
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.rest.authentication import BearerAuthentication
@@ -71,14 +72,15 @@ class MachineView(APIView):
     def plain_caller(cls, meta: Mapping[str, Any]) -> BearerAuthentication | None:
         """Return which of ``callers`` authenticates a plain request; None: the framework must decide.
 
-        A plain request, by its headers, POSTs JSON with a Content-Length and no encoding, accepts JSON, and has a token
-        of a caller.
+        A plain request, by its headers, POSTs JSON with a Content-Length and no encoding, accepts JSON, has a token of
+        a caller, and is not of the client, whose version must be compared.
         """
         if (
             meta.get("REQUEST_METHOD") == "POST"
             and meta.get("CONTENT_TYPE") == _JSON
             and meta.get("HTTP_ACCEPT", "*/*") in {"*/*", _JSON}
             and "HTTP_CONTENT_ENCODING" not in meta
+            and not meta.get("HTTP_USER_AGENT", "").startswith(CLIENT)
             and "1" <= meta.get("CONTENT_LENGTH", "")[:1] <= "9"
         ):
             for caller in cls.callers:

@@ -18,10 +18,12 @@ MEANING = {
     HTTPStatus.UNAUTHORIZED: "No credentials, or none that are valid.",
     HTTPStatus.FORBIDDEN: "The caller is known and may not do this.",
     HTTPStatus.NOT_FOUND: "There is no such object, or the caller may not see it.",
+    HTTPStatus.NOT_ACCEPTABLE: "The client accepts no JSON.",
     HTTPStatus.CONFLICT: "Not possible now.",
     HTTPStatus.GONE: "No longer kept.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "This kind of body is not accepted here.",
+    HTTPStatus.UPGRADE_REQUIRED: "The client is a version of wms-client that this server no longer serves.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not settled in time; Retry-After says in how many seconds to repeat the request.",
 }
@@ -52,6 +54,18 @@ def error_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
     return {
         (status, PROBLEM): OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(status)]) for status in statuses
     }
+
+
+def with_refusal_of_clients(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 - the document
+    """Return the document with 426 at all operations but that of the version (``StrictRequests``)."""
+    answer = {
+        "description": MEANING[HTTPStatus.UPGRADE_REQUIRED],
+        "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}},
+    }
+    for path, operations in result["paths"].items():
+        for operation in operations.values() if path != API_V1 else ():
+            operation["responses"][str(int(HTTPStatus.UPGRADE_REQUIRED))] = answer
+    return result
 
 
 def with_plain_any(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 - a part of the document

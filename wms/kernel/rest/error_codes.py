@@ -190,6 +190,9 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: {
         "unsupported_media_type": ("the content type or encoding is not accepted", "send what `detail` names"),
     },
+    HTTPStatus.UPGRADE_REQUIRED: {
+        "client_too_old": ("this server no longer serves this version of wms-client", "install a newer one"),
+    },
     HTTPStatus.TOO_MANY_REQUESTS: {
         "rate_exceeded": ("more requests in this minute than the user may send", "wait `Retry-After`"),
         "submissions_in_flight": ("too many submissions of the user are being processed", "wait `Retry-After`"),

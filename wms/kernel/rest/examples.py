@@ -1,4 +1,4 @@
-"""Examples of requests and answers in the OpenAPI document, from the file ``api/examples.yaml`` of each app.
+"""Examples of requests and answers in the OpenAPI document, from the files ``*/examples.yaml`` of the apps.
 
 Each names operations by their ids, and for each operation one body as ``request`` and ``answer``, or several by their
 names as ``requests`` and ``answers``. The answer is that of the success.
@@ -47,8 +47,7 @@ def with_examples(result: Record, **_of_the_hook: object) -> Record:
 
 def _examples() -> Iterator[tuple[str, Mapping[str, Any]]]:
     for app in apps.get_app_configs():
-        file = Path(app.path) / "api" / "examples.yaml"
-        if file.exists():
+        for file in Path(app.path).glob("*/examples.yaml"):
             yield from yaml.safe_load(file.read_text(encoding="utf-8")).items()
 
 
