@@ -67,7 +67,7 @@ def test_every_body_of_every_operation_has_an_example(schema: Mapping[str, Any])
 
 def test_every_example_is_valid_and_has_no_field_that_the_document_lacks(schema: Mapping[str, Any]) -> None:
     strict = closed(schema)
-    errors = []
+    errors: list[tuple[object, str, str]] = []
     for body in bodies(strict):
         validator = OAS31Validator(
             {**body.content["schema"], "components": strict["components"]}, format_checker=oas31_format_checker
@@ -75,7 +75,9 @@ def test_every_example_is_valid_and_has_no_field_that_the_document_lacks(schema:
         for example in body.examples():
             errors += [(body[:3], error.json_path, error.message) for error in validator.iter_errors(example)]
     error = strict["components"]["schemas"]["ErrorAnswer"]
-    errors += [(each.json_path, each.message) for each in OAS31Validator(error).iter_errors(error["example"])]
+    errors += [
+        ("ErrorAnswer", each.json_path, each.message) for each in OAS31Validator(error).iter_errors(error["example"])
+    ]
     assert errors == []
 
 
@@ -93,8 +95,9 @@ def test_a_wrong_example_would_be_found(schema: Mapping[str, Any]) -> None:
 def test_an_example_of_what_does_not_exist_is_refused(
     schema: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for operation_id, example in (("jobs_nonsense", {"answer": {}}), ("auth_revoke", {"answer": {}})):
-        monkeypatch.setattr(examples, "_examples", lambda made=(operation_id, example): iter([made]))
+    for operation_id in ("jobs_nonsense", "auth_revoke"):
+        made: list[tuple[str, Mapping[str, Any]]] = [(operation_id, {"answer": {}})]
+        monkeypatch.setattr(examples, "_examples", lambda made=made: iter(made))
         with pytest.raises(examples.UnknownExampleError, match=operation_id):
             examples.with_examples(dict(schema))
 

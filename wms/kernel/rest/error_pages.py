@@ -19,9 +19,7 @@ class _ErrorsView(View):
 
     http_method_names = ("get", "head")
 
-    def http_method_not_allowed(  # type: ignore[override]  # there only of one class of answers
-        self, request: HttpRequest, *_args: object, **_arguments: object
-    ) -> HttpResponse:
+    def http_method_not_allowed(self, request: HttpRequest, *_args: object, **_arguments: object) -> HttpResponse:
         """Refuse another method as the rest of the interface does."""
         answer = api_error(
             HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", f'Method "{request.method}" not allowed.'
