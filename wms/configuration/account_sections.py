@@ -41,7 +41,9 @@ class UserSection(Section[UserEntry, User]):
         """Return the values of the keys."""
         return super().stored(row) | {
             "dns": sorted_names(row.dns.all()),
-            "groups": sorted_names(membership.group for membership in row.memberships.all()),
+            "groups": sorted_names(
+                membership.group for membership in row.memberships.all() if membership.confirmed_at is None
+            ),
             "suspended": not row.is_active,
         }
 
@@ -71,7 +73,10 @@ class UserSection(Section[UserEntry, User]):
         UserDN.objects.filter(user=row).exclude(dn__in=change.entry.dns).delete()
         if "groups" in change.changed:
             groups = [self.sections[Group].rows[name,] for name in change.entry.groups]
-            Membership.objects.filter(user=row).exclude(group__in=groups).delete()
+            memberships = Membership.objects.filter(user=row)
+            memberships.given().exclude(group__in=groups).delete()
+            # One by claim that the file names does not lapse from now on.
+            memberships.filter(group__in=groups).update(by_claim_of=None, confirmed_at=None)
             Membership.objects.bulk_create(
                 [Membership(user=row, group=group) for group in groups], ignore_conflicts=True
             )

@@ -61,6 +61,7 @@ class MembershipInline(VOLevelInline[Membership]):
     operators_may = EVERYTHING - {"change"}
     managers_may = EVERYTHING - {"change"}
     choose_managed = frozenset({"group"})
+    readonly_fields = ("confirmed_at",)
     verbose_name_plural = "groups"
 
     def managed(self, vos: frozenset[int]) -> Q:
