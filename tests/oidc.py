@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from django.test import Client
 from pytest_django import Settings
 
+from tests.pace import within
 from tests.serving import LoopbackServer
 from wms.accounts.oidc.connection import forget_documents
 
@@ -258,7 +259,7 @@ def begin(browser: Client, *, next_url: str = "", page: str = f"/accounts/oidc/{
 
 def back_from(address: str) -> str:
     """Log in at the provider, and return the path and query to which it sends the browser back."""
-    response = requests.get(address, allow_redirects=False, timeout=60)
+    response = requests.get(address, allow_redirects=False, timeout=within(30))
     assert response.status_code == 302, response.text
     back = urlsplit(response.headers["Location"])
     return f"{back.path}?{back.query}"

@@ -1,6 +1,7 @@
 """Adapters of allauth: encrypted secrets, no mail, no sign-up, the brake's client address, and log-ins by providers."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -12,7 +13,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponseRedirect
-from django.shortcuts import redirect, resolve_url
+from django.shortcuts import resolve_url
 from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
@@ -141,7 +142,10 @@ def record_refusal(request: HttpRequest, provider: FlowProvider, *, reason: str)
 def refuse(request: HttpRequest, sentence: str) -> HttpResponseRedirect:
     """Return the way back to the page where the log-in, or the connection of an account, began."""
     messages.error(request, sentence)
-    return redirect("portal:account" if request.user.is_authenticated else settings.LOGIN_URL)
+    address = resolve_url(settings.LOGIN_URL)  # which sends whoever is logged in on
+    if request.user.is_authenticated:
+        address = f"{address}?{urlencode({'next': resolve_url('portal:account')})}"
+    return HttpResponseRedirect(address)
 
 
 def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: object) -> None:

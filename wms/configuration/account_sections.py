@@ -39,13 +39,15 @@ class UserSection(Section[UserEntry, User]):
 
     def stored(self, row: User) -> dict[str, Any]:
         """Return the values of the keys."""
-        return super().stored(row) | {
+        memberships = list(row.memberships.all())
+        # Those by claim come and go with log-ins, and are no configuration.
+        by_claim = {membership.group_id for membership in memberships if membership.confirmed_at is not None}
+        values = super().stored(row) | {
             "dns": sorted_names(row.dns.all()),
-            "groups": sorted_names(
-                membership.group for membership in row.memberships.all() if membership.confirmed_at is None
-            ),
+            "groups": sorted_names(each.group for each in memberships if each.group_id not in by_claim),
             "suspended": not row.is_active,
         }
+        return values | {"default_group": None} if row.default_group_id in by_claim else values
 
     def changed_secrets(self, identity: Identity, entry: UserEntry) -> Iterable[str]:
         """Return the password's key if the password differs."""

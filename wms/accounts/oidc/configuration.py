@@ -25,7 +25,7 @@ _KEYS: Final = (*_TEXTS, "client_secret", "scopes", "groups", "vos")
 _MAX_ISSUER: Final = 200
 
 
-class ConfigurationError(ValueError):
+class ProviderSettingError(ValueError):
     """WMS_OIDC_PROVIDERS is wrong; the text says where and what to write."""
 
 
@@ -74,18 +74,18 @@ def parse(text: str) -> Mapping[str, OIDCProvider]:
     """Return the providers that *text*, a JSON object by id, configures.
 
     Raises:
-        ConfigurationError: it is not such an object.
+        ProviderSettingError: it is not such an object.
     """
     try:
         entries = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"it is not JSON: {error}") from error
+        raise ProviderSettingError(f"it is not JSON: {error}") from error
     if not isinstance(entries, dict):
-        raise ConfigurationError("it is not a JSON object of providers by id")
+        raise ProviderSettingError("it is not a JSON object of providers by id")
     found = {provider_id: _provider(provider_id, entry) for provider_id, entry in entries.items()}
     issuers = [provider.issuer for provider in found.values()]
     if len(set(issuers)) < len(issuers):
-        raise ConfigurationError("two providers have the same issuer")
+        raise ProviderSettingError("two providers have the same issuer")
     return found
 
 
@@ -97,7 +97,7 @@ def check_providers(
     """Return an error if WMS_OIDC_PROVIDERS is wrong."""
     try:
         providers()
-    except ConfigurationError as error:
+    except ProviderSettingError as error:
         # NB: without the setting itself, which holds secrets.
         hint = "See docs/openid-connect.md."
         return [Error(f"WMS_OIDC_PROVIDERS cannot be used: {error}.", hint=hint, id="wms.E015")]
@@ -106,21 +106,21 @@ def check_providers(
 
 def _provider(provider_id: str, entry: object) -> OIDCProvider:
     if not _ID.fullmatch(provider_id):
-        raise ConfigurationError(f'"{provider_id}" is not an id: small letters, digits and hyphens, at most 31')
+        raise ProviderSettingError(f'"{provider_id}" is not an id: small letters, digits and hyphens, at most 31')
     if not isinstance(entry, dict):
-        raise ConfigurationError(f'"{provider_id}" is not an object')
+        raise ProviderSettingError(f'"{provider_id}" is not an object')
     for key in entry:
         if key not in _KEYS:
-            raise ConfigurationError(f'{provider_id}: unknown key "{key}".{did_you_mean(key, _KEYS)}')
+            raise ProviderSettingError(f'{provider_id}: unknown key "{key}".{did_you_mean(key, _KEYS)}')
     for key in _TEXTS:
         if not isinstance(entry.get(key), str) or not entry[key]:
-            raise ConfigurationError(f'{provider_id}: "{key}" is missing')
+            raise ProviderSettingError(f'{provider_id}: "{key}" is missing')
     secret = entry.get("client_secret", "")
     if not isinstance(secret, str):
-        raise ConfigurationError(f'{provider_id}: "client_secret" is not a text')
+        raise ProviderSettingError(f'{provider_id}: "client_secret" is not a text')
     scopes = tuple(_texts(entry.get("scopes", list(DEFAULT_SCOPES)), f"{provider_id}: scopes"))
     if "openid" not in scopes:
-        raise ConfigurationError(f'{provider_id}: "scopes" lacks "openid"')
+        raise ProviderSettingError(f'{provider_id}: "scopes" lacks "openid"')
     return OIDCProvider(
         id=provider_id,
         name=entry["name"],
@@ -137,15 +137,15 @@ def _issuer(issuer: str, provider_id: str) -> str:
     url = urlsplit(issuer)
     is_private = url.scheme == "http" and is_loopback(url.hostname or "")
     if not (url.scheme == "https" and url.hostname) and not is_private:
-        raise ConfigurationError(f"{provider_id}: the issuer is not an https:// address")
+        raise ProviderSettingError(f"{provider_id}: the issuer is not an https:// address")
     if url.query or url.fragment or len(issuer) > _MAX_ISSUER:
-        raise ConfigurationError(f"{provider_id}: the issuer has a query or is longer than {_MAX_ISSUER} characters")
+        raise ProviderSettingError(f"{provider_id}: the issuer has a query or is longer than {_MAX_ISSUER} characters")
     return issuer
 
 
 def _group_map(entry: object, where: str) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     if not isinstance(entry, dict) or not all(isinstance(values, dict) for values in entry.values()):
-        raise ConfigurationError(f'{where} is not of the form {{"claim": {{"value": ["group"]}}}}')
+        raise ProviderSettingError(f'{where} is not of the form {{"claim": {{"value": ["group"]}}}}')
     return {
         claim: {value: tuple(_texts(groups, f'{where}: "{value}"')) for value, groups in values.items()}
         for claim, values in entry.items()
@@ -154,6 +154,6 @@ def _group_map(entry: object, where: str) -> Mapping[str, Mapping[str, tuple[str
 
 def _texts(values: object, where: str) -> Iterator[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ConfigurationError(f"{where} is not a list of texts")
+        raise ProviderSettingError(f"{where} is not a list of texts")
     texts: Sequence[str] = values
     yield from texts

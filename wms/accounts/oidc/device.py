@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from wms.accounts.oidc import connection
 from wms.accounts.oidc.configuration import OIDCProvider
 from wms.accounts.oidc.id_tokens import claims_with_userinfo
-from wms.accounts.oidc.identity import Identity, identity_of
+from wms.accounts.oidc.identity import ProviderIdentity, identity_of
 from wms.kernel.errors import ConflictError, UnauthenticatedError
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 
@@ -105,7 +105,7 @@ def begin(provider: OIDCProvider, *, attempt: int, now: datetime) -> tuple[Devic
     )
 
 
-def ask(provider: OIDCProvider, log_in: DeviceLogIn) -> Identity | str:
+def ask(provider: OIDCProvider, log_in: DeviceLogIn) -> ProviderIdentity | str:
     """Return the person who has confirmed the log-in; else the provider's "authorization_pending" or "slow_down".
 
     Raises:

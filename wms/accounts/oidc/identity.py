@@ -16,7 +16,7 @@ _MAX_VALUES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ProviderIdentity:
     """A person as a provider has authenticated it; (issuer, subject) is who it is, all else may change.
 
     Args:
@@ -38,9 +38,9 @@ class Identity:
     groups: frozenset[str] = frozenset()
 
 
-def identity_of(provider: OIDCProvider, claims: Mapping[str, Any]) -> Identity:
+def identity_of(provider: OIDCProvider, claims: Mapping[str, Any]) -> ProviderIdentity:
     """Return the person of *claims*, which are verified."""
-    return Identity(
+    return ProviderIdentity(
         provider=provider,
         subject=claims["sub"],
         preferred_name=_text(claims, "preferred_username", 100),

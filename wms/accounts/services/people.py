@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Invitation, Membership, User, lapsed_before
 from wms.accounts.oidc.configuration import providers
-from wms.accounts.oidc.identity import Identity
+from wms.accounts.oidc.identity import ProviderIdentity
 from wms.accounts.security_log import record
 from wms.accounts.services.access import SuspendedError
 from wms.accounts.services.second_factors import has_second_factor
@@ -44,7 +44,7 @@ def is_waiting(user: User, *, now: datetime) -> bool:
     return user.waits_since is not None and not Membership.objects.valid(now=now).filter(user=user).exists()
 
 
-def log_in_by_provider(identity: Identity, *, address: str, now: datetime) -> SocialAccount:
+def log_in_by_provider(identity: ProviderIdentity, *, address: str, now: datetime) -> SocialAccount:
     """Return the account at the provider, whose ``user`` the person is; the caller checks a second factor.
 
     The person is known by issuer and subject only; whoever is not known gets an account of their own, and waits.
@@ -197,13 +197,13 @@ def disconnect(account: SocialAccount, *, by: User) -> None:
     record(SecurityEventKind.ACCOUNT_DISCONNECTED, actor=by, target=target, issuer=account.provider, left=left)
 
 
-def _account_of(identity: Identity) -> SocialAccount | None:
+def _account_of(identity: ProviderIdentity) -> SocialAccount | None:
     accounts = SocialAccount.objects.filter(provider=identity.provider.issuer, uid=identity.subject)
     return accounts.select_related("user").first()
 
 
 @transaction.atomic
-def _new_person(identity: Identity, *, now: datetime) -> SocialAccount:
+def _new_person(identity: ProviderIdentity, *, now: datetime) -> SocialAccount:
     # One after another: two log-ins of one person, or two people of one name, make one account each.
     lock(LockKey.ADD_PEOPLE)
     account = _account_of(identity)
@@ -224,7 +224,7 @@ def _new_person(identity: Identity, *, now: datetime) -> SocialAccount:
     return account
 
 
-def _free_names(identity: Identity) -> Iterator[str]:
+def _free_names(identity: ProviderIdentity) -> Iterator[str]:
     """Yield user names for a new person that nobody has and nobody was invited by.
 
     People choose their names at the provider. So a name ends with the provider's id, and is none that a manager may

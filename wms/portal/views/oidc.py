@@ -37,11 +37,11 @@ _ATTEMPT = "oidc_attempt"
 
 
 def _with_providers(view: View) -> View:
-    """Return *view*, which is 404 while no provider is configured, or none of the name in the address."""
+    """Return *view*, which is 404 while no provider is configured."""
 
     @wraps(view)
     def shown(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        if kwargs.get("provider", "") not in {"", *providers()} or not providers():
+        if not providers():
             raise Http404
         return view(request, *args, **kwargs)
 
@@ -53,7 +53,7 @@ def _with_providers(view: View) -> View:
 @require_POST
 def begin(request: HttpRequest, provider: str) -> HttpResponse:
     """Begin a log-in, and send the browser to the provider."""
-    found = flow_provider(request, provider)
+    found = _provider_or_404(request, provider)
     if request.user.is_authenticated:
         return redirect("portal:home")
     next_url = request.POST.get("next", "")
@@ -77,7 +77,7 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
 @reauthentication_required(app="allauth.socialaccount")  # type: ignore[untyped-decorator]  # the package has no types
 def connect(request: HttpRequest, provider: str) -> HttpResponse:
     """Begin to connect an account at the provider to the user's own."""
-    found = flow_provider(request, provider)
+    found = _provider_or_404(request, provider)
     try:
         address = found.begin(request, process=AuthProcess.CONNECT, next_url="")
     except WmsError as error:
@@ -90,6 +90,8 @@ def connect(request: HttpRequest, provider: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD"])
 def callback(request: HttpRequest, provider: str) -> HttpResponse:
     """Finish a log-in, or the connection of an account."""
+    if provider not in providers():
+        return refuse(request, "There is no such provider.")
     found = flow_provider(request, provider)
     try:
         response = finish(request, found)
@@ -176,6 +178,12 @@ def refuse_person(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     messages.success(request, f"{person} is refused: the account is suspended. An operator may end that.")
     return redirect("portal:people")
+
+
+def _provider_or_404(request: HttpRequest, name: str) -> FlowProvider:
+    if name not in providers():  # not by its issuer
+        raise Http404
+    return flow_provider(request, name)
 
 
 def _go_on(request: HttpRequest, provider: FlowProvider, address: str) -> HttpResponse:
