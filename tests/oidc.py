@@ -170,7 +170,7 @@ class ScriptedProvider:
         stated = {claim: value for claim, value in claims.items() if value is not None}
         headers = {"kid": "first"}
         if self.algorithm == UNSIGNED:
-            return jwt.encode(stated, None, algorithm=UNSIGNED, headers=headers)
+            return jwt.encode(stated, "", algorithm=UNSIGNED, headers=headers)
         if self.algorithm == "HS256":  # by what is public
             return jwt.encode(stated, json.dumps(self.keys()), algorithm="HS256", headers=headers)
         return jwt.encode(stated, private_key(self.key_name), algorithm=self.algorithm, headers=headers)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ConsoleMessage, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -30,7 +30,11 @@ def test_the_button_leads_to_the_provider_and_back_with_and_without_javascript(
         for has_scripts in (True, False):
             page = chromium.new_context(java_script_enabled=has_scripts).new_page()
             complaints: list[str] = []
-            page.on("console", lambda message, said=complaints: said.append(message.text))
+
+            def note(message: ConsoleMessage, said: list[str] = complaints) -> None:
+                said.append(message.text)
+
+            page.on("console", note)
             page.goto(f"{live_server.url}/accounts/login/")
             page.get_by_role("button", name="Log in by CERN").click()
             page.get_by_role("heading", name="You wait to be admitted").wait_for()

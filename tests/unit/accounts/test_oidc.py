@@ -1,6 +1,7 @@
 """The setting of providers, and groups by claims."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -69,7 +70,10 @@ def test_none_is_configured_by_default(settings: Settings) -> None:
     assert check_providers() == []
 
 
-MAP = {"wlcg.groups": {"/lhcb": ("a",), "/lhcb/prod": ("b", "c")}, "eduperson_entitlement": {"urn:x": ("d",)}}
+MAP: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "wlcg.groups": {"/lhcb": ("a",), "/lhcb/prod": ("b", "c")},
+    "eduperson_entitlement": {"urn:x": ("d",)},
+}
 
 
 @pytest.mark.parametrize(
