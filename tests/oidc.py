@@ -173,6 +173,10 @@ class ScriptedProvider:
             return jwt.encode(stated, "", algorithm=UNSIGNED, headers=headers)
         if self.algorithm == "HS256":  # by what is public
             return jwt.encode(stated, json.dumps(self.keys()), algorithm="HS256", headers=headers)
+        if self.algorithm == "ES256":  # by its header only
+            token = jwt.encode(stated, private_key(self.key_name), algorithm="RS256", headers=headers)
+            header = base64.urlsafe_b64encode(json.dumps({**headers, "alg": "ES256"}).encode()).rstrip(b"=").decode()
+            return f"{header}.{token.partition('.')[2]}"
         return jwt.encode(stated, private_key(self.key_name), algorithm=self.algorithm, headers=headers)
 
     def userinfo(self, authorization: str) -> tuple[int, Mapping[str, Any]]:

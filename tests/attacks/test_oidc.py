@@ -94,7 +94,7 @@ def test_nor_by_the_device_flow(provider: ScriptedProvider, name: str) -> None:
     assert not ApiToken.objects.exists()
 
 
-@pytest.mark.parametrize("algorithm", [UNSIGNED, "HS256"])
+@pytest.mark.parametrize("algorithm", [UNSIGNED, "HS256", "ES256"])
 def test_an_id_token_without_a_signature_of_the_provider_is_refused(provider: ScriptedProvider, algorithm: str) -> None:
     provider.algorithm = algorithm
     browser = Client()

@@ -72,7 +72,7 @@ def test_without_a_provider_nothing_is_visible_or_reachable(portal: Client) -> N
 
 def test_a_new_person_gets_an_account_of_their_own_and_waits(provider: ScriptedProvider) -> None:
     browser = Client()
-    assert "Log in by CERN" in browser.get(LOG_IN).content.decode()
+    assert "Log in with CERN" in browser.get(LOG_IN).content.decode()
     response = oidc.log_in(browser)
     assert response.status_code == 302
     assert browser.get("/jobs/")["Location"] == "/accounts/waiting/"
@@ -292,6 +292,22 @@ def test_a_user_connects_an_account_logs_in_by_it_and_disconnects_it(
     assert groups_of(alice) == ["lhcb_user"]
     assert not SocialAccount.objects.exists()
     assert {SecurityEventKind.ACCOUNT_CONNECTED, SecurityEventKind.ACCOUNT_DISCONNECTED} <= kinds()
+
+
+def test_a_password_that_is_asked_for_on_the_way_back_connects_the_account_too(
+    provider: ScriptedProvider, portal: Client, alice: User
+) -> None:
+    asked = portal.post(f"/accounts/oidc/{ID}/connect/")
+    go_on = portal.post(asked["Location"], {"password": "correct horse"})
+    session = portal.session
+    for proof in session["account_authentication_methods"]:
+        proof["at"] -= 3600  # so long the user was at the provider
+    session.save()
+    back = portal.get(oidc.back_from(oidc.address_in(go_on.content)))
+    assert back["Location"] == "/accounts/again/"
+    assert not SocialAccount.objects.exists()
+    assert portal.post(back["Location"], {"password": "correct horse"})["Location"] == "/accounts/"
+    assert SocialAccount.objects.get().user == alice
 
 
 def test_who_has_no_password_cannot_disconnect_the_last_account(provider: ScriptedProvider) -> None:

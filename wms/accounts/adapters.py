@@ -21,6 +21,7 @@ from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.oidc.connection import ProviderSession
 from wms.accounts.oidc.flow import FlowProvider, flow_provider
+from wms.accounts.oidc.identity import ProviderIdentity
 from wms.accounts.security_log import record
 from wms.accounts.services.access import SuspendedError
 from wms.accounts.services.people import confirm_memberships, log_in_by_provider
@@ -153,4 +154,7 @@ def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: o
     user: User = sociallogin.user
     issuer = sociallogin.account.provider
     record(SecurityEventKind.ACCOUNT_CONNECTED, request=request, target=f"user {user.username}", issuer=issuer)
-    confirm_memberships(sociallogin.account, sociallogin.identity.groups, now=timezone.now())
+    # After a password that was asked for on the way back, allauth has forgotten the claims; the next log-in has them.
+    identity: ProviderIdentity | None = getattr(sociallogin, "identity", None)
+    if identity is not None:
+        confirm_memberships(sociallogin.account, identity.groups, now=timezone.now())

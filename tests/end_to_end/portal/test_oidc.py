@@ -36,7 +36,7 @@ def test_the_button_leads_to_the_provider_and_back_with_and_without_javascript(
 
             page.on("console", note)
             page.goto(f"{live_server.url}/accounts/login/")
-            page.get_by_role("button", name="Log in by CERN").click()
+            page.get_by_role("button", name="Log in with CERN").click()
             page.get_by_role("heading", name="You wait to be admitted").wait_for()
             assert "alice@cern" in page.inner_text("main")
             assert complaints == []

@@ -49,7 +49,7 @@ def verified_claims(provider: OIDCProvider, id_token: str, *, nonce: str | None)
             leeway=LEEWAY_S,
             options={"require": ["iss", "sub", "aud", "exp", "iat"]},
         )
-    except jwt.PyJWTError as error:
+    except (jwt.PyJWTError, TypeError, ValueError) as error:  # a key of another kind than the algorithm is a TypeError
         raise _refused(provider, str(error)) from error
     audience = claims["aud"]
     is_shared = isinstance(audience, list) and len(audience) > 1
