@@ -68,6 +68,8 @@ BEAT: dict[str, BeatEntry] = {
     "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
     # WMS_INVITATION_S: expired ones are invalid, but stay in the managers' lists until removed.
     "remove-expired-invitations": every(3600, "accounts.remove_expired_invitations"),
+    # Submission, matching and tokens compare the time themselves; lists and rights of sight follow within a minute.
+    "remove-lapsed-memberships": every(60, "accounts.remove_lapsed_memberships"),
     # /readyz reports beat as down after a minute of silence, which is six missed reports.
     "pulse": every(10, "kernel.beat_pulse"),
 }

@@ -64,6 +64,13 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 #: the administration, operators included).
 WMS_REQUIRE_SECOND_FACTOR = env.str("WMS_REQUIRE_SECOND_FACTOR", default="none")
 
+#: Providers of OpenID Connect by which people log in beside the password, as a JSON object by id
+#: (docs/openid-connect.md); empty: none, and nothing of it is visible or reachable. It holds client secrets.
+WMS_OIDC_PROVIDERS = env.str("WMS_OIDC_PROVIDERS", default="")
+#: Days for which a membership by claim lasts after the last log-in that confirmed it: who leaves an experiment logs in
+#: no more, and a provider does not report it.
+WMS_OIDC_MEMBERSHIP_DAYS = env.int("WMS_OIDC_MEMBERSHIP_DAYS", default=30)
+
 # ---- Servers ---------------------------------------------------------------------------------------------------------
 
 # PostgreSQL 15 or newer: postgres://user:password@host:5432/name.
@@ -330,6 +337,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -365,6 +373,7 @@ MIDDLEWARE = [
     "wms.kernel.middleware.PageMessages",
     "allauth.account.middleware.AccountMiddleware",
     "wms.accounts.middleware.RequiredSecondFactor",
+    "wms.accounts.middleware.WaitingRoom",
 ]
 TEMPLATES = [
     {
@@ -384,8 +393,8 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "portal:log-in"
 LOGIN_REDIRECT_URL = "portal:home"
 LOGOUT_REDIRECT_URL = "portal:log-in"
-# Of allauth only second factors are used, and its stages between a right password and the end of a log-in
-# (wms.portal.second_factors names the pages); there is no sign-up, and nothing is sent by e-mail.
+# Of allauth only second factors, log-ins by OpenID Connect (ADR 68), and its stages between a right password and the
+# end of a log-in are used (wms.portal has the pages); there is no sign-up, and nothing is sent by e-mail.
 ACCOUNT_ADAPTER = "wms.accounts.adapters.AccountAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
@@ -393,6 +402,11 @@ ACCOUNT_FORMS = {"reauthenticate": "wms.portal.forms.second_factors.PasswordAgai
 # allauth's limits count in a cache, and allow everything without it; ours count in the database (ADR 41).
 ACCOUNT_RATE_LIMITS = False
 MFA_RATE_LIMITS = False
+SOCIALACCOUNT_ADAPTER = "wms.accounts.adapters.ProviderAdapter"
+# An equal e-mail address is no proof of identity: anybody may have it at some provider.
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
 MFA_ADAPTER = "wms.accounts.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_FORMS = {

@@ -73,6 +73,18 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "GET account_login": EVERYBODY,
         "POST account_login": EVERYBODY,
         "POST portal:log-out": EVERYBODY,
+        # By OpenID Connect; the log-in of the device flow waits for its person.
+        "GET auth-oidc": EVERYBODY,
+        "POST auth-oidc-device": EVERYBODY,
+        "POST auth-oidc-token": EVERYBODY,
+        "POST portal:oidc-begin": EVERYBODY,
+        "GET portal:oidc-callback": NOBODY,  # without a log-in that this browser has begun
+        "POST portal:oidc-connect": PEOPLE,
+        "POST portal:oidc-disconnect": OWNER,
+        "GET portal:waiting": PEOPLE,  # who does not wait is led to the first page
+        "GET portal:people": MANAGERS | OTHER_MANAGER,
+        "POST portal:person-admit": MANAGERS,  # to a group of the VO
+        "POST portal:person-refuse": MANAGERS | OTHER_MANAGER,  # as the provider is for people of all VOs
         "GET mfa_authenticate": PEOPLE,  # who is logged in is led to the first page, everybody else to the log-in
         "POST mfa_authenticate": PEOPLE,
         # By a link that is none one is led to the page that says so.

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from django.utils import timezone
 
@@ -22,9 +23,12 @@ from tests import factories
 from tests.admin.conftest import RowsOfVO, make_rows_of_vo
 from tests.api.credentials.sample import CREDENTIALS, PASSWORD, SampleData, make_sample
 from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, UNWANTED
+from tests.oidc import ID, ScriptedProvider
 from wms.accounts import security_log
 from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
 from wms.accounts.models import VO, Group, Invitation, SecurityEvent, User
+from wms.accounts.oidc.configuration import providers
+from wms.accounts.services.device_log_ins import begin_device_log_in
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import SavedDescription, SavedSyntax
 
@@ -42,11 +46,13 @@ class Scene:
     other_vo: RowsOfVO
     #: By model, as addresses of the admin name it: the row that stands in them, which is lhcb's or of no VO.
     rows: Mapping[str, object]
+    #: Of a log-in by the device flow that nobody has confirmed.
+    handle: str
     #: What else stands in addresses, by name of the address and of the argument.
     arguments: Mapping[str, object]
 
 
-def make_scene() -> Scene:
+def make_scene(provider: ScriptedProvider) -> Scene:
     """Create the rows; those of the other VO prove that its callers reach their own, and that nobody else does."""
     sample, other_vo = make_sample(), make_rows_of_vo("atlas")
     Group.objects.filter(pk=sample.group.pk).update(properties=[GroupProperty.JOB_SHARING])
@@ -71,11 +77,15 @@ def make_scene() -> Scene:
         owner=sample.alice, name="scan", syntax=SavedSyntax.JDL, text="[ ]", saved_at=timezone.now()
     )
     key = Authenticator.objects.create(user=operator, type=Authenticator.Type.WEBAUTHN, data={})
+    connected = SocialAccount.objects.create(user=sample.alice, provider=provider.url, uid="alice")
+    waiting_person = User.objects.create(username="wanda@cern", waits_since=timezone.now())
+    SocialAccount.objects.create(user=waiting_person, provider=provider.url, uid="wanda")
     return Scene(
         sample=sample,
         other_group=other_group,
         other_vo=other_vo,
         rows=_rows(sample),
+        handle=begin_device_log_in(providers()[ID], address="", now=timezone.now()).handle,
         arguments={
             **sample.arguments(),
             "job pk": waiting.pk,
@@ -96,6 +106,10 @@ def make_scene() -> Scene:
             "portal:invitation-decline pk": invitation.pk,
             "portal:saved-delete pk": saved.pk,
             "mfa_remove_webauthn pk": key.pk,
+            "provider": ID,
+            "portal:oidc-disconnect pk": connected.pk,
+            "portal:person-admit pk": waiting_person.pk,
+            "portal:person-refuse pk": waiting_person.pk,
         },
     )
 

@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from tests.attacks import matrix
 from tests.attacks.matrix import PEOPLE
 from tests.attacks.matrix_callers import NAMES, Caller, Scene, make_caller, make_scene
 from tests.attacks.matrix_requests import Request, is_redirect, requests_of
+from tests.oidc import scripted_provider
 from tests.tables import checksums, rows_written
 from wms.accounts.models import FailedLogIn, SecurityEvent
 
@@ -44,10 +45,11 @@ FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link", "POST port
 
 
 @pytest.fixture
-def scene(db: None, settings: Settings, tmp_path: Path) -> Scene:
+def scene(db: None, settings: Settings, tmp_path: Path) -> Iterator[Scene]:
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    return make_scene()
+    with scripted_provider(settings) as provider:
+        yield make_scene(provider)
 
 
 # ---- what an answer says ---------------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ FOR_SUBMITTERS = {
     "jobs", "jobs-bulk", "job", "job-kill", "job-reschedule", "job-delete", "job-hold", "job-release", "sandboxes",
     "auth-revoke",
 }  # fmt: skip
-#: No token is looked at: they take a password.
-WITHOUT_TOKENS = {"auth-token"}
+#: No token is looked at: they take a password, or the word of a provider.
+WITHOUT_TOKENS = {"auth-token", "auth-oidc", "auth-oidc-device", "auth-oidc-token"}
 
 
 @pytest.fixture

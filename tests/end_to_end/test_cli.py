@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests import oidc
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user, make_vo
+from tests.second_factors import code_of, make_app, wrong_code_of
+from wms.accounts.models import User
 
 WMS = Path(__file__).resolve().parents[2] / "wms" / "cli" / "wms"
 
@@ -47,3 +51,50 @@ def test_a_manager_logs_in_asks_why_a_job_waits_and_what_an_offer_would_get(
     offer = ["match-test", "--cpu-time-s", "300000", "--site", "LCG.CERN.ch"]
     assert wms(*offer)["task_queues"] == []
     assert [queue["id"] for queue in wms(*offer, "--processors", "2")["task_queues"]] == [said["task_queue"]]
+
+
+def test_a_user_logs_in_by_the_institutes_account_in_a_browser_elsewhere(
+    live_server: LiveServer, tmp_path: Path, settings: Settings
+) -> None:
+    make_group(name="lhcb_user")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    log_in = [sys.executable, "-S", str(WMS), "login", "--server", live_server.url, "--json", "--oidc"]
+
+    def refused(*arguments: str) -> Any:
+        ran = subprocess.run([*log_in, *arguments], env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode != 0
+        return json.loads(ran.stderr)
+
+    assert refused()["code"] == "no_provider"
+    with oidc.scripted_provider(settings, groups={"wlcg.groups": {"/lhcb": ["lhcb_user"]}}) as provider:
+        provider.claims = {"preferred_username": "alice", "wlcg.groups": ["/lhcb"]}
+        assert "give one of cern" in refused("desy")["detail"]
+        with subprocess.Popen(
+            log_in, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stderr is not None
+            line = client.stderr.readline()
+            assert line.startswith(f"Open {provider.url}/activate in a browser and enter the code ")
+            provider.decide(line.split()[-1])
+            output, errors = client.communicate()
+        assert client.returncode == 0, errors
+        assert json.loads(output)["username"] == "alice@cern"
+        who = subprocess.run(
+            [sys.executable, "-S", str(WMS), "explain", "1", "--json"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert json.loads(who.stderr)["code"] == "not_found"  # not "not_logged_in"
+
+        key = make_app(User.objects.get(username="alice@cern"))
+        with subprocess.Popen(
+            log_in, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stderr is not None
+            provider.decide(client.stderr.readline().split()[-1])
+            output, errors = client.communicate(f"{wrong_code_of(key)}\n{code_of(key)}\n")
+        assert client.returncode == 0, errors
+        assert "The code is wrong or was used before." in errors
+        assert json.loads(output)["username"] == "alice@cern"

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from pytest_django import Settings
 
 from tests.fuzz.sample import SampleData, make_sample
+from tests.oidc import scripted_provider
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
@@ -44,11 +45,12 @@ def _one_connection(db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def sample(_one_connection: None, settings: Settings, tmp_path: Path) -> SampleData:
-    """Return the sample system, with its sandboxes in a directory of their own."""
+def sample(_one_connection: None, settings: Settings, tmp_path: Path) -> Iterator[SampleData]:
+    """Yield the sample system, with its sandboxes in a directory of their own, and a provider of OpenID Connect."""
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    return make_sample()
+    with scripted_provider(settings):
+        yield make_sample()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi import checks
 
 from tests.fuzz.conftest import Fresh
 from tests.fuzz.sample import CALLERS, SampleData
+from tests.oidc import ID
 from wms.wsgi import application
 
 CONFIG: Final = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
@@ -42,6 +43,7 @@ def known_values(sample: SampleData) -> Mapping[str, Sequence[str]]:
         "match_id": [str(match_id) for match_id in sample.match_ids],
         "digest": [sample.sandbox],
         "name": ["lhcb_user", "LCG.CERN.ch"],  # of a group, of a site
+        "provider": [ID],
     }
 
 
@@ -50,7 +52,7 @@ def cases() -> list[tuple[str, schemathesis.GenerationMode]]:
     positive, negative = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
     takes = {
         # Of a path that takes any text nothing does not fit.
-        label: any((found.query, found.body)) or {each.name for each in found.path_parameters} - {"name"}
+        label: any((found.query, found.body)) or {each.name for each in found.path_parameters} - {"name", "provider"}
         for label, found in OPERATIONS.items()
     }
     return [(label, mode) for label in OPERATIONS for mode in (positive, negative) if mode is positive or takes[label]]

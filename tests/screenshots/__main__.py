@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.benchmarks.surroundings import surroundings
-from tests.screenshots.pages import ARGUMENTS, PAGES, VIEWS, Page, Reader, View, context_of, open_page
+from tests.screenshots.pages import ARGUMENTS, PAGES, PROVIDERS, VIEWS, Page, Reader, View, context_of, open_page
 
 if TYPE_CHECKING:
     from tests.screenshots.sample import Sample
 
 #: With a mail server the account has its choice of mail; none is sent, as no user of the sample wants any.
-SETTINGS = {"WMS_EMAIL_URL": "smtp://localhost", "WMS_EMAIL_FROM": "wms@example.org"}
+SETTINGS = {
+    "WMS_EMAIL_URL": "smtp://localhost",
+    "WMS_EMAIL_FROM": "wms@example.org",
+    "WMS_OIDC_PROVIDERS": PROVIDERS,
+}
 #: Longer pages are cut: their rest looks like the rest of the screenshot.
 LARGEST_HEIGHT = 1600
 

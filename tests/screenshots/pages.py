@@ -19,6 +19,8 @@ class Reader(StrEnum):
     #: Has no jobs, groups or tokens.
     NEWCOMER = "nora"
     OPERATOR = "olga"
+    #: Has come by OpenID Connect, and is not admitted yet.
+    WAITING = "wanda@cern"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ PAGES: Final = (
     Page(name="tokens", address="/accounts/tokens/"),
     Page(name="second-factor", address="/accounts/second-factor/"),
     Page(name="groups", address="/accounts/groups/"),
+    Page(name="waiting", address="/accounts/waiting/", reader=Reader.WAITING),
+    Page(name="people", address="/people/", reader=Reader.OPERATOR),
     Page(name="admin", address="/admin/", reader=Reader.OPERATOR),
     Page(name="admin-jobs", address="/admin/jobs/job/", reader=Reader.OPERATOR),
     Page(name="admin-sites", address="/admin/resources/site/", reader=Reader.OPERATOR),
@@ -86,6 +90,9 @@ PAGES: Final = (
     Page(name="admin-user", address="/admin/accounts/user/{user}/change/", reader=Reader.OPERATOR),
     Page(name="api", address="/api/v1/docs/", ready="#operations-jobs-jobs_list"),
 )
+#: WMS_OIDC_PROVIDERS of the pages; nobody logs in by it.
+ISSUER: Final = "https://auth.example.org"
+PROVIDERS: Final = f'{{"cern": {{"name": "CERN", "issuer": "{ISSUER}", "client_id": "wms"}}}}'
 WIDTHS: Final = (1280, 390)
 THEMES: Final = ("light", "dark")
 VIEWS: Final = tuple(View(width=width, theme=theme) for width, theme in product(WIDTHS, THEMES))

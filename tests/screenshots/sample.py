@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
@@ -30,7 +31,7 @@ from tests.factories import (
     make_user,
     make_vo,
 )
-from tests.screenshots.pages import Reader
+from tests.screenshots.pages import ISSUER, Reader
 from wms.accounts.models import Group, User
 from wms.accounts.services import invite
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
@@ -67,6 +68,10 @@ def make_sample() -> Sample:
     User.objects.filter(pk=alice.pk).update(email="alice@example.org", first_name="Alice", last_name="Liddell")
     olga = make_user(username=Reader.OPERATOR, operator=True, superuser=True, staff=True)
     nora = make_user(username=Reader.NEWCOMER)
+    wanda = make_user(username=Reader.WAITING)
+    User.objects.filter(pk=wanda.pk).update(waits_since=now, first_name="Wanda", last_name="Winter")
+    for user in (alice, wanda):
+        SocialAccount.objects.create(user=user, provider=ISSUER, uid=user.username)
     invite(make_group(name="lhcb_mc", vo=vo), alice.username, by=olga, now=now)
     make_token(alice)
     cern = make_site(name="LCG.CERN.ch", vos=[vo])
@@ -78,7 +83,7 @@ def make_sample() -> Sample:
     _use(jobs[JobStatus.RUNNING])
     _account(alice, group, cern, now=now)
     make_match(job=jobs[JobStatus.RUNNING], pilot=pilot, leased_at=now)
-    people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga}
+    people = {Reader.PHYSICIST: alice, Reader.NEWCOMER: nora, Reader.OPERATOR: olga, Reader.WAITING: wanda}
     return Sample(
         ids={
             "done": jobs[JobStatus.DONE].pk,

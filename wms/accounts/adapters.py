@@ -1,13 +1,30 @@
-"""Adapters of allauth: encrypted secrets, no mail, no sign-up, and the brake's client address."""
+"""Adapters of allauth: encrypted secrets, no mail, no sign-up, the brake's client address, and log-ins by providers."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialAccount, SocialLogin
+from allauth.socialaccount.providers.base.constants import AuthError, AuthProcess
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
+from django.shortcuts import resolve_url
+from django.utils import timezone
 
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
+from wms.accounts.oidc.configuration import providers
+from wms.accounts.oidc.connection import ProviderSession
+from wms.accounts.oidc.flow import FlowProvider, flow_provider
+from wms.accounts.oidc.identity import ProviderIdentity
+from wms.accounts.security_log import record
+from wms.accounts.services.access import SuspendedError
+from wms.accounts.services.people import confirm_memberships, log_in_by_provider
 from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel import secrets
 from wms.kernel.addresses import client_address
@@ -56,3 +73,88 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the packa
 
     def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
         """Send nothing: the event is in the security log."""
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # the package has no types
+    """Log-ins by the providers of WMS_OIDC_PROVIDERS; people are known by issuer and subject only (ADR 68)."""
+
+    def list_providers(self, request: HttpRequest | None) -> list[FlowProvider]:
+        """Return the configured providers."""
+        return [flow_provider(request, provider_id) for provider_id in providers()]
+
+    def get_provider(self, request: HttpRequest | None, provider: str, client_id: str | None = None) -> FlowProvider:  # noqa: ARG002 - allauth's signature
+        """Return a configured provider, by its id or issuer.
+
+        Raises:
+            SocialApp.DoesNotExist: there is none.
+        """
+        return flow_provider(request, provider)
+
+    def get_requests_session(self) -> ProviderSession:
+        """Return the session by which allauth asks a provider."""
+        return ProviderSession()
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Find or make the user of a log-in; the connection of an account goes on in allauth."""
+        if sociallogin.state.get("process") == AuthProcess.CONNECT:
+            return
+        # A new session key: whoever knew the old one has no access to the new session.
+        request.session.cycle_key()
+        try:
+            account = log_in_by_provider(sociallogin.identity, address=client_address(request), now=timezone.now())
+        except SuspendedError as error:
+            raise ImmediateHttpResponse(refuse(request, error.detail)) from error
+        sociallogin.account, sociallogin.user = account, account.user
+
+    def on_authentication_error(
+        self,
+        request: HttpRequest,
+        provider: FlowProvider,
+        error: str | None = None,
+        exception: Exception | None = None,
+        extra_context: object = None,  # noqa: ARG002 - allauth's signature
+    ) -> None:
+        """Record the refusal, and send the browser to the page where the log-in began."""
+        name = provider.configured.name
+        if error == AuthError.CANCELLED:
+            sentence = f"The log-in by {name} was cancelled."
+        elif exception is None:
+            sentence = f"This log-in by {name} has expired, or was begun in another browser; begin it again."
+        else:
+            sentence = f"The log-in by {name} failed; try again."
+        reason = type(exception).__name__ if exception else str(error)
+        record_refusal(request, provider, reason=reason)
+        raise ImmediateHttpResponse(refuse(request, sentence))
+
+    def get_connect_redirect_url(self, request: HttpRequest, socialaccount: SocialAccount) -> str:  # noqa: ARG002 - allauth's signature
+        """Return the page after the connection of an account."""
+        return resolve_url("portal:account")
+
+    def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
+        """Send nothing: the event is in the security log."""
+
+
+def record_refusal(request: HttpRequest, provider: FlowProvider, *, reason: str) -> None:
+    """Record a log-in by a provider that failed."""
+    target = f"provider {provider.configured.id}"
+    record(SecurityEventKind.LOG_IN_REFUSED, request=request, target=target, reason=reason)
+
+
+def refuse(request: HttpRequest, sentence: str) -> HttpResponseRedirect:
+    """Return the way back to the page where the log-in, or the connection of an account, began."""
+    messages.error(request, sentence)
+    address = resolve_url(settings.LOGIN_URL)  # which sends whoever is logged in on
+    if request.user.is_authenticated:
+        address = f"{address}?{urlencode({'next': resolve_url('portal:account')})}"
+    return HttpResponseRedirect(address)
+
+
+def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: object) -> None:
+    """Record that a user has connected an account, and apply its claims."""
+    user: User = sociallogin.user
+    issuer = sociallogin.account.provider
+    record(SecurityEventKind.ACCOUNT_CONNECTED, request=request, target=f"user {user.username}", issuer=issuer)
+    # After a password that was asked for on the way back, allauth has forgotten the claims; the next log-in has them.
+    identity: ProviderIdentity | None = getattr(sociallogin, "identity", None)
+    if identity is not None:
+        confirm_memberships(sociallogin.account, identity.groups, now=timezone.now())

@@ -57,6 +57,12 @@ class SecurityEventKind(StrEnum):
     INVITATION_ACCEPTED = auto()
     INVITATION_DECLINED = auto()
     INVITATION_WITHDRAWN = auto()
+    #: An account at a provider of OpenID Connect, by which the user logs in from now on, or no longer.
+    ACCOUNT_CONNECTED = auto()
+    ACCOUNT_DISCONNECTED = auto()
+    #: Of people who came by OpenID Connect and waited.
+    PERSON_ADMITTED = auto()
+    PERSON_REFUSED = auto()
     USER_ADDED = auto()
     USER_REMOVED = auto()
     USER_SUSPENDED = auto()

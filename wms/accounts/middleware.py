@@ -1,4 +1,4 @@
-"""Middleware of the security log, and of required second factors."""
+"""Middleware of the security log, of required second factors, and of people who wait to be admitted."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -11,10 +11,12 @@ from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import has_refusal, record
+from wms.accounts.services.people import WAITING, WaitingError, is_waiting
 from wms.accounts.services.second_factors import (
     Requirement,
     SecondFactorRequiredError,
@@ -37,6 +39,8 @@ _NOT_AUTHENTICATED: Final = "not_authenticated"
 #: Addresses open to users who lack a required second factor: to set one up, or to log out.
 _ENROLMENT: Final = ("/accounts/second-factor/", "/accounts/again/", "/accounts/logout/")
 _SENTENCE: Final = "Your account must have a second factor; set one up first."
+#: Addresses open to people who wait to be admitted.
+_OF_WAITING: Final = frozenset({"/accounts/waiting/", "/accounts/logout/"})
 #: For sessions opened without it, before it was set up in another.
 _SHOW_IT: Final = "This session is not verified by your second factor yet; enter a code first."
 
@@ -76,6 +80,25 @@ class RequiredSecondFactor:
             return api_error(HTTPStatus.FORBIDDEN, SecondFactorRequiredError.code, sentence)
         messages.warning(request, sentence)
         return redirect(page)
+
+
+class WaitingRoom:
+    """Answer people who wait to be admitted with the page that says so, whatever they request.
+
+    Applies to sessions only: they get no token, and their tokens of before are not valid while they wait.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        user = getattr(request, "user", None)  # requests with a token skip the middleware of sessions
+        if not isinstance(user, User) or request.path in _OF_WAITING or not is_waiting(user, now=timezone.now()):
+            return self.get_response(request)
+        if request.path.startswith(API):
+            return api_error(HTTPStatus.FORBIDDEN, WaitingError.code, WAITING)
+        return redirect("portal:waiting")
 
 
 class SecurityLog:

@@ -1,7 +1,7 @@
 """Accounts: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 
 from django.conf import settings
@@ -15,6 +15,11 @@ from django.utils import timezone
 from wms.accounts import stall_rule
 from wms.accounts.domain import GroupProperty, MailWhen, TokenScope
 from wms.kernel.validators import valid_name
+
+
+def lapsed_before(*, now: datetime) -> datetime:
+    """Return the time at or before which the last confirmation of a lapsed membership by claim was."""
+    return now - timedelta(days=settings.WMS_OIDC_MEMBERSHIP_DAYS)
 
 
 class VOQuerySet(models.QuerySet["VO"]):
@@ -161,6 +166,12 @@ class User(AbstractUser):
     suspensions = models.PositiveIntegerField(
         default=0, editable=False, help_text="Number of suspensions, counted by a trigger."
     )
+    waits_since = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Time of the first log-in by OpenID Connect; empty: admitted by a manager, or added by an operator.",
+    )
     mail_when = models.CharField(
         max_length=8,
         choices=[(when, when) for when in MailWhen],
@@ -211,15 +222,46 @@ class UserDN(models.Model):
         return self.dn
 
 
+class MembershipQuerySet(models.QuerySet["Membership"]):
+    """Memberships by source and validity."""
+
+    def given(self) -> Self:
+        """Return those that a manager, an operator or the configuration file has given."""
+        return self.filter(confirmed_at__isnull=True)
+
+    def valid(self, *, now: datetime) -> Self:
+        """Return those that have not lapsed."""
+        return self.filter(Q(confirmed_at__isnull=True) | Q(confirmed_at__gt=lapsed_before(now=now)))
+
+
 class Membership(models.Model):
-    """One row is one user's right to act in one group."""
+    """One row is one user's right to act in one group, given by a manager or by a claim of a provider (ADR 68)."""
 
     user = models.ForeignKey(User, models.CASCADE, related_name="memberships", db_index=False)
     group = models.ForeignKey(Group, models.CASCADE, related_name="memberships")
+    by_claim_of = models.ForeignKey(
+        "socialaccount.SocialAccount", models.CASCADE, null=True, editable=False, related_name="+"
+    )
+    confirmed_at = models.DateTimeField(
+        "confirmed by claim at",
+        null=True,
+        editable=False,
+        help_text="Last log-in that confirmed it; it lapses WMS_OIDC_MEMBERSHIP_DAYS later. Empty: given by a manager.",
+    )
+
+    objects = MembershipQuerySet.as_manager()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(name="user_is_member_of_a_group_once", fields=["user", "group"]),
+            models.CheckConstraint(
+                name="membership_confirmed_at_set_iff_by_claim",
+                condition=Q(by_claim_of__isnull=True, confirmed_at__isnull=True)
+                | Q(by_claim_of__isnull=False, confirmed_at__isnull=False),
+            ),
+        ]
+        indexes = [  # Serves services.people.remove_lapsed_memberships.
+            models.Index(name="membership_by_claim", fields=["confirmed_at"], condition=Q(confirmed_at__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connection, models
+from django.utils import timezone
 
 from wms.accounts.domain import GroupProperty, TokenScope
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import VO, Group, User, lapsed_before
 from wms.kernel.fast.statements import ask_prepared
 
 
@@ -21,12 +22,18 @@ def _fields(model: type[models.Model]) -> tuple[str, ...]:
 
 _USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
 
-#: Valid tokens of users who are not suspended.
+#: That has not lapsed; the parameter is ``lapsed_before``.
+_IS_VALID = "(membership.confirmed_at IS NULL OR membership.confirmed_at > %s)"
+
+#: Valid tokens of users who are neither suspended nor wait to be admitted (``services.people.is_waiting``).
 _BEARER = f"""
 SELECT token.id, token.scope, token.last_used_at, {_columns(User, "bearer")}
   FROM accounts_apitoken AS token
   JOIN accounts_user AS bearer ON bearer.id = token.user_id
  WHERE token.digest = %s AND token.expires_at > %s AND token.revoked_at IS NULL AND bearer.is_active
+   AND (bearer.waits_since IS NULL
+        OR EXISTS (SELECT FROM accounts_membership AS membership
+                    WHERE membership.user_id = bearer.id AND {_IS_VALID}))
 """  # noqa: S608 - names of columns
 
 _GROUPS = f"""
@@ -34,23 +41,24 @@ SELECT {_columns(Group, "member_of")}, {_columns(VO, "vo")}
   FROM accounts_membership AS membership
   JOIN accounts_group AS member_of ON member_of.id = membership.group_id
   JOIN accounts_vo AS vo ON vo.id = member_of.vo_id
- WHERE membership.user_id = %s
+ WHERE membership.user_id = %s AND {_IS_VALID}
  ORDER BY member_of.name
 """  # noqa: S608 - names of columns
 
-_ACTIVE_MEMBERSHIPS = """
+_ACTIVE_MEMBERSHIPS = f"""
 SELECT membership.user_id, membership.group_id
   FROM accounts_membership AS membership
   JOIN accounts_user AS member ON member.id = membership.user_id
  WHERE membership.user_id = ANY(%s) AND membership.group_id = ANY(%s) AND member.is_active
-"""
+   AND {_IS_VALID}
+"""  # noqa: S608 - a constant
 
 #: As InvitationQuerySet.open_to finds them.
-_STANDING = """
+_STANDING = f"""
 SELECT 'group', membership.group_id, member_of.vo_id, %s = ANY(member_of.properties)
   FROM accounts_membership AS membership
   JOIN accounts_group AS member_of ON member_of.id = membership.group_id
- WHERE membership.user_id = %s
+ WHERE membership.user_id = %s AND {_IS_VALID}
 UNION ALL
 SELECT 'vo', vo_id, vo_id, false FROM accounts_vo_managers WHERE user_id = %s
 UNION ALL
@@ -63,7 +71,7 @@ SELECT 'invitation', invitation.id, to_group.vo_id, false
    AND (sender.operator OR sender.is_superuser
         OR EXISTS (SELECT FROM accounts_vo_managers AS manager
                     WHERE manager.vo_id = to_group.vo_id AND manager.user_id = sender.id))
-"""
+"""  # noqa: S608 - a constant
 
 
 class Standing(NamedTuple):
@@ -90,7 +98,7 @@ class Bearer(NamedTuple):
 def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
     """Return the bearer of the token with this digest, or None if it is not valid."""
     with connection.cursor() as cursor:
-        cursor.execute(_BEARER, [digest, now])
+        cursor.execute(_BEARER, [digest, now, lapsed_before(now=now)])
         rows = cursor.fetchall()
     for token_id, scope, last_used_at, *values in rows:
         return Bearer(User.from_db(DEFAULT_DB_ALIAS, _USER, values), token_id, TokenScope(scope), last_used_at)
@@ -100,7 +108,7 @@ def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
 def groups_of(user_id: int) -> tuple[Group, ...]:
     """Return the groups of which the user is a member, with their VOs, by name."""
     groups = []
-    for values in ask_prepared(_GROUPS, user_id):
+    for values in ask_prepared(_GROUPS, user_id, lapsed_before(now=timezone.now())):
         group = Group.from_db(DEFAULT_DB_ALIAS, _GROUP, values[: len(_GROUP)])
         group.vo = VO.from_db(DEFAULT_DB_ALIAS, _VO, values[len(_GROUP) :])
         groups.append(group)
@@ -109,10 +117,12 @@ def groups_of(user_id: int) -> tuple[Group, ...]:
 
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group) of those memberships whose user is not suspended."""
-    return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids)))
+    lapsed = lapsed_before(now=timezone.now())
+    return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids), lapsed))
 
 
 def standings_of(user: User, *, now: datetime) -> list[Standing]:
     """Return the groups of *user*, the VOs that it manages, and the open invitations to it."""
-    parameters = (GroupProperty.JOB_SHARING.value, user.pk, user.pk, user.get_username(), now)
+    lapsed = lapsed_before(now=now)
+    parameters = (GroupProperty.JOB_SHARING.value, user.pk, lapsed, user.pk, user.get_username(), now)
     return [Standing(*row) for row in ask_prepared(_STANDING, *parameters)]

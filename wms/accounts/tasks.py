@@ -4,6 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.accounts import security_log, services
+from wms.accounts.services import people
 
 
 @shared_task(name="accounts.remove_old_security_events", ignore_result=True, acks_late=True)
@@ -16,3 +17,9 @@ def remove_old_security_events() -> None:
 def remove_expired_invitations() -> None:
     """Every hour: remove the expired invitations."""
     services.remove_expired_invitations(now=timezone.now())
+
+
+@shared_task(name="accounts.remove_lapsed_memberships", ignore_result=True, acks_late=True)
+def remove_lapsed_memberships() -> None:
+    """Every minute: remove the memberships by claim that no log-in has confirmed for WMS_OIDC_MEMBERSHIP_DAYS."""
+    people.remove_lapsed_memberships(now=timezone.now())

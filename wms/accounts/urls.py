@@ -2,10 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from wms.accounts.api import views
+from wms.accounts.api import oidc, views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
+    path("auth/oidc/", oidc.ProvidersView.as_view(), name="auth-oidc"),
+    path("auth/oidc/<str:provider>/device/", oidc.DeviceLogInView.as_view(), name="auth-oidc-device"),
+    path("auth/oidc/<str:provider>/token/", oidc.DeviceTokenView.as_view(), name="auth-oidc-token"),
     path("auth/tokens/", views.TokenListView.as_view(), name="auth-tokens"),
     path("auth/tokens/<int:pk>/", views.TokenRevocationView.as_view(), name="auth-token-revoke"),
     path("auth/me/", views.ProfileView.as_view(), name="auth-me"),

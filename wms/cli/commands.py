@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from getpass import getpass
 
 from wms.cli import credentials
+from wms.cli.device import log_in_by_provider
 from wms.cli.errors import ServerRefusedError, WrongUsageError
 from wms.cli.printing import moment, plain, table
 from wms.cli.server import API, Record, ServerConnection, checked_url
@@ -35,6 +36,8 @@ def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
     """Prompt for missing values, log in, and store the token."""
     default = credentials.known_url(environment)
     url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default)
+    if options.oidc is not None:
+        return _login_by_provider(url, options.oidc, environment)
     username = options.user or _prompt("User: ")
     password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     if not username or not password:
@@ -52,6 +55,20 @@ def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
     path = credentials.store(ServerConnection(url=url, token=answer["token"]), environment=environment)
     result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
     line = f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."
+    return CommandOutput(answer=result, lines=[line])
+
+
+def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) -> CommandOutput:
+    def tell(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    answer = log_in_by_provider(ServerConnection(url=url), provider, tell=tell, ask=_prompt)
+    server = ServerConnection(url=url, token=answer["token"])
+    username = server.get(f"{API}auth/me/", expects="username")["username"]
+    path = credentials.store(server, environment=environment)
+    result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
+    line = f"Logged in at {url} as {plain(username)} until {moment(answer['expires_at'])}."
     return CommandOutput(answer=result, lines=[line])
 
 

@@ -43,6 +43,9 @@ def _parser() -> ArgumentParser:
     login = named.add_parser("login", parents=[everywhere], help="log in, and store the token for later commands")
     login.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
     login.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
+    login.add_argument(
+        "--oidc", nargs="?", const="", metavar="PROVIDER", help="log in by your institute's account, in a browser"
+    )
     login.set_defaults(run=commands.login)
 
     explain = named.add_parser("explain", parents=[everywhere], help="explain why a job waits")

@@ -39,11 +39,15 @@ class UserSection(Section[UserEntry, User]):
 
     def stored(self, row: User) -> dict[str, Any]:
         """Return the values of the keys."""
-        return super().stored(row) | {
+        memberships = list(row.memberships.all())
+        # Those by claim come and go with log-ins, and are no configuration.
+        by_claim = {membership.group_id for membership in memberships if membership.confirmed_at is not None}
+        values = super().stored(row) | {
             "dns": sorted_names(row.dns.all()),
-            "groups": sorted_names(membership.group for membership in row.memberships.all()),
+            "groups": sorted_names(each.group for each in memberships if each.group_id not in by_claim),
             "suspended": not row.is_active,
         }
+        return values | {"default_group": None} if row.default_group_id in by_claim else values
 
     def changed_secrets(self, identity: Identity, entry: UserEntry) -> Iterable[str]:
         """Return the password's key if the password differs."""
@@ -71,7 +75,10 @@ class UserSection(Section[UserEntry, User]):
         UserDN.objects.filter(user=row).exclude(dn__in=change.entry.dns).delete()
         if "groups" in change.changed:
             groups = [self.sections[Group].rows[name,] for name in change.entry.groups]
-            Membership.objects.filter(user=row).exclude(group__in=groups).delete()
+            memberships = Membership.objects.filter(user=row)
+            memberships.given().exclude(group__in=groups).delete()
+            # One by claim that the file names does not lapse from now on.
+            memberships.filter(group__in=groups).update(by_claim_of=None, confirmed_at=None)
             Membership.objects.bulk_create(
                 [Membership(user=row, group=group) for group in groups], ignore_conflicts=True
             )

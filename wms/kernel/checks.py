@@ -4,11 +4,11 @@
 manage.py; they call refuse_unsafe_start.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.apps.config import AppConfig
@@ -48,6 +48,15 @@ MAY_BE_ZERO = frozenset(
 )
 
 
+#: Checks of apps that refuse a start, too.
+_CHECKS_OF_APPS: Final[list[Callable[[], list[CheckMessage]]]] = []
+
+
+def register_start_check(check: Callable[[], list[CheckMessage]]) -> None:
+    """Register a check of an app, whose errors refuse a start of the web server and of the Celery processes."""
+    _CHECKS_OF_APPS.append(check)
+
+
 class UnsafeStartError(SystemExit):
     """The process must not start; the text gives every reason. It ends the process with status 1.
 
@@ -69,6 +78,7 @@ def refuse_unsafe_start() -> None:
         *check_trusted_proxies(),
         *check_second_factors(),
         *check_mail(),
+        *(message for check in _CHECKS_OF_APPS for message in check()),
     ]
     if errors:
         reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in errors)

@@ -49,6 +49,7 @@ class LockKey(IntEnum):
     COUNT_JOBS_OF_USER = 15
     ADD_JOB_COUNTS = 16
     ACCOUNT_JOBS = 17
+    ADD_PEOPLE = 18
 
 
 class DatabaseNow(Func):

@@ -17,6 +17,8 @@ from matching.queries.explain.unmatched import places_only_closed_for
 from resources.queries.places import ClosedPlace, closed_places
 from taskqueues.queries import required_places
 from wms.accounts.models import Group, User
+from wms.accounts.oidc.configuration import providers
+from wms.accounts.services.people import people_who_wait
 from wms.jobs.queries.found_jobs import newest_at
 from wms.kernel import pulse
 from wms.kernel.memo import BriefMemo
@@ -34,6 +36,8 @@ _MOST_TASK_QUEUES: Final = 100
 #: Read again when the configuration changes.
 _closed_places: Final[BriefMemo[list[ClosedPlace]]] = BriefMemo(kept_s=60)
 _beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=1)
+#: Number of people who wait for a user; with WMS_OIDC_PROVIDERS only.
+_waiting: Final[BriefMemo[int]] = BriefMemo(kept_s=5)
 #: By VOs; states end by themselves.
 _closed_for: Final[BriefMemo[Sequence[ClosedPlace]]] = BriefMemo(kept_s=1)
 #: Made again when a job of the user, or what is closed, changes; the last day moves on, too.
@@ -100,7 +104,15 @@ def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool) -> list[No
         notices.append(Notice(kind=NoticeKind.ERROR, text=text))
     if not vo_ids:
         notices.append(_without_group(is_invited=is_invited))
-    return [*notices, *_of_places(user, vo_ids=vo_ids)]
+    return [*notices, *_of_people(user), *_of_places(user, vo_ids=vo_ids)]
+
+
+def _of_people(user: User) -> Sequence[Notice]:
+    waiting = _waiting.get(user.pk, lambda: people_who_wait(user, now=timezone.now()).count()) if providers() else 0
+    if not waiting:
+        return ()
+    text = f"{waiting} {'person waits' if waiting == 1 else 'people wait'} to be admitted."
+    return [Notice(kind=NoticeKind.WARNING, text=text, url=reverse("portal:people"))]
 
 
 def _without_group(*, is_invited: bool) -> Notice:

@@ -63,6 +63,7 @@ class SampleData:
             "portal:job-input-file digest": self.sandbox,
             "portal:job-input-file name": "a",
             "pk": self.job.pk,
+            "provider": "cern",
             "auth-token-revoke pk": self.alice_token_id,
             "pilot-log-read pk": self.pilot.pk,
             "site-advertisements name": self.site.name,

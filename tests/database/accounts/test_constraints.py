@@ -31,6 +31,10 @@ def test_any_fraction_from_0_to_1_is_stored(fraction: float) -> None:
         ("group_priority_is_finite_and_not_negative", lambda: make_group(priority=float("inf"))),
         ("group_priority_is_finite_and_not_negative", lambda: make_group(priority=float("nan"))),
         ("user_is_member_of_a_group_once", lambda: insert_again(Membership.objects.get(user=_member()))),
+        (
+            "membership_confirmed_at_set_iff_by_claim",
+            lambda: change(Membership.objects.get(user=_member()), confirmed_at=NOW),
+        ),
         ("name_is_invited_to_a_group_once", lambda: insert_again(_invitation())),
         ("user_mail_when_is_known", lambda: change(make_user(), mail_when="always")),
         ("api_token_scope_is_known", lambda: change(_token(), scope="everything")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from allauth.socialaccount.models import SocialAccount
 
 from pilots.models import Director
 from resources.domain.enums import ResourceState, SiteTokenPurpose
@@ -25,7 +26,7 @@ from taskqueues.services import submit_pools
 from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import VO, Group, Membership, User
 from wms.configuration.export import export
 from wms.kernel.secrets import decrypt
 
@@ -215,6 +216,21 @@ def test_stated_lists_are_stated_in_full() -> None:
     assert Platform.objects.get().runs == ["x86_64-el9"]
     assert not Site.objects.get().vos.exists()
     assert not Limit.objects.exists()
+
+
+def test_memberships_by_claim_are_no_configuration_until_a_file_names_them() -> None:
+    groups = [make_group(name=name, vo=make_vo(name=f"vo_{name}")) for name in ("claimed", "given")]
+    alice = make_user(username="alice", groups=groups, default_group=groups[0])
+    account = SocialAccount.objects.create(user=alice, provider="https://auth.example.org", uid="alice")
+    claimed = Membership.objects.filter(user=alice, group=groups[0])
+    claimed.update(by_claim_of=account, confirmed_at=NOW)
+    exported = export()
+    assert yaml.safe_load(exported)["users"][0]["groups"] == ["given"]
+    assert apply(exported).differences == ()
+    apply("users: [{username: alice, groups: [], default_group: null}]")
+    assert [membership.group.name for membership in alice.memberships.all()] == ["claimed"]
+    apply("users: [{username: alice, groups: [claimed]}]")
+    assert claimed.get().confirmed_at is None
 
 
 def test_a_dn_may_move_from_one_user_to_another() -> None:

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.portal.test_in_a_browser import CHROMIUM, pytestmark
-from tests.screenshots.pages import ARGUMENTS, PAGES, VIEWS, Page, Reader, View, context_of, open_page
+from tests.screenshots.pages import ARGUMENTS, PAGES, PROVIDERS, VIEWS, Page, Reader, View, context_of, open_page
 from tests.screenshots.sample import Sample, make_sample
 
 __all__ = ["pytestmark"]
@@ -26,6 +26,7 @@ FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.
 def sample(transactional_db: None, settings: Settings) -> Sample:
     """Create the rows before the browser starts: beside its event loop Django refuses to use the database."""
     settings.WMS_EMAIL_URL = "smtp://localhost"  # so that the account has its choice of mail
+    settings.WMS_OIDC_PROVIDERS = PROVIDERS
     return make_sample()
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.filters import EmptyFieldListFilter
 from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
@@ -61,6 +62,7 @@ class MembershipInline(VOLevelInline[Membership]):
     operators_may = EVERYTHING - {"change"}
     managers_may = EVERYTHING - {"change"}
     choose_managed = frozenset({"group"})
+    readonly_fields = ("confirmed_at",)
     verbose_name_plural = "groups"
 
     def managed(self, vos: frozenset[int]) -> Q:
@@ -148,10 +150,10 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     )
     list_select_related = ("default_group",)
     of_managers = ("username", "email", "first_name", "last_name", "is_active")
-    list_filter = ("is_active", "is_staff", "operator", "is_superuser")
+    list_filter = ("is_active", "is_staff", "operator", "is_superuser", ("waits_since", EmptyFieldListFilter))
     search_fields = ("username", "first_name", "last_name", "email", "dns__dn")
     ordering = ("username",)
-    readonly_fields = ("last_login", "date_joined", "password_state")
+    readonly_fields = ("last_login", "date_joined", "password_state", "waits_since")
     filter_horizontal = ()
     actions = ("reset_second_factor",)
     of_people = (
@@ -164,7 +166,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         "last_login",
         "date_joined",
     )
-    of_operators = ("password_state", "operator", "is_staff", "is_superuser")
+    of_operators = ("password_state", "waits_since", "operator", "is_staff", "is_superuser")
     add_form = NewUserForm
     add_fieldsets = ((None, {"fields": ("username",), "description": NewUserForm.__doc__}),)
 

@@ -8,12 +8,9 @@ from wms.accounts.domain import TokenScope
 from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 
 
-class TokenIn(StrictSerializer):
-    """Body of POST /api/v1/auth/token/."""
+class _TokenChoices(StrictSerializer):
+    """What a client says about a new token."""
 
-    username = Name(max_length=150, help_text="User name, as configured.")
-    password = Text(max_length=1024, help_text="Password of the user.", style={"input_type": "password"})
-    code = Text(max_length=40, required=False, help_text="Code of the second factor, if any, or a recovery code.")
     scope = serializers.ChoiceField(
         choices=list(TokenScope),
         default=TokenScope.MANAGE,
@@ -26,6 +23,58 @@ class TokenIn(StrictSerializer):
         required=False,
         help_text="Lifetime in days; at most WMS_USER_TOKEN_S, which is also the default.",
     )
+
+
+class TokenIn(_TokenChoices):
+    """Body of POST /api/v1/auth/token/."""
+
+    username = Name(max_length=150, help_text="User name, as configured.")
+    password = Text(max_length=1024, help_text="Password of the user.", style={"input_type": "password"})
+    code = Text(max_length=40, required=False, help_text="Code of the second factor, if any, or a recovery code.")
+
+
+class DeviceTokenIn(_TokenChoices):
+    """Body of POST /api/v1/auth/oidc/{provider}/token/."""
+
+    handle = Text(max_length=4096, help_text="Handle of the log-in, from the last answer.")
+    code = Text(max_length=40, required=False, help_text="Code of the second factor, when it is needed.")
+
+
+class ProviderOut(serializers.Serializer[Any]):
+    """One provider of OpenID Connect."""
+
+    id = serializers.CharField(help_text="Id of the provider, in addresses.")
+    name = serializers.CharField(help_text="Its name for people.")
+
+
+class ProvidersOut(serializers.Serializer[Any]):
+    """The providers by which people log in."""
+
+    providers = ProviderOut(many=True, help_text="The configured providers.")
+
+
+class DeviceLogInOut(serializers.Serializer[Any]):
+    """A log-in that its person confirms in a browser."""
+
+    handle = serializers.CharField(help_text="Handle of the log-in, to ask for its token; a secret of the client.")
+    user_code = serializers.CharField(source="instructions.user_code", help_text="Code to type on the page.")
+    verification_uri = serializers.CharField(source="instructions.url", help_text="Page of the provider to open.")
+    verification_uri_complete = serializers.CharField(
+        source="instructions.whole_url", help_text="The same page with the code; may be empty."
+    )
+    interval_s = serializers.IntegerField(
+        source="instructions.interval_s", help_text="Seconds to wait before each request for the token."
+    )
+    expires_at = serializers.DateTimeField(help_text="End of the time to confirm it.")
+
+
+class UnfinishedLogInOut(serializers.Serializer[Any]):
+    """A log-in that is not complete yet."""
+
+    handle = serializers.CharField(help_text="Handle for the next request.")
+    slow_down = serializers.BooleanField(help_text="Wait 5 seconds longer between requests from now on.")
+    code_needed = serializers.BooleanField(help_text="Send the code of the second factor with the next request.")
+    expires_at = serializers.DateTimeField(help_text="End of the time to complete it.")
 
 
 class TokenOut(serializers.Serializer[Any]):

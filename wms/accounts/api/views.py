@@ -60,7 +60,7 @@ class TokenView(APIView):
         of others at its address do not delay it.
         """
         values, now = TokenIn.checked(request.data), timezone.now()
-        lifetime = _lifetime(values.get("days"))
+        lifetime = lifetime_of(values.get("days"))
         device = services.known_device(request.COOKIES, username=values["username"])
         user = services.log_in(
             username=values["username"],
@@ -82,7 +82,7 @@ class TokenView(APIView):
         return response
 
 
-def _lifetime(days: int | None) -> timedelta | None:
+def lifetime_of(days: int | None) -> timedelta | None:
     """Return the lifetime of a token for *days*; None: the default.
 
     Raises:

@@ -3,6 +3,7 @@
 from wms.accounts.services.access import (
     GroupNeededError,
     NotAMemberError,
+    SuspendedError,
     WrongCredentialsError,
     acting_group,
     left_for,
@@ -34,7 +35,6 @@ from wms.accounts.services.preferences import (
 )
 from wms.accounts.services.tokens import (
     IssuedToken,
-    SuspendedError,
     issue_token,
     note_use,
     revoke_token,

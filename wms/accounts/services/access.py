@@ -14,7 +14,7 @@ from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
 from wms.accounts.services import brake
 from wms.accounts.services.second_factors import has_second_factor
-from wms.kernel.errors import RejectedError, TooManyError, UnauthenticatedError
+from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
 #: Log-ins per process whose password is checked or waits for it: half of the default number of threads.
@@ -27,6 +27,12 @@ class WrongCredentialsError(UnauthenticatedError):
     """User name and password do not match, or the user is suspended; the answer does not say which."""
 
     code = "wrong_credentials"
+
+
+class SuspendedError(ForbiddenError):
+    """The user is suspended."""
+
+    code = "suspended"
 
 
 class TooManyLogInsError(TooManyError):

@@ -1,6 +1,7 @@
 """The brake on failed log-ins: counting them, and the time of the next allowed attempt."""
 
 import math
+import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -69,6 +70,16 @@ def attempt_of_code(user: User, *, device: str) -> Attempt:
         device=device,
         target=f"user {user.username}",
         of_code=True,
+    )
+
+
+def attempt_by_provider(provider_name: str, *, address: str) -> Attempt:
+    """Return the attempt to log in by a provider; only its address counts, as nobody is named yet."""
+    return Attempt(
+        name_digest=secrets.token_bytes(32),
+        address_block=address_block(address)[:64],
+        device="",
+        target=f"provider {provider_name}",
     )
 
 

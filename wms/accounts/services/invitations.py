@@ -45,7 +45,9 @@ def accept(invitation_id: int, *, by: User, now: datetime) -> Group:
             invite.
     """
     invitation = _locked(invitation_id, by=by, now=now)
-    Membership.objects.get_or_create(user=by, group=invitation.group)
+    # One by claim does not lapse from now on.
+    given = {"by_claim_of": None, "confirmed_at": None}
+    Membership.objects.update_or_create(user=by, group=invitation.group, defaults=given)
     invitation.delete()
     record(
         SecurityEventKind.INVITATION_ACCEPTED,

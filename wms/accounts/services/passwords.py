@@ -10,7 +10,7 @@ from django.db import transaction
 from wms.accounts.domain import SecurityEventKind, digest_of
 from wms.accounts.models import PasswordLink, User
 from wms.accounts.security_log import record
-from wms.accounts.services.tokens import SuspendedError
+from wms.accounts.services.access import SuspendedError
 from wms.kernel.errors import NotFoundError
 
 

@@ -11,15 +11,10 @@ from django.db.models import Q
 from wms.accounts.domain import LAST_USE_STEP, USER_TOKEN_PREFIX, SecurityEventKind, TokenScope, digest_of
 from wms.accounts.models import ApiToken, User
 from wms.accounts.security_log import record
-from wms.accounts.services.access import WrongCredentialsError
+from wms.accounts.services.access import SuspendedError, WrongCredentialsError
+from wms.accounts.services.people import WAITING, WaitingError, is_waiting
 from wms.accounts.sql import Bearer
-from wms.kernel.errors import ForbiddenError, NotFoundError
-
-
-class SuspendedError(ForbiddenError):
-    """The user is suspended."""
-
-    code = "suspended"
+from wms.kernel.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +48,7 @@ def issue_token(
 
     Raises:
         SuspendedError: the user is suspended.
+        WaitingError: no manager has admitted the user yet.
         WrongCredentialsError: the password was changed since it was checked.
     """
     # Locked: a change of the password, which revokes all tokens, comes before or after, never in between.
@@ -61,6 +57,8 @@ def issue_token(
         raise WrongCredentialsError("The password was changed a moment ago; log in again.")
     if not current.is_active:
         raise SuspendedError(f"{user.username} is suspended and gets no token.")
+    if is_waiting(current, now=now):
+        raise WaitingError(WAITING)
     ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
     issued = IssuedToken(
         token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),

@@ -1,13 +1,17 @@
 """Presentation of a user's own account: the overview."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+
 from wms.accounts.domain import MailWhen
-from wms.accounts.models import ApiToken, Group, User
+from wms.accounts.models import ApiToken, Group, Membership, User
+from wms.accounts.oidc.configuration import OIDCProvider, provider_of_issuer
 from wms.portal.presentation.statuses import Fact
 
 #: {choice: its label on the page}.
@@ -35,6 +39,29 @@ class MailSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Institute:
+    """A provider of OpenID Connect, and the user's account there, if it is connected."""
+
+    name: str
+    #: Empty: it is no longer configured.
+    provider_id: str
+    #: None: not connected.
+    account_id: int | None = None
+    account_name: str = ""
+    connected_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedMembership:
+    """A membership by claim, as the list of groups says it."""
+
+    group_id: int
+    provider: str
+    confirmed_at: datetime
+    lapses_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountPage:
     """The overview of an account."""
 
@@ -48,6 +75,7 @@ class AccountPage:
     groups: Sequence[Group]
     default_group: Group | None
     mail: MailSection
+    institutes: Sequence[Institute]
 
 
 def account_page(
@@ -58,6 +86,7 @@ def account_page(
     tokens: Sequence[ApiToken],
     has_second_factor: bool,
     mail: MailSection,
+    institutes: Sequence[Institute] = (),
 ) -> AccountPage:
     """Return what the overview says about *user*, whose groups and valid tokens these are."""
     return AccountPage(
@@ -72,7 +101,51 @@ def account_page(
         groups=groups,
         default_group=default_group,
         mail=mail,
+        institutes=institutes,
     )
+
+
+def institutes_of(providers: Iterable[OIDCProvider], accounts: Sequence[SocialAccount]) -> list[Institute]:
+    """Return the configured providers with the accounts of one user there, and then accounts at former providers."""
+    by_issuer = {account.provider: account for account in accounts}
+    found = []
+    for provider in providers:
+        # One provider may have several accounts of a user; further ones come last, as those of former providers.
+        account = by_issuer.pop(provider.issuer, None)
+        found.append(_institute(provider.name, provider.id, account))
+    shown = {institute.account_id for institute in found}
+    return [*found, *(_institute(account.provider, "", account) for account in accounts if account.pk not in shown)]
+
+
+def _institute(name: str, provider_id: str, account: SocialAccount | None) -> Institute:
+    if account is None:
+        return Institute(name=name, provider_id=provider_id)
+    return Institute(
+        name=name,
+        provider_id=provider_id,
+        account_id=account.pk,
+        account_name=account.extra_data.get("name") or account.uid,
+        connected_at=account.date_joined,
+    )
+
+
+def claimed_memberships(memberships: Iterable[Membership]) -> list[ClaimedMembership]:
+    """Return those of *memberships* that are by claim, with their providers."""
+    return [
+        ClaimedMembership(
+            group_id=membership.group_id,
+            provider=_name_of(membership.by_claim_of.provider),
+            confirmed_at=membership.confirmed_at,
+            lapses_at=membership.confirmed_at + timedelta(days=settings.WMS_OIDC_MEMBERSHIP_DAYS),
+        )
+        for membership in memberships
+        if membership.by_claim_of is not None and membership.confirmed_at is not None
+    ]
+
+
+def _name_of(issuer: str) -> str:
+    provider = provider_of_issuer(issuer)
+    return issuer if provider is None else provider.name
 
 
 def mail_section(*, address: str, is_on: bool) -> MailSection:

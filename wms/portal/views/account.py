@@ -6,6 +6,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -24,7 +25,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from wms.accounts import queries, services
 from wms.accounts.domain import SecurityEventKind, TokenScope
+from wms.accounts.models import User
+from wms.accounts.oidc.configuration import providers
 from wms.accounts.security_log import record
+from wms.accounts.services import people
 from wms.accounts.services.second_factors import has_second_factor
 from wms.jobs.services import notices
 from wms.kernel.compression import shows_secret
@@ -33,7 +37,7 @@ from wms.portal import revisions
 from wms.portal.forms.account import ChangePasswordForm, MailForm, NewTokenForm
 from wms.portal.live import live
 from wms.portal.pages import header_of, show, signed_in
-from wms.portal.presentation.account import account_page, mail_section
+from wms.portal.presentation.account import account_page, claimed_memberships, institutes_of, mail_section
 
 #: Session key of the secret of a one-time link, so that later addresses do not contain it.
 LINK_IN_SESSION = "password_link"
@@ -102,7 +106,12 @@ def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
     tokens = queries.live_tokens(user, now=timezone.now()).order_by("pk").values_list("pk", "last_used_at")
     chosen = (user.default_group_id, user.mail_when, user.email)
-    return (*chosen, has_second_factor(user), *tokens, *revisions.configuration())
+    connected = [account.pk for account in _connected_accounts(user)]
+    return (*chosen, has_second_factor(user), *tokens, *connected, *revisions.configuration())
+
+
+def _connected_accounts(user: User) -> Sequence[SocialAccount]:
+    return people.connected_accounts(user) if providers() else ()
 
 
 @never_cache
@@ -142,6 +151,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
         tokens=tuple(queries.live_tokens(user, now=timezone.now())),
         has_second_factor=has_second_factor(user),
         mail=mail_section(address=services.mail_address(user), is_on=notices.is_on()),
+        institutes=institutes_of(providers().values(), _connected_accounts(user)),
     )
     return show(request, "portal/account.html", {"page": page, "form": form}, status=status)
 
@@ -192,6 +202,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         "groups": queries.groups_of(user),
         "invitations": queries.open_invitations(user, now=timezone.now()),
         "default_group_id": user.default_group_id,
+        "by_claim": claimed_memberships(people.memberships_by_claim(user) if providers() else ()),
     }
     return show(request, "portal/groups.html", context)
 

@@ -1,7 +1,7 @@
 """Log-in by session, under the same brake as the API's."""
 
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from allauth.account.internal.stagekit import clear_login, get_pending_stage
@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 
 from wms.accounts import services
 from wms.accounts.models import User
+from wms.accounts.oidc.configuration import providers
 from wms.portal.forms.log_in import LogInForm
 
 #: Session key between password and code: the user's session hash at the time of the password.
@@ -39,10 +40,13 @@ class LogInView(LoginView):
         self.request.session.cycle_key()
         user = form.get_user()
         response: HttpResponse = perform_login(self.request, user, redirect_url=self.get_success_url())
-        if not self.request.user.is_authenticated:
-            self.request.session[_ACCOUNT_MARK] = user.get_session_auth_hash()
-        _remember_device(self.request, response)
+        remember_pending_log_in(self.request)
+        remember_device(self.request, response)
         return response
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's own
+        """Return the context of the page, with the providers by which one can log in instead."""
+        return super().get_context_data(**kwargs) | {"providers": providers().values()}
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         """Show the errors; while the brake is on, with the status 429."""
@@ -69,7 +73,7 @@ class SecondFactorView(AuthenticateView):  # type: ignore[misc]  # the package h
     def form_valid(self, form: Form) -> HttpResponse:
         """Log in."""
         response: HttpResponse = super().form_valid(form)
-        _remember_device(self.request, response)
+        remember_device(self.request, response)
         return response
 
 
@@ -77,7 +81,14 @@ def _is_as_it_was(user: User, mark: str) -> bool:
     return user.is_active and constant_time_compare(user.get_session_auth_hash(), mark)
 
 
-def _remember_device(request: HttpRequest, response: HttpResponse) -> None:
+def remember_pending_log_in(request: HttpRequest) -> None:
+    """Store the state of the account of a log-in that needs a second factor, which ends with a change of it."""
+    stage = get_pending_stage(request)
+    if stage is not None:
+        request.session[_ACCOUNT_MARK] = stage.login.user.get_session_auth_hash()
+
+
+def remember_device(request: HttpRequest, response: HttpResponse) -> None:
     """Set the cookie by which the logged-in user's browser is known at the next log-in."""
     if isinstance(request.user, User):
         services.remember_device(response, request.user, path="/accounts/")
