@@ -24,6 +24,7 @@ from wms.accounts.services import device_log_ins
 from wms.accounts.services.device_log_ins import NoProviderError, UnfinishedLogIn
 from wms.kernel.addresses import client_address
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 #: Answers hold secrets of a log-in.
 _NOT_STORED = {"Cache-Control": "no-store"}
@@ -38,7 +39,7 @@ class ProvidersView(APIView):
     @extend_schema(
         operation_id="auth_oidc_list",
         summary="List the providers of OpenID Connect by which people log in",
-        tags=["auth"],
+        tags=[Audience.USERS],
         responses={200: ProvidersOut, **error_responses(404)},
     )
     def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
@@ -58,7 +59,7 @@ class DeviceLogInView(APIView):
     @extend_schema(
         operation_id="auth_oidc_device",
         summary="Begin a log-in that a person confirms in a browser anywhere (device flow)",
-        tags=["auth"],
+        tags=[Audience.USERS],
         request=None,
         responses={201: DeviceLogInOut, **error_responses(400, 404, 409, 415, 429, 503)},
     )
@@ -79,7 +80,7 @@ class DeviceTokenView(APIView):
     @extend_schema(
         operation_id="auth_oidc_token",
         summary="Exchange a log-in by the device flow for a bearer token, once its person has confirmed it",
-        tags=["auth"],
+        tags=[Audience.USERS],
         request=DeviceTokenIn,
         responses={201: TokenOut, 202: UnfinishedLogInOut, **error_responses(400, 401, 403, 404, 415, 429, 503)},
     )

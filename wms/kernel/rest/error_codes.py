@@ -114,11 +114,19 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
     HTTPStatus.UNAUTHORIZED: {
         "authentication_failed": ("the credential is not accepted", "log in again"),
         "code_needed": ("the password is right; the account has a second factor", "repeat with `code`"),
+        "device_log_in_over": (
+            "the log-in by device flow was refused, used already, or has expired",
+            "log in again",
+        ),
         "invalid_token": (
             "the token is unknown, expired or revoked",
             "user: log in again; pilot: register again; job: stop the payload",
         ),
         "not_authenticated": ("there is no credential", "send a token"),
+        "provider_token_refused": (
+            "the provider's ID token is not valid for this log-in",
+            "log in again; tell the operator if it happens again",
+        ),
         "wrong_code": ("the code is wrong or was used before", "send the next code"),
         "wrong_credentials": ("the name or the password is wrong, or the user is suspended", "correct them"),
     },
@@ -142,11 +150,17 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "pilot_type_refused": ("the computing element does not accept this type of pilot", "offer another place"),
         "second_factor_required": ("the account must have a second factor and has none", "set one up in the portal"),
         "suspended": ("the user is suspended", "ask a manager"),
+        "waiting": ("the user came by OpenID Connect and is not admitted yet", "ask a manager of the VO"),
     },
     HTTPStatus.NOT_FOUND: {
         "link_over": ("the one-time link is used, expired or unknown (portal)", "ask for a new one"),
         "no_invitation": ("there is no such invitation for this user (portal)", "ask for a new one"),
         "no_output": ("the job has no output sandbox, or none yet", "try again when it is Done or Failed"),
+        "no_person_waits": ("the person does not wait, or not for this manager (portal)", "reload the list"),
+        "no_provider": (
+            "no provider of OpenID Connect is configured, or none of this id",
+            "log in by password, or name another",
+        ),
         "no_sandbox": ("the job was not given this sandbox", "use the digests of the lease"),
         "not_found": ("there is no such object or path, or the caller may not see it", "correct the path"),
     },
@@ -163,6 +177,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "conflict": ("not possible in this state (category; used where no narrower code exists)", "see `detail`"),
         "illegal_transition": ("the job's status does not allow this", "look at its status"),
         "job_is_over": ("the job was killed or rescheduled meanwhile", "drop its output"),
+        "no_device_flow": ("the provider offers no device flow", "make a token in the portal"),
         "lease_ended": ("the lease has ended", "stop the payload; request another job"),
         "not_editable": ("only a job that is Waiting or Held can be changed", "hold it, or leave it"),
         "queue_full": ("the queue has as many pilots as it may", "try again when one has ended"),
@@ -211,6 +226,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
     },
     HTTPStatus.SERVICE_UNAVAILABLE: {
         "no_room": ("the disk of the server is nearly full", "tell the operator; wait `Retry-After`"),
+        "provider_failed": (
+            "the provider of OpenID Connect does not answer, or not as it should",
+            "wait `Retry-After`",
+        ),
         "throttle_busy": (
             "whether the site accepts a job could not be decided in time",
             "repeat the same request after `Retry-After`",

@@ -1,7 +1,8 @@
 """Examples of requests and answers in the OpenAPI document, from the files ``*/examples.yaml`` of the apps.
 
 Each names operations by their ids, and for each operation one body as ``request`` and ``answer``, or several by their
-names as ``requests`` and ``answers``. The answer is that of the success.
+names as ``requests`` and ``answers``. The answer is that of the success, of several the first; that of another one is
+named with its status, such as ``answer_202``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from wms.kernel.rest.errors import error_body
 
 Record = dict[str, Any]
 
+_REDIRECTS: Final = HTTPStatus.MULTIPLE_CHOICES
 #: Of all errors, at their component.
 _ERROR: Final = (HTTPStatus.CONFLICT, "illegal_transition", "Job 3 is Done and cannot be killed.")
 
@@ -34,9 +36,10 @@ def with_examples(result: Record, **_of_the_hook: object) -> Record:
     for operation_id, examples in _examples():
         if operation_id not in operations:
             raise UnknownExampleError(operation_id)
-        for side, content in (("request", _request_of), ("answer", _answer_of)):
+        of_status = (name for name in examples if name.startswith("answer_"))
+        for side in ("request", "answer", *of_status):
             added = _as_in_document(examples, side)
-            media = content(operations[operation_id])
+            media = _content_of(operations[operation_id], side)
             if added and not media:
                 raise UnknownExampleError(f"{operation_id}: {side}")
             for each in media.values():
@@ -58,14 +61,13 @@ def _as_in_document(examples: Mapping[str, Any], side: str) -> Record:
     return {"examples": {name: {"value": value} for name, value in several.items()}} if several else {}
 
 
-def _request_of(operation: Record) -> Mapping[str, Record]:
-    content: Mapping[str, Record] = operation.get("requestBody", {}).get("content", {})
+def _content_of(operation: Record, side: str) -> Mapping[str, Record]:
+    if side == "request":
+        body = operation.get("requestBody", {})
+    elif side == "answer":
+        successes = (each for status, each in operation["responses"].items() if int(status) < _REDIRECTS)
+        body = next((each for each in successes if "content" in each), {})
+    else:
+        body = operation["responses"].get(side.removeprefix("answer_"), {})
+    content: Mapping[str, Record] = body.get("content", {})
     return content
-
-
-def _answer_of(operation: Record) -> Mapping[str, Record]:
-    for status, answer in operation["responses"].items():
-        if int(status) < HTTPStatus.MULTIPLE_CHOICES and "content" in answer:
-            content: Mapping[str, Record] = answer["content"]
-            return content
-    return {}
