@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
+from django.contrib.sessions.models import Session
 from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.utils import timezone
 
@@ -20,7 +21,13 @@ def _fields(model: type[models.Model]) -> tuple[str, ...]:
     return tuple(field.attname for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
 
 
-_USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
+_USER, _GROUP, _VO, _SESSION_FIELDS = _fields(User), _fields(Group), _fields(VO), _fields(Session)
+
+_SESSION = f"""
+SELECT {_columns(Session, "session")} FROM django_session AS session WHERE session_key = %s AND expire_date > %s
+"""  # noqa: S608 - names of columns
+
+_USER_BY_ID = f"SELECT {_columns(User, 'person')} FROM accounts_user AS person WHERE id = %s"  # noqa: S608 - likewise
 
 #: That has not lapsed; the parameter is ``lapsed_before``.
 _IS_VALID = "(membership.confirmed_at IS NULL OR membership.confirmed_at > %s)"
@@ -102,6 +109,20 @@ def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
         rows = cursor.fetchall()
     for token_id, scope, last_used_at, *values in rows:
         return Bearer(User.from_db(DEFAULT_DB_ALIAS, _USER, values), token_id, TokenScope(scope), last_used_at)
+    return None
+
+
+def session_of(key: str, *, now: datetime) -> Session | None:
+    """Return the session with this key, unless it has expired."""
+    for values in ask_prepared(_SESSION, key, now):
+        return Session.from_db(DEFAULT_DB_ALIAS, _SESSION_FIELDS, values)
+    return None
+
+
+def user_with(user_id: int) -> User | None:
+    """Return the user with this id."""
+    for values in ask_prepared(_USER_BY_ID, user_id):
+        return User.from_db(DEFAULT_DB_ALIAS, _USER, values)
     return None
 
 

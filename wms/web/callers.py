@@ -1,11 +1,11 @@
 """The caller of a request, from its headers alone."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
-from django.contrib.sessions.backends.db import SessionStore
 from django.core.handlers.wsgi import WSGIRequest
 from django.db import close_old_connections
 from rest_framework.authentication import BaseAuthentication
@@ -39,7 +39,7 @@ def caller_of(environ: "WSGIEnvironment") -> str | None:
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not key:
         return None
-    request.session = SessionStore(key)
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = get_user(request)
     return _name_of(user) if isinstance(user, get_user_model()) else None
 

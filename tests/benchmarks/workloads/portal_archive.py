@@ -5,6 +5,7 @@ from typing import Final
 from django.db import connection, transaction
 
 from taskqueues.models import QueuedJob
+from taskqueues.services import usage
 from tests.benchmarks.workloads.job_archive import YEAR, JobArchive, load_archive
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Accounting, Job
@@ -66,6 +67,9 @@ def load_portal_archive(*, jobs: int, seed: int) -> JobArchive:
     # Begun before the first line of the histories, which are then counted at once.
     Accounting.objects.create(id=1, seen="1:1:", began_at=now - YEAR)
     account(now=now, count_unmatched=lambda _now: ())
+    with transaction.atomic():
+        # As of a server that has counted all the time: one that begins counts a week of leases behind the pages.
+        usage.begin_count(at=now)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")
