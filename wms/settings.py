@@ -396,7 +396,7 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "portal:log-in"
 LOGIN_REDIRECT_URL = "portal:home"
 LOGOUT_REDIRECT_URL = "portal:log-in"
-# Of allauth only second factors, log-ins by OpenID Connect (ADR 68), and its stages between a right password and the
+# Of allauth only second factors, log-ins by OpenID Connect (ADR 67), and its stages between a right password and the
 # end of a log-in are used (wms.portal has the pages); there is no sign-up, and nothing is sent by e-mail.
 ACCOUNT_ADAPTER = "wms.accounts.adapters.AccountAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"

@@ -76,7 +76,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the packa
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # the package has no types
-    """Log-ins by the providers of WMS_OIDC_PROVIDERS; people are known by issuer and subject only (ADR 68)."""
+    """Log-ins by the providers of WMS_OIDC_PROVIDERS; people are known by issuer and subject only (ADR 67)."""
 
     def list_providers(self, request: HttpRequest | None) -> list[FlowProvider]:
         """Return the configured providers."""

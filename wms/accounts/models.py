@@ -235,7 +235,7 @@ class MembershipQuerySet(models.QuerySet["Membership"]):
 
 
 class Membership(models.Model):
-    """One row is one user's right to act in one group, given by a manager or by a claim of a provider (ADR 68)."""
+    """One row is one user's right to act in one group, given by a manager or by a claim of a provider (ADR 67)."""
 
     user = models.ForeignKey(User, models.CASCADE, related_name="memberships", db_index=False)
     group = models.ForeignKey(Group, models.CASCADE, related_name="memberships")

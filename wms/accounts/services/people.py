@@ -1,4 +1,4 @@
-"""People who come by OpenID Connect: log-in, memberships by claim, and the waiting room (ADR 68)."""
+"""People who come by OpenID Connect: log-in, memberships by claim, and the waiting room (ADR 67)."""
 
 import re
 import secrets
