@@ -4,5 +4,11 @@ import sys
 
 from .main import main
 
-if __name__ == "__main__":
+
+def run() -> None:
+    """Run the command of this process."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()
