@@ -15,8 +15,12 @@ from tests.programs import needed
 from wms.client.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Nothing of the repository, nor of the environment of the tests.
-ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+#: Without what names the repository, or settings of the tests.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("WMS_", "DJANGO_", "PYTHON", "VIRTUAL_ENV", "COV", "PYTEST"))
+}
 
 
 def run(*command: str | Path, cwd: Path) -> str:

@@ -1,7 +1,7 @@
 """The Python library against a live server, with jobs that a real agent runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def client(live_server: LiveServer, settings: Settings) -> Client:
-    """Return Alice's; her jobs fit the queue "grid"."""
+def client(live_server: LiveServer, settings: Settings) -> Iterator[Client]:
+    """Yield Alice's; her jobs fit the queue "grid"."""
     settings.WMS_HEARTBEAT_S = 1
     settings.WMS_MATCH_RETRY_AFTER_S = 1
     vo = factories.make_vo(name="lhcb")
@@ -36,7 +36,10 @@ def client(live_server: LiveServer, settings: Settings) -> Client:
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
     factories.make_queue(name="grid", ce=factories.make_ce(name="ce01", site=site), processors=2)
     alice = factories.make_user(username="alice", groups=[group], default_group=group)
-    return Client(live_server.url, factories.make_token(alice))
+    made = Client(live_server.url, factories.make_token(alice))
+    yield made
+    # A connection that is kept keeps a thread of the server, and its session of the database.
+    made.connection.close()
 
 
 @pytest.fixture
