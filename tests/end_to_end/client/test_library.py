@@ -148,7 +148,7 @@ def test_a_submission_that_is_cancelled_leaves_no_thread(client: Client) -> None
 
     async def cancelled() -> None:
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(_awaited(submission), timeout=0.1)
+            await asyncio.wait_for(_awaited(submission), timeout=within(0.1))
 
     # Ends only with the thread of the wait.
     asyncio.run(cancelled())
