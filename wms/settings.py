@@ -13,12 +13,15 @@ from wms.stack.directory import environment_of_running
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# An installed server keeps its data in the current directory; its wheel has the templates inside the package.
+_IN_REPOSITORY = (BASE_DIR / "manage.py").exists()
+_WORK_DIR = BASE_DIR if _IN_REPOSITORY else Path.cwd()
 
 env = environ.Env()
 # A command in a second terminal reads the servers of the running `up` of this data directory. Not put into os.environ,
 # by which `up` decides which servers to embed.
 env.ENVIRON = {
-    **environment_of_running(Path(os.environ.get("WMS_DATA_DIR", BASE_DIR / "var"))),
+    **environment_of_running(Path(os.environ.get("WMS_DATA_DIR", _WORK_DIR / "var"))),
     **os.environ,
 }
 
@@ -298,7 +301,7 @@ EMAIL_TIMEOUT = 10
 # ---- Files -----------------------------------------------------------------------------------------------------------
 
 #: Directory of embedded servers, sandboxes and logs.
-WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(BASE_DIR / "var")))
+WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(_WORK_DIR / "var")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -381,7 +384,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates" if _IN_REPOSITORY else BASE_DIR / "wms" / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

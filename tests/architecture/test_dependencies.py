@@ -32,7 +32,7 @@ BY_THEIR_FILES: Final[Mapping[str, str]] = {"axe-playwright-python": "MIT Licens
 
 def locked() -> list[dict[str, Any]]:
     packages: list[dict[str, Any]] = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
-    return [package for package in packages if package["name"] != "wms"]
+    return [package for package in packages if package["name"] != "wms-server"]
 
 
 def licences_of(about: PackageMetadata) -> list[str]:

@@ -49,7 +49,7 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
     """Run the system and the demonstration in the foreground.
 
     Args:
-        project: the directory of ``manage.py``.
+        project: the directory of the package ``wms``.
         data: the data directory; made if missing.
         port: of the web server.
         stay: whether to run until stopped; otherwise it ends with the demonstration.

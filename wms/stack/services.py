@@ -44,7 +44,7 @@ class StackOptions:
     """Options of the system.
 
     Args:
-        project: the directory of ``manage.py``.
+        project: the directory of the package ``wms``.
         data: the data directory; made if missing.
         listener: of the web server.
         web_workers: processes of the web server.
@@ -81,7 +81,8 @@ class System:
 
     def manage(self, *arguments: str) -> list[str]:
         """Return the command line of a management command."""
-        return self.python(str(self.options.project / "manage.py"), *arguments)
+        # Not from the current directory, whose modules could replace those of the server.
+        return self.python("-P", "-m", "wms", *arguments)
 
 
 #: Function that returns stages after the web server's, such as the demonstration's.

@@ -16,7 +16,7 @@ from tests.factories import make_ce, make_group, make_job, make_queue, make_site
 from tests.second_factors import code_of, make_app, wrong_code_of
 from wms.accounts.models import User
 
-WMS = Path(__file__).resolve().parents[2] / "wms" / "cli" / "wms"
+WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,0 +1,93 @@
+"""Both distributions: built, installed together into a bare environment, and used outside of the repository."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.pace import wait_for, within
+from tests.programs import needed
+from wms.client.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Without what names the repository, or settings of the tests.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("WMS_", "DJANGO_", "PYTHON", "VIRTUAL_ENV", "COV", "PYTEST"))
+}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    ended = subprocess.run(
+        command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=within(300), check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the programs of an environment with both wheels, built from their sources' archives."""
+    needed("uv")
+    directory = tmp_path_factory.mktemp("packages")
+    for project in (ROOT, ROOT / "wms" / "client"):
+        # The wheel is built from the archive of the sources.
+        run("uv", "build", "-q", project, "-o", directory / "dist", cwd=ROOT)
+    assert {path.name for path in (directory / "dist").glob("wms*")} == {
+        f"wms_{part}-{__version__}{end}" for part in ("client", "server") for end in (".tar.gz", "-py3-none-any.whl")
+    }
+    run("uv", "venv", "-q", "--python", sys.executable, directory / "venv", cwd=directory)
+    # The packages of the tests' environment, and no other place from which they could come.
+    here = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    there = directory / "venv" / here.relative_to(sys.prefix)
+    (there / "tests_environment.pth").write_text(f"{here}\n")
+    wheels = sorted((directory / "dist").glob("*.whl"))
+    run("uv", "pip", "install", "-q", "--no-deps", "--python", directory / "venv", *wheels, cwd=directory)
+    return directory / "venv" / "bin"
+
+
+def test_the_client_is_a_command_and_a_package(installed: Path, tmp_path: Path) -> None:
+    assert run(installed / "wms", "--version", cwd=tmp_path) == f"wms {__version__}\n"
+    names = run(installed / "python", "-c", "import wms_client, wms.client; print(wms_client.Client)", cwd=tmp_path)
+    assert names == "<class 'wms_client.client.Client'>\n"
+
+
+@contextmanager
+def running(command: list[str | Path], *, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.communicate(timeout=within(60))
+
+
+def test_the_server_runs_from_its_wheel_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
+    needed("curl")
+    port = 20000 + os.getpid() % 20000
+    with running([installed / "wms-server", "up", "--port", str(port)], cwd=tmp_path) as process:
+
+        def answered(path: str) -> str:
+            assert process.poll() is None, process.stdout.read() if process.stdout else ""
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=within(30)) as answer:
+                    return str(answer.read().decode())
+            except OSError:
+                return ""
+
+        wait_for(lambda: answered("/readyz") != "", 180)
+        # Templates, static files, and the agent, which is packed from the installed modules.
+        assert "<form" in answered("/accounts/login/")
+        assert answered("/static/portal/portal.css")
+        agent = tmp_path / "agent.pyz"
+        run("curl", "-sf", "-o", agent, f"http://127.0.0.1:{port}/api/v1/pilots/agent.pyz", cwd=tmp_path)
+        assert "usage" in run(sys.executable, agent, "--help", cwd=tmp_path)
+    assert (tmp_path / "var" / "postgres").is_dir()
