@@ -97,6 +97,7 @@ class SampleData:
             "pilot-log": {"offset": 0, "text": "2026-06-01T12:00:00Z pilot.started\n"},
             "pilot-report": {"host_name": "wn1", "ok": True, "checks": [], "node": {}},
             "jobs": {"executable": "run.sh"},
+            "jobs-rehearsal": {"executable": "run.sh"},
             "jobs-bulk": {"action": "kill", "ids": [self.job.pk]},
             "job": {"priority": 5},
             "job-hold": {"reason": "why not"},
