@@ -9,7 +9,7 @@ from typing import Final
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
-from wms.cli import main
+from wms.client import main
 
 DOCUMENT: Final = (Path(__file__).resolve().parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
 APPS: Final = ("wms", "matching", "pilots", "resources", "taskqueues")

@@ -8,7 +8,7 @@ from typing import Final
 
 from pilots.backends import install
 from resources.gateway import wms_advertise
-from wms.cli import server
+from wms.client import connection as client_connection
 from wms.kernel.protocol import API_V1
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -16,7 +16,7 @@ PRODUCT: Final = ("wms", "matching", "pilots", "resources", "taskqueues")
 SAYS_IT: Final = {
     "wms/kernel/protocol.py",
     "pilots/backends/install.py",
-    "wms/cli/server.py",
+    "wms/client/connection.py",
     "resources/gateway/wms_advertise.py",
 }
 #: An address without a version; modules such as `tests/api/jobs/conftest.py` are none.
@@ -49,7 +49,7 @@ def test_the_prefix_is_written_in_one_module_of_each_program() -> None:
 
 
 def test_all_programs_call_the_same_version() -> None:
-    assert server.API == wms_advertise.API == API_V1
+    assert client_connection.API == wms_advertise.API == API_V1
     assert install.AGENT.startswith(API_V1)
 
 

@@ -1,8 +1,10 @@
 """Output for people: plain lines and tables."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 
 def plain(value: object) -> str:
@@ -17,11 +19,11 @@ def moment(value: object) -> str:
         at = datetime.fromisoformat(re.sub("Z$", "+00:00", str(value)))
     except ValueError:
         return plain(value)
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at.tzinfo else plain(value)
+    return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC" if at.tzinfo else plain(value)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return the lines of a table, with columns as wide as their content."""
     texts = [list(head), *([plain(value) for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in texts]

@@ -1,19 +1,22 @@
 """The commands: each sends requests and returns the answer, and lines for people."""
 
+from __future__ import annotations
+
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getpass
 
-from wms.cli import credentials
-from wms.cli.errors import ServerRefusedError, WrongUsageError
-from wms.cli.printing import moment, plain, table
-from wms.cli.server import API, Record, ServerConnection, checked_url
-from wms.kernel.amounts import AMOUNT
+from . import credentials
+from .amounts import OFFERED_AMOUNTS
+from .connection import API, Connection, Record, checked_url
+from .devices import devices, keep_devices
+from .errors import ServerRefusedError, WrongUsageError
+from .printing import moment, plain, table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class CommandOutput:
     """The output of a command."""
 
@@ -26,7 +29,7 @@ class CommandOutput:
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
     *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags"),
-    *(*AMOUNT, "container"),
+    *(*(amount.name for amount in OFFERED_AMOUNTS), "container"),
     *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
 )
 
@@ -40,16 +43,16 @@ def login(options: Namespace, environment: Mapping[str, str]) -> CommandOutput:
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
     body = {"username": username, "password": password}
-    server = ServerConnection(url=url, cookies=(devices := credentials.devices(environment)))
+    server = Connection(url, cookies=(cookies := devices(environment)))
     try:
         answer = server.post(f"{API}auth/token/", body, expects="token")
     except ServerRefusedError as error:
-        if error.as_json().get("code") != "code_needed":
+        if error.code != "code_needed":
             raise
         body["code"] = _prompt("Code of your second factor: ")
         answer = server.post(f"{API}auth/token/", body, expects="token")
-    credentials.keep_devices(devices)
-    path = credentials.store(ServerConnection(url=url, token=answer["token"]), environment=environment)
+    keep_devices(cookies)
+    path = credentials.store(Connection(url, token=answer["token"]), environment=environment)
     result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
     line = f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."
     return CommandOutput(answer=result, lines=[line])

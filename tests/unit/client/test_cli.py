@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from wms.cli.main import main
+from wms.client.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
 EXPLANATION = {
@@ -298,7 +298,7 @@ def test_json_is_the_answer_as_it_is(
 def test_the_exit_code_says_who_did_not_want(
     configured: FakeServer, capsys: pytest.CaptureFixture[str], status: int, body: object, code: int, sentence: str
 ) -> None:
-    configured.answers(status, body)
+    configured.answers(status, body, Retry_After="86400")  # longer than any command waits
     assert main(["explain", "7"]) == code
     said = capsys.readouterr()
     assert said.out == ""
@@ -360,7 +360,7 @@ def test_a_log_in_without_a_password(types: Types) -> None:
     assert main(["login", "--server", "https://a", "--user", "alice"]) == 2
 
 
-@pytest.mark.parametrize("command", [["-m", "wms.cli"], ["wms/cli/wms"]])
+@pytest.mark.parametrize("command", [["-m", "wms.client"], ["wms/client/wms"]])
 def test_it_runs_where_nothing_is_installed(command: list[str]) -> None:
     ran = subprocess.run(
         [sys.executable, "-S", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True

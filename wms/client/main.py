@@ -1,15 +1,18 @@
 """``wms``: parses the command line, runs one command, and prints its output."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
+from importlib import import_module
 
-from wms.cli import commands
-from wms.cli.errors import CommandError, Exit
-from wms.cli.printing import plain
-from wms.kernel.amounts import AMOUNTS
+from .amounts import OFFERED_AMOUNTS
+from .errors import ClientError, Exit
+from .printing import plain
+from .version import __version__
 
 _EPILOG = """\
 WMS_SERVER_URL and WMS_TOKEN override what `wms login` has stored.
@@ -22,8 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     # NB: on a wrong command line the parser ends the process itself, with 2.
     options = _parser().parse_args(arguments)
     try:
-        output = options.run(options, os.environ)
-    except CommandError as error:
+        # Imported here, so that --help and --version start without it.
+        output = getattr(import_module(".commands", __package__), options.run)(options, os.environ)
+    except ClientError as error:
         sys.stderr.write((json.dumps(error.as_json()) if options.json else f"wms: {plain(error)}") + "\n")
         return error.exit_code
     except KeyboardInterrupt:
@@ -36,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="wms", description="Jobs, from the command line.", epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"wms {__version__}")
     everywhere = ArgumentParser(add_help=False)
     everywhere.add_argument("--json", action="store_true", help="print the server's answer as it is")
     named = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -43,17 +48,17 @@ def _parser() -> ArgumentParser:
     login = named.add_parser("login", parents=[everywhere], help="log in, and store the token for later commands")
     login.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
     login.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
-    login.set_defaults(run=commands.login)
+    login.set_defaults(run="login")
 
     explain = named.add_parser("explain", parents=[everywhere], help="explain why a job waits")
     explain.add_argument("job", type=_job_id, metavar="JOB", help="id of the job")
     explain.add_argument("--site", metavar="S", help="only the queues of this site")
-    explain.set_defaults(run=commands.explain)
+    explain.set_defaults(run="explain")
 
     about = "show which jobs an offer would get, and why not the others"
     match_test = named.add_parser("match-test", parents=[everywhere], help=about, description=f"{about}; for managers")
     _add_offer(match_test)
-    match_test.set_defaults(run=commands.match_test)
+    match_test.set_defaults(run="match_test")
     return parser
 
 
@@ -64,7 +69,7 @@ def _add_offer(parser: ArgumentParser) -> None:
     )
     for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
         parser.add_argument(f"--{name}", metavar="NAME")
-    for amount in AMOUNTS:
+    for amount in OFFERED_AMOUNTS:
         name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
         parser.add_argument(f"--{name}", type=_whole_number, metavar=unit, help=amount.help_of_slot)
     # Left out it is not sent, rather than False.

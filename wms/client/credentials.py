@@ -1,14 +1,14 @@
 """Credentials: server and token, from the environment or from a file that only its owner can read."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
-from contextlib import suppress
-from http.cookiejar import LWPCookieJar
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from wms.cli.errors import NotLoggedInError, WrongUsageError
-from wms.cli.server import ServerConnection, checked_url
+from .connection import Connection, checked_url
+from .errors import NotLoggedInError, WrongUsageError
 
 DEFAULT_URL = "http://localhost:8000"
 
@@ -19,7 +19,7 @@ def file_of(environment: Mapping[str, str]) -> Path:
     return Path(directory) / "wms" / "login.json"
 
 
-def store(server: ServerConnection, *, environment: Mapping[str, str]) -> Path:
+def store(server: Connection, *, environment: Mapping[str, str]) -> Path:
     """Store server and token for later commands, in a file of mode 0600."""
     path = file_of(environment)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -30,34 +30,12 @@ def store(server: ServerConnection, *, environment: Mapping[str, str]) -> Path:
     return path
 
 
-def devices(environment: Mapping[str, str]) -> LWPCookieJar:
-    """Return the cookies by which servers know this computer since a log-in.
-
-    With them, wrong passwords that others send from the same address do not delay the next log-in.
-    """
-    path = file_of(environment).with_name("devices")
-    jar = LWPCookieJar(str(path))
-    with suppress(OSError):  # missing or unreadable: then this computer is unknown
-        jar.load()
-    return jar
-
-
-def keep_devices(jar: LWPCookieJar) -> None:
-    """Store the cookies in a file of mode 0600; no file without cookies."""
-    if not len(jar):
-        return
-    path = Path(str(jar.filename))
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    jar.save()
-
-
 def known_url(environment: Mapping[str, str]) -> str:
     """Return the server used by default."""
     return environment.get("WMS_SERVER_URL") or _stored(environment).url or DEFAULT_URL
 
 
-def logged_in(environment: Mapping[str, str]) -> ServerConnection:
+def logged_in(environment: Mapping[str, str]) -> Connection:
     """Return the server with its token: WMS_SERVER_URL and WMS_TOKEN, else those of the last log-in.
 
     Raises:
@@ -70,15 +48,15 @@ def logged_in(environment: Mapping[str, str]) -> ServerConnection:
     token = environment.get("WMS_TOKEN") or (stored.token if stored.url == url else "")
     if not token:
         raise NotLoggedInError(f"You are not logged in at {url}; run `wms login` first, or set WMS_TOKEN.")
-    return ServerConnection(url=url, token=token)
+    return Connection(url, token=token)
 
 
-def _stored(environment: Mapping[str, str]) -> ServerConnection:
+def _stored(environment: Mapping[str, str]) -> Connection:
     path = file_of(environment)
     try:
         record = json.loads(path.read_text())
-        return ServerConnection(url=str(record["server"]), token=str(record["token"]))
+        return Connection(str(record["server"]), token=str(record["token"]))
     except FileNotFoundError:
-        return ServerConnection(url="")
+        return Connection("")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WrongUsageError(f"{path} cannot be read; remove it and run `wms login` again.") from error

@@ -1,0 +1,32 @@
+"""The client is a distribution of its own: its copies equal the originals, and old versions of Python can read it."""
+
+import ast
+from pathlib import Path
+from typing import Final
+
+from wms.client.amounts import OFFERED_AMOUNTS, OfferedAmount
+from wms.kernel.amounts import AMOUNTS
+
+CLIENT: Final = Path(__file__).resolve().parents[2] / "wms" / "client"
+
+
+def test_the_amounts_of_offers_are_those_of_the_server() -> None:
+    assert tuple(OfferedAmount(each.name, each.unit, each.help_of_slot) for each in AMOUNTS) == OFFERED_AMOUNTS
+
+
+def test_its_modules_import_each_other_relatively_and_only_those_of_python_3_9() -> None:
+    """Installed, the package has another name."""
+    for file in CLIENT.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 9))
+        imported = [
+            name
+            for node in ast.walk(tree)
+            for name in (
+                [node.module or ""] * (node.level == 0)
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+        ]
+        assert [name for name in imported if name.partition(".")[0] in {"wms", "tomllib"}] == [], file.name

@@ -1,0 +1,356 @@
+"""The connection to a server: requests with their retries, uploads, downloads and streams."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from .dialing import Dialer, NotSentError
+from .downloads import Download, OnBytes
+from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
+from .multipart import MultipartFile
+from .retries import Retries
+from .version import __version__
+
+if TYPE_CHECKING:
+    from http.cookiejar import CookieJar
+    from urllib.request import Request
+
+#: Prefix of the addresses of the REST interface.
+API = "/api/v1/"
+#: Seconds without a byte; explaining a job among twenty thousand queues takes a few.
+TIMEOUT_S = 60.0
+#: Seconds after which no further attempt begins; a restart of the server takes a few.
+RETRY_S = 120.0
+#: The request may have been carried out, or not: only a repeatable one is sent again.
+_UNCERTAIN = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+
+_LINES_BYTES = 64 * 1024
+
+#: Makes the body anew for each attempt, in parts.
+_Body = Callable[[], Iterable[bytes]]
+
+#: A JSON object, by field.
+Record = Mapping[str, Any]
+#: Parameters of a query; a list is a parameter that is repeated.
+Query = Mapping[str, "str | int | Iterable[str]"]
+
+
+def checked_url(url: str) -> str:
+    """Return the address of a server without a final slash.
+
+    Raises:
+        WrongUsageError: it is not a server's address.
+    """
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or parts.username or parts.query or parts.fragment:
+        raise WrongUsageError(f'"{url}" is not an address of a server; give one such as https://wms.example.org.')
+    return url.rstrip("/")
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    #: None: none. Headers have its length.
+    body: _Body | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
+    #: Whether a repeated request does nothing more.
+    repeatable: bool = True
+
+
+class _Answer(NamedTuple):
+    link: HTTPConnection
+    response: HTTPResponse
+    #: Empty if the caller reads it.
+    content: bytes
+
+
+class Connection:
+    """A server, and the token sent with each request. It may be used by several threads at once.
+
+    A request that is safe to repeat (GET, DELETE, and those sent with ``repeatable=True``, such as a submission with
+    its ``request_id``) is sent again when its answer is lost, or is 502, 503 or 504; every request after 429, which
+    has changed nothing. The waits follow ``Retry-After``. No redirect is followed: the token is only for this server.
+
+    Methods raise ``ServerRefusedError`` if the server refuses the request, and ``NotReachableError`` if no valid
+    answer arrives in time.
+
+    Args:
+        url: address of the server, as returned by ``checked_url``.
+        token: empty: requests carry none.
+        cookies: sent and received; None: no cookies.
+        timeout_s: longest wait for the next byte.
+        retry_s: no attempt of a request begins later than this after its first.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        cookies: CookieJar | None = None,
+        timeout_s: float = TIMEOUT_S,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
+        self._idle: list[HTTPConnection] = []
+        self._process = os.getpid()
+        self.url = url
+        self.token = token
+        self.retry_s = retry_s
+        self._cookies = cookies
+        self._dialer = Dialer(url, timeout_s=timeout_s)
+        self._has_answered = False
+
+    def get(self, path: str, *, expects: str | None = None, query: Query | None = None) -> Record:
+        """Return the answer of the server.
+
+        Args:
+            path: below the server's address, with the prefix ``API``.
+            expects: a name that a valid answer contains.
+            query: the query parameters.
+        """
+        return self._record(self._ask(_Request("GET", _with_query(path, query))), expects=expects)
+
+    def post(
+        self, path: str, body: Record | None = None, *, expects: str | None = None, repeatable: bool = False
+    ) -> Record:
+        """Send *body* as JSON, and return the answer; {} if that is empty.
+
+        Args:
+            path: as for ``get``.
+            body: None: without a body.
+            expects: as for ``get``.
+            repeatable: whether a repeated request does nothing more.
+        """
+        return self._send("POST", path, body, expects=expects, repeatable=repeatable)
+
+    def patch(self, path: str, body: Record, *, expects: str | None = None, repeatable: bool = False) -> Record:
+        """Send changes as JSON, and return the answer; as ``post``."""
+        return self._send("PATCH", path, body, expects=expects, repeatable=repeatable)
+
+    def delete(self, path: str) -> None:
+        """Delete what the path names."""
+        self._ask(_Request("DELETE", path))
+
+    def rows(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
+        """Yield the results of a list, page by page."""
+        page = self.get(path, expects="results", query=query)
+        while True:
+            yield from page["results"]
+            if not page.get("next"):
+                return
+            # Only the query of the next page is used: behind a proxy the server may have another address.
+            page = self.get(f"{path}?{urlsplit(str(page['next'])).query}", expects="results")
+
+    def upload(self, path: str, file: Path, *, expects: str | None = None) -> Record:
+        """Send a file as ``multipart/form-data``, read while it is sent; a repeated upload stores nothing more.
+
+        Raises:
+            WrongUsageError: the file cannot be read.
+        """
+        body = MultipartFile(file)
+        return self._record(self._ask(_Request("POST", path, body.parts, body.headers)), expects=expects)
+
+    def download(self, path: str, target: Path, *, query: Query | None = None, on_bytes: OnBytes | None = None) -> None:
+        """Write the answer to the file *target*, which appears or changes when it is complete.
+
+        What has arrived is kept beside it; a later call continues there, if the server identifies the version.
+
+        Args:
+            path: as for ``get``.
+            target: in a directory that exists.
+            query: the query parameters.
+            on_bytes: called with (bytes that are there, bytes of the whole file or None).
+
+        Raises:
+            WrongUsageError: the file cannot be written.
+        """
+        address = _with_query(path, query)
+
+        def open_answer(headers: Mapping[str, str]) -> AbstractContextManager[HTTPResponse]:
+            return self._open(_Request("GET", address, headers={"Accept": "*/*", **headers}))
+
+        Download(target, open_answer=open_answer, on_bytes=on_bytes).run(Retries(total_s=self.retry_s))
+
+    def lines(self, path: str, *, query: Query | None = None) -> Iterator[Record]:
+        """Yield the objects of an answer in JSON lines, as they arrive; empty lines keep the connection alive.
+
+        An answer that ends early raises ``NotReachableError``; the caller asks for the rest.
+        """
+        with self._open(_Request("GET", _with_query(path, query))) as response:
+            for line in _lines(response):
+                yield self._record(line, expects=None)
+
+    def close(self) -> None:
+        """Close the connections that are open; a later request opens another."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _send(self, method: str, path: str, body: Record | None, *, expects: str | None, repeatable: bool) -> Record:
+        if body is None:
+            content = self._ask(_Request(method, path, repeatable=repeatable))
+        else:
+            sent = json.dumps(body).encode()
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(sent))}
+            content = self._ask(_Request(method, path, lambda: [sent], headers, repeatable))
+        return self._record(content, expects=expects) if content or expects else {}
+
+    def _ask(self, request: _Request) -> bytes:
+        """Return the whole answer."""
+        answer = self._answer(request, is_read=True)
+        self._release(answer)
+        return answer.content
+
+    @contextmanager
+    def _open(self, request: _Request) -> Iterator[HTTPResponse]:
+        """Return the answer, to be read by the caller."""
+        answer = self._answer(request, is_read=False)
+        try:
+            yield answer.response
+        finally:
+            self._release(answer)
+
+    def _answer(self, request: _Request, *, is_read: bool) -> _Answer:
+        """Send the request until there is an answer with status 2xx."""
+        retries = Retries(total_s=self.retry_s)
+        while True:
+            retry_after = None
+            problem: ClientError
+            cause: Exception | None = None
+            try:
+                answer = self._attempt(request, is_read=is_read)
+            except (OSError, HTTPException) as error:
+                # A server that never answered has probably another address.
+                is_sent = not isinstance(error, NotSentError)
+                is_again = request.repeatable if is_sent else self._has_answered
+                problem, cause = self._no_answer(error), error
+            else:
+                self._has_answered = True
+                status = answer.response.status
+                if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+                    return answer
+                self._release(answer)
+                problem = self._refusal(status, answer.content)
+                is_again = status == HTTPStatus.TOO_MANY_REQUESTS or (request.repeatable and status in _UNCERTAIN)
+                retry_after = answer.response.headers.get("Retry-After")
+            if not is_again or not retries.wait(retry_after):
+                raise problem from cause
+
+    def _attempt(self, request: _Request, *, is_read: bool) -> _Answer:
+        """Send the request once, and return the answer, whatever its status; read unless the caller reads it."""
+        link = self._link(is_kept=request.repeatable)
+        try:
+            body = None if request.body is None else request.body()
+            # A server that refuses a large body answers, and does not read the rest.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                link.request(
+                    request.method, f"{self._dialer.prefix}{request.path}", body=body, headers=self._headers(request)
+                )
+            response = link.getresponse()
+            if self._cookies is not None:
+                self._cookies.extract_cookies(response, self._cookie_request(request.path))
+            is_error = response.status >= HTTPStatus.MULTIPLE_CHOICES
+            return _Answer(link, response, response.read() if is_read or is_error else b"")
+        except BaseException:
+            link.close()
+            raise
+
+    def _headers(self, request: _Request) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"wms-client/{__version__}", **request.headers}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if self._cookies is not None:
+            with_cookies = self._cookie_request(request.path)
+            self._cookies.add_cookie_header(with_cookies)
+            headers.update(with_cookies.header_items())
+        return headers
+
+    def _cookie_request(self, path: str) -> Request:
+        # Imported here only: it takes 20 ms, and only a log-in has cookies.
+        request: Request = import_module("urllib.request").Request(f"{self.url}{path}")
+        return request
+
+    def _link(self, *, is_kept: bool) -> HTTPConnection:
+        """Return a connection that is open.
+
+        Args:
+            is_kept: whether it may be one that was used before. The server may have closed such a one, and only a
+                repeatable request can be sent again then.
+        """
+        if self._process != os.getpid():
+            self._process, self._idle = os.getpid(), []
+        if is_kept:
+            with suppress(IndexError):
+                return self._idle.pop()
+        return self._dialer.open()
+
+    def _release(self, answer: _Answer) -> None:
+        """Keep the connection if its answer was read whole, else close it."""
+        if answer.response.isclosed() and answer.link.sock is not None and self._process == os.getpid():
+            self._idle.append(answer.link)
+        else:
+            answer.link.close()
+
+    def _no_answer(self, error: Exception) -> NotReachableError:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return NotReachableError(f"{self.url} does not answer ({reason}); try again, or check the address.")
+
+    def _refusal(self, status: int, content: bytes) -> ServerRefusedError | NotReachableError:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return NotReachableError(f"{self.url} failed (status {status}); try again later.")
+        if status < HTTPStatus.BAD_REQUEST:
+            return NotReachableError(f"{self.url} redirects (status {status}); give the address of the server itself.")
+        body = self._record(content, expects=None)
+        if not body.keys() & {"detail", "title"}:
+            raise NotReachableError(f"{self.url} is not a server of this system; check the address.")
+        return ServerRefusedError(body, status=status)
+
+    def _record(self, content: bytes, *, expects: str | None) -> Record:
+        try:
+            record = json.loads(content)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or (expects is not None and expects not in record):
+            raise NotReachableError(f"{self.url} is not a server of this system; check the address.")
+        return record
+
+
+def _with_query(path: str, query: Query | None) -> str:
+    return f"{path}?{urlencode(query, doseq=True)}" if query else path
+
+
+def _lines(response: HTTPResponse) -> Iterator[bytes]:
+    """Yield the lines that are not empty, each as soon as it is there."""
+    # NB: not readline(), for which an answer that breaks off between two chunks is at its end.
+    length = response.headers.get("Content-Length")
+    left = None if length is None else int(length)
+    begun = b""
+    while left != 0:
+        try:
+            received = response.read1(_LINES_BYTES)
+        except (OSError, HTTPException) as error:
+            raise NotReachableError(f"The answer ended early ({error}); try again.") from error
+        if not received:
+            break
+        left = None if left is None else left - len(received)
+        *whole, begun = (begun + received).split(b"\n")
+        yield from filter(bytes.strip, whole)
+    if left or begun.strip():
+        raise NotReachableError("The answer ended early; try again.")
