@@ -64,6 +64,7 @@ class SampleData:
             "portal:job-input-file name": "a",
             "pk": self.job.pk,
             "auth-token-revoke pk": self.alice_token_id,
+            "submission pk": self.job.submission_id,
             "pilot-log-read pk": self.pilot.pk,
             "site-advertisements name": self.site.name,
             "group-shares name": self.group.name,

@@ -23,7 +23,7 @@ def submit(client: APIClient, **description: object) -> str:
 def test_a_submission_is_listed_with_its_jobs_by_status(sample: SampleData, alice: APIClient) -> None:
     first = submit(alice, job_name="one", job_group="sims")
     many = submit(alice, job_name="sim-%n", parameters={"values": ["a", "b", "c"]})
-    job = Job.objects.filter(submission=many).order_by("pk")[0]
+    job = Job.objects.filter(submission_id=many).order_by("pk")[0]
     assert alice.post(f"/api/v1/jobs/{job.pk}/kill/").status_code == 200
     newest, oldest = alice.get("/api/v1/submissions/").json()["results"]
     assert (newest["job_group_id"], oldest["job_group_id"]) == (many, first)

@@ -32,7 +32,7 @@ class SubmissionPages(CursorPages):
     orderings = ("-first_job_id", "first_job_id")
 
 
-class SubmissionRowOut(serializers.Serializer[CountedSubmission]):
+class SubmissionRowOut(serializers.Serializer[Any]):
     """One submission as a row of a list."""
 
     job_group_id = serializers.UUIDField(source="content.pk", help_text="Id of the submission.")
@@ -55,7 +55,7 @@ class SubmissionRowOut(serializers.Serializer[CountedSubmission]):
         return content.name_prefix if content.name_rest == NameRest.NOTHING else f"{content.name_prefix}*"
 
 
-class PlaceCountOut(serializers.Serializer[PlaceCount]):
+class PlaceCountOut(serializers.Serializer[Any]):
     """Number of jobs at one site, in one status."""
 
     site = serializers.SerializerMethodField(help_text="Site of the last match; null: none.")
