@@ -105,7 +105,7 @@ def parser_of(name: str) -> ArgumentParser:
             nargs="?",
             const="",
             metavar="FIELDS",
-            help="print JSON: the fields that are named, with commas between; without, the server's answer as it is",
+            help="print JSON: the fields that are named, with commas between; without, the whole answer of the server",
         )
     return parser
 

@@ -74,7 +74,7 @@ def _show(options: Namespace, session: Session) -> Answer:
 def _facts(job: Record) -> Facts:
     facts = [(name, value) for name, value in job.items() if name not in _ELSEWHERE]
     facts.insert(1, ("submission", job["job_group_id"]))
-    facts += [(name, value) for name, value in job["usage"].items()]
+    facts += [(f"used_{name}", value) for name, value in job["usage"].items()]
     facts.append(("output", "yes" if job["has_output"] else "no"))
     shown = {name for name, _ in facts}
     facts += [(name, value) for name, value in job["description"].items() if name not in shown and value not in (0, {})]
