@@ -16,7 +16,7 @@ from .terminal.text import plain
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .commands.command import Answer, Session
+    from .commands.command import CommandOutput, CommandSession
 
 #: Of a process that Ctrl-C has ended, as shells have it.
 INTERRUPTED = 130
@@ -74,8 +74,8 @@ def _answer(name: str, options: Namespace) -> int:
     console_module = import_module(".terminal.console", __package__)
     command_module = import_module(".commands.command", __package__)
     console = console_module.Console(sys.stdout, os.environ)
-    session: Session = command_module.Session(os.environ, console)
-    answer: Answer = command_of(name).run(options, session)
+    session: CommandSession = command_module.CommandSession(os.environ, console)
+    answer: CommandOutput = command_of(name).run(options, session)
     if options.json is None:
         console.print(answer.parts)
     else:

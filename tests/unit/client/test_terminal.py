@@ -10,21 +10,23 @@ from hypothesis import strategies as st
 from wms.client.terminal.colours import Colours
 from wms.client.terminal.progress import bar_of, ended
 from wms.client.terminal.screen import Screen
-from wms.client.terminal.tables import GAP, NARROWEST, Column, Kind, Table, as_lines, as_tsv, fitting_widths
+from wms.client.terminal.tables import GAP, NARROWEST, ColumnKind, Table, TableColumn, as_lines, as_tsv, fitting_widths
 from wms.client.terminal.text import ago, duration, moment, plain, shortened, size, width_of
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLAIN, COLOURED = Colours(on=False), Colours(on=True)
-KINDS = st.sampled_from([Kind.TEXT, Kind.NUMBER, Kind.WHOLE, Kind.STATUS])
+KINDS = st.sampled_from([ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.WHOLE, ColumnKind.STATUS])
 COLUMNS = st.lists(
-    st.tuples(st.builds(Column, st.text(max_size=12), KINDS, st.integers(1, 9)), st.integers(0, 80)),
+    st.tuples(st.builds(TableColumn, st.text(max_size=12), KINDS, st.integers(1, 9)), st.integers(0, 80)),
     min_size=1,
     max_size=8,
 )
 
 
 @given(COLUMNS, st.integers(1, 200))
-def test_columns_fit_the_terminal_and_the_important_ones_stay(columns: list[tuple[Column, int]], width: int) -> None:
+def test_columns_fit_the_terminal_and_the_important_ones_stay(
+    columns: list[tuple[TableColumn, int]], width: int
+) -> None:
     each, natural = [column for column, _ in columns], [max(1, needed) for _, needed in columns]
     widths = fitting_widths(natural, each, width=width)
     kept = [wide for wide in widths if wide]
@@ -35,7 +37,7 @@ def test_columns_fit_the_terminal_and_the_important_ones_stay(columns: list[tupl
         assert widths == natural
     if len(kept) > 1:
         for column, wide, needed in zip(each, widths, natural, strict=True):
-            assert wide in {0, needed} or (column.kind is Kind.TEXT and wide >= min(needed, NARROWEST))
+            assert wide in {0, needed} or (column.kind is ColumnKind.TEXT and wide >= min(needed, NARROWEST))
     left_out = [column.importance for column, wide in zip(each, widths, strict=True) if not wide]
     stays = [column.importance for column, wide in zip(each, widths, strict=True) if wide]
     if left_out:
@@ -51,10 +53,10 @@ def test_no_line_is_wider_than_the_terminal_and_none_has_control_characters(
     rows: list[tuple[int, str, str, str]], width: int, coloured: bool
 ) -> None:
     columns = (
-        Column("ID", Kind.NUMBER, 9),
-        Column("STATUS", Kind.STATUS, 8),
-        Column("NAME", importance=2),
-        Column("X"),
+        TableColumn("ID", ColumnKind.NUMBER, 9),
+        TableColumn("STATUS", ColumnKind.STATUS, 8),
+        TableColumn("NAME", importance=2),
+        TableColumn("X"),
     )
     table = Table(columns, rows, empty="-")
     lines = as_lines(table, width=width, colours=PLAIN, now=NOW)
@@ -69,7 +71,7 @@ def test_no_line_is_wider_than_the_terminal_and_none_has_control_characters(
 def test_tab_separated_values_have_one_line_for_each_row_and_one_value_for_each_column(
     rows: list[tuple[int, str, str, str]],
 ) -> None:
-    columns = [Column(name) for name in "abcd"]
+    columns = [TableColumn(name) for name in "abcd"]
     lines = as_tsv(Table(columns, rows))
     assert len(lines) == len(rows)
     for line, row in zip(lines, rows, strict=True):
@@ -87,7 +89,7 @@ def uncoloured(text: str) -> str:
 
 def test_values_of_programs_are_exact_and_those_of_people_are_short() -> None:
     at = (NOW - timedelta(hours=3)).isoformat()
-    columns = (Column("A"), Column("B", Kind.MOMENT), Column("C"), Column("D"))
+    columns = (TableColumn("A"), TableColumn("B", ColumnKind.MOMENT), TableColumn("C"), TableColumn("D"))
     table = Table(columns, [(None, at, ["x", "y"], True)])
     assert as_tsv(table) == [f"\t{at}\tx,y\ttrue"]
     assert as_lines(table, width=80, colours=PLAIN, now=NOW)[1].split() == ["3", "h", "ago", "x,", "y", "yes"]
@@ -95,7 +97,7 @@ def test_values_of_programs_are_exact_and_those_of_people_are_short() -> None:
 
 
 def test_statuses_have_their_colour() -> None:
-    table = Table([Column("STATUS", Kind.STATUS)], [["Done"], ["Failed"]])
+    table = Table([TableColumn("STATUS", ColumnKind.STATUS)], [["Done"], ["Failed"]])
     assert as_lines(table, width=80, colours=COLOURED, now=NOW)[1:] == ["\x1b[32mDone\x1b[0m", "\x1b[31mFailed\x1b[0m"]
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from ..errors import WrongUsageError
-from .command import Session
+from .command import CommandSession
 
 #: Jobs that one command can name, as many as the server accepts.
 MOST_JOBS = 100_000
@@ -135,7 +135,7 @@ def filters_in(options: Namespace, words: Iterable[str], *, now: datetime | None
     return {name: _moment(value, now=now) if name in _TIMES else value for name, value in found.items()}
 
 
-def of_owner(filters: Mapping[str, str], session: Session) -> dict[str, str]:
+def of_owner(filters: Mapping[str, str], session: CommandSession) -> dict[str, str]:
     """Return the filters with an owner: the user, unless an owner or one submission is named; none for EVERYBODY."""
     owner = filters.get("owner")
     if owner == EVERYBODY:

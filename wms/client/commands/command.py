@@ -12,7 +12,7 @@ from ..errors import Exit, WrongUsageError
 from ..terminal.console import Console, Part
 
 
-class Answer(NamedTuple):
+class CommandOutput(NamedTuple):
     """The output of a command."""
 
     #: With ``--json``: JSON of the server, as far as there is one.
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     exit_code: Exit = Exit.DONE
 
 
-class Session:
+class CommandSession:
     """The surroundings of one command.
 
     Args:
@@ -58,7 +58,7 @@ class Session:
 
 
 #: Runs the command.
-Run = Callable[[Namespace, Session], Answer]
+Run = Callable[[Namespace, CommandSession], CommandOutput]
 
 
 class Command(NamedTuple):
@@ -69,7 +69,7 @@ class Command(NamedTuple):
     run: Run
 
 
-def selected(answer: Answer, fields: Sequence[str]) -> object:
+def selected(answer: CommandOutput, fields: Sequence[str]) -> object:
     """Return the data of an answer with some fields only, as ``--json FIELDS`` prints it.
 
     Raises:

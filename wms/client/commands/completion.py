@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
 from ..catalogue import ALIASES, ENTRIES, actions_below, parser_of
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 
 _BASH = """\
 _wms() {{
@@ -54,10 +54,10 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=tuple(_WRITERS), metavar="bash|zsh|fish", help=about)
 
 
-def _completion(options: Namespace, session: Session) -> Answer:
+def _completion(options: Namespace, session: CommandSession) -> CommandOutput:
     text = _WRITERS[options.shell]()
     session.console.write(text)
-    return Answer({"shell": options.shell, "completion": text}, [])
+    return CommandOutput({"shell": options.shell, "completion": text}, [])
 
 
 def _options_of(parser: ArgumentParser) -> Mapping[str, str]:

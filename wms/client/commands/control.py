@@ -8,9 +8,9 @@ from functools import partial
 from ..connection import API
 from ..errors import Exit, WrongUsageError
 from ..terminal.console import Part
-from ..terminal.tables import Column, Kind, Table
+from ..terminal.tables import ColumnKind, Table, TableColumn
 from .arguments import job_id, whole_number
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .selection import add_selection, confirm, count_of, selection_in
 
 #: {action: what was done to jobs}.
@@ -38,16 +38,16 @@ def _configure_action(parser: ArgumentParser, *, action: str) -> None:
         parser.add_argument("--because", metavar="TEXT", help="reason, shown as that of the status")
 
 
-def _act(options: Namespace, session: Session, *, action: str) -> Answer:
+def _act(options: Namespace, session: CommandSession, *, action: str) -> CommandOutput:
     selection = selection_in(options, session)
     body: dict[str, object] = {"reason": options.because} if getattr(options, "because", None) else {}
     if len(selection.ids) == 1:
         # Its refusal is a sentence about this job.
         session.server.post(f"{API}jobs/{selection.ids[0]}/{action}/", body)
-        return Answer({"done": 1, "refused": []}, [f"Job {selection.ids[0]} is {PAST[action]}."])
+        return CommandOutput({"done": 1, "refused": []}, [f"Job {selection.ids[0]} is {PAST[action]}."])
     number = count_of(selection, session)
     if number == 0:
-        return Answer({"done": 0, "refused": []}, ["No job matches."])
+        return CommandOutput({"done": 0, "refused": []}, ["No job matches."])
     confirm(f"{action.capitalize()} {number} {_jobs(number)}?", options=options)
     named = {"ids": list(selection.ids)} if selection.ids else {"filter": dict(selection.filters)}
     answer = session.server.post(f"{API}jobs/bulk/", {"action": action, **named, **body}, expects="done")
@@ -56,10 +56,10 @@ def _act(options: Namespace, session: Session, *, action: str) -> Answer:
     if refused:
         shown = refused[:_MOST_REFUSED] if session.console.is_terminal else refused
         rows = [[each["id"], REASONS.get(each["code"], each["code"])] for each in shown]
-        parts.append(Table([Column("JOB", Kind.NUMBER, importance=2), Column("REFUSED BECAUSE")], rows))
+        parts.append(Table([TableColumn("JOB", ColumnKind.NUMBER, importance=2), TableColumn("REFUSED BECAUSE")], rows))
         if len(shown) < len(refused):
             parts.append(f"… and {len(refused) - len(shown)} more.")
-    return Answer(answer, parts, exit_code=Exit.REFUSED if refused else Exit.DONE)
+    return CommandOutput(answer, parts, exit_code=Exit.REFUSED if refused else Exit.DONE)
 
 
 def _jobs(number: int) -> str:
@@ -82,7 +82,7 @@ def _configure_edit(parser: ArgumentParser) -> None:
     parser.add_argument("--name", dest="job_name", metavar="NAME", help="name of the job")
 
 
-def _edit(options: Namespace, session: Session) -> Answer:
+def _edit(options: Namespace, session: CommandSession) -> CommandOutput:
     names = ("priority", "sites", "banned_sites", "job_name")
     changes = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     for name, is_none in (("sites", options.any_site), ("banned_sites", options.no_banned_site)):
@@ -93,7 +93,7 @@ def _edit(options: Namespace, session: Session) -> Answer:
     if not changes:
         raise WrongUsageError("Say what to change: --priority, --site, --any-site, --banned-site, or --name.")
     job = session.server.patch(f"{API}jobs/{options.job}/", changes, expects="status")
-    return Answer(job, [f"Job {job['id']} is changed; it is {job['status']}."])
+    return CommandOutput(job, [f"Job {job['id']} is changed; it is {job['status']}."])
 
 
 COMMANDS = {

@@ -35,7 +35,7 @@ _CFG_ELEMENT = re.compile(
 NameOf = Callable[[Path], str]
 
 
-class Option(NamedTuple):
+class DescriptionOption(NamedTuple):
     """An option of ``submit`` that is a field of the description."""
 
     field: str
@@ -47,29 +47,33 @@ class Option(NamedTuple):
 
 
 #: {option: field of the description}.
-OPTIONS: Mapping[str, Option] = {
-    "--executable": Option("executable", "PROGRAM", "program that the job runs"),
-    "--arguments": Option("arguments", "TEXT", "its arguments, as the shell reads them"),
-    "--input": Option("input_sandbox", "FILE", "file of this computer that goes along; may be repeated", is_list=True),
-    "--output": Option("output_sandbox", "NAME", "file or pattern to bring back; may be repeated", is_list=True),
-    "--cpu-time": Option("cpu_time_s", "S", "CPU time in reference-core seconds per core", is_number=True),
-    "--wall-time": Option("wall_time_s", "S", "longest time from start to end, in seconds", is_number=True),
-    "--processors": Option("processors", "N", "cores", is_number=True),
-    "--memory": Option("memory_mb", "MB", "memory of all its processes", is_number=True),
-    "--disk": Option("disk_mb", "MB", "disk space for what it writes", is_number=True),
-    "--gpus": Option("gpus", "N", "whole GPUs", is_number=True),
-    "--site": Option("sites", "SITE", "may run there; may be repeated", is_list=True),
-    "--banned-site": Option("banned_sites", "SITE", "must not run there; may be repeated", is_list=True),
-    "--platform": Option("platforms", "NAME", "platform on which it runs; may be repeated", is_list=True),
-    "--tag": Option("tags", "TAG", "tag that the queue must offer; may be repeated", is_list=True),
-    "--container": Option("container", "IMAGE", "container image in which it runs"),
-    "--input-data": Option(
+OPTIONS: Mapping[str, DescriptionOption] = {
+    "--executable": DescriptionOption("executable", "PROGRAM", "program that the job runs"),
+    "--arguments": DescriptionOption("arguments", "TEXT", "its arguments, as the shell reads them"),
+    "--input": DescriptionOption(
+        "input_sandbox", "FILE", "file of this computer that goes along; may be repeated", is_list=True
+    ),
+    "--output": DescriptionOption(
+        "output_sandbox", "NAME", "file or pattern to bring back; may be repeated", is_list=True
+    ),
+    "--cpu-time": DescriptionOption("cpu_time_s", "S", "CPU time in reference-core seconds per core", is_number=True),
+    "--wall-time": DescriptionOption("wall_time_s", "S", "longest time from start to end, in seconds", is_number=True),
+    "--processors": DescriptionOption("processors", "N", "cores", is_number=True),
+    "--memory": DescriptionOption("memory_mb", "MB", "memory of all its processes", is_number=True),
+    "--disk": DescriptionOption("disk_mb", "MB", "disk space for what it writes", is_number=True),
+    "--gpus": DescriptionOption("gpus", "N", "whole GPUs", is_number=True),
+    "--site": DescriptionOption("sites", "SITE", "may run there; may be repeated", is_list=True),
+    "--banned-site": DescriptionOption("banned_sites", "SITE", "must not run there; may be repeated", is_list=True),
+    "--platform": DescriptionOption("platforms", "NAME", "platform on which it runs; may be repeated", is_list=True),
+    "--tag": DescriptionOption("tags", "TAG", "tag that the queue must offer; may be repeated", is_list=True),
+    "--container": DescriptionOption("container", "IMAGE", "container image in which it runs"),
+    "--input-data": DescriptionOption(
         "input_data", "LFN", "file on storage elements that it reads; may be repeated", is_list=True
     ),
-    "--name": Option("job_name", "NAME", "name of the job"),
-    "--label": Option("job_group", "LABEL", "free label, by which jobs are found"),
-    "--type": Option("job_type", "TYPE", "job type"),
-    "--priority": Option("priority", "N", "user priority, 0 to 10", is_number=True),
+    "--name": DescriptionOption("job_name", "NAME", "name of the job"),
+    "--label": DescriptionOption("job_group", "LABEL", "free label, by which jobs are found"),
+    "--type": DescriptionOption("job_type", "TYPE", "job type"),
+    "--priority": DescriptionOption("priority", "N", "user priority, 0 to 10", is_number=True),
 }
 
 

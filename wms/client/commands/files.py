@@ -6,18 +6,22 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ..connection import API
-from ..terminal.tables import Column, Kind, Table
+from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import size
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
 _REPLICAS = (
-    Column("FILE", importance=4),
-    Column("STORAGE ELEMENT", importance=3),
-    Column("SIZE", Kind.NUMBER, importance=2),
-    Column("CHECKSUM", importance=1),
+    TableColumn("FILE", importance=4),
+    TableColumn("STORAGE ELEMENT", importance=3),
+    TableColumn("SIZE", ColumnKind.NUMBER, importance=2),
+    TableColumn("CHECKSUM", importance=1),
 )
-_UPLOADED = (Column("FILE", importance=1), Column("SANDBOX", Kind.WHOLE, importance=3), Column("SIZE", Kind.NUMBER))
+_UPLOADED = (
+    TableColumn("FILE", importance=1),
+    TableColumn("SANDBOX", ColumnKind.WHOLE, importance=3),
+    TableColumn("SIZE", ColumnKind.NUMBER),
+)
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -33,11 +37,11 @@ def _configure(parser: ArgumentParser) -> None:
     putting.add_argument("files", nargs="+", type=Path, metavar="FILE", help="file or archive of this computer")
 
 
-def _files(options: Namespace, session: Session) -> Answer:
+def _files(options: Namespace, session: CommandSession) -> CommandOutput:
     return _list(options, session) if options.action == "list" else _put(options, session)
 
 
-def _list(options: Namespace, session: Session) -> Answer:
+def _list(options: Namespace, session: CommandSession) -> CommandOutput:
     names = ("lfn", "directory", "storage_element", "vo")
     query = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if "lfn" in query:
@@ -49,13 +53,13 @@ def _list(options: Namespace, session: Session) -> Answer:
         length = each["size_bytes"]
         shown = size(length) if is_terminal and length is not None else length
         rows.append([each["lfn"], each["storage_element"], shown, each["checksum"]])
-    return Answer(found, [Table(_REPLICAS, rows, empty="No replica matches."), *notes])
+    return CommandOutput(found, [Table(_REPLICAS, rows, empty="No replica matches."), *notes])
 
 
-def _put(options: Namespace, session: Session) -> Answer:
+def _put(options: Namespace, session: CommandSession) -> CommandOutput:
     uploaded = [session.server.upload(f"{API}sandboxes/", path, expects="sandbox") for path in options.files]
     rows = [[str(path), each["sandbox"], each["size_bytes"]] for path, each in zip(options.files, uploaded)]
-    return Answer(uploaded, [Table(_UPLOADED, rows)])
+    return CommandOutput(uploaded, [Table(_UPLOADED, rows)])
 
 
 COMMANDS = {"files": Command(_configure, _files)}

@@ -8,21 +8,21 @@ from itertools import islice
 
 from ..connection import API, Record
 from ..terminal.console import Note, Part
-from ..terminal.tables import Column, Facts, Kind, Table
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 
 #: Jobs of a list without ``--limit``.
 DEFAULT_LIMIT = 30
 _MOST_PER_PAGE = 1000
 COLUMNS = (
-    Column("ID", Kind.NUMBER, importance=9),
-    Column("STATUS", Kind.STATUS, importance=8),
-    Column("NAME", importance=5),
-    Column("SITE", importance=4),
-    Column("OWNER", importance=2),
-    Column("SUBMITTED", Kind.MOMENT, importance=3),
-    Column("REASON", importance=1),
+    TableColumn("ID", ColumnKind.NUMBER, importance=9),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=8),
+    TableColumn("NAME", importance=5),
+    TableColumn("SITE", importance=4),
+    TableColumn("OWNER", importance=2),
+    TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=3),
+    TableColumn("REASON", importance=1),
 )
 #: Fields of a job that ``show`` does not repeat: they are shown in another way.
 _ELSEWHERE = frozenset({"description", "usage", "has_output", "job_group_id"})
@@ -40,7 +40,9 @@ def add_limit(parser: ArgumentParser, *, what: str, default: int = DEFAULT_LIMIT
     parser.add_argument("--limit", "-L", type=whole_number, default=default, metavar="N", help=about)
 
 
-def rows_within(session: Session, path: str, *, query: dict[str, str], limit: int) -> tuple[list[Record], list[Part]]:
+def rows_within(
+    session: CommandSession, path: str, *, query: dict[str, str], limit: int
+) -> tuple[list[Record], list[Part]]:
     """Return the first rows of a list, and a note if there are more."""
     sized = {**query, "page_size": str(max(1, min(limit + 1, _MOST_PER_PAGE)))}
     rows = list(islice(session.server.rows(f"{API}{path}", query=sized), limit + 1))
@@ -54,21 +56,21 @@ def _configure_list(parser: ArgumentParser) -> None:
     add_filters(parser)
 
 
-def _list(options: Namespace, session: Session) -> Answer:
+def _list(options: Namespace, session: CommandSession) -> CommandOutput:
     query = of_owner(filters_in(options, options.words), session)
     jobs, notes = rows_within(session, "jobs/", query=query, limit=options.limit)
-    return Answer(jobs, [table_of_jobs(jobs), *notes])
+    return CommandOutput(jobs, [table_of_jobs(jobs), *notes])
 
 
 def _configure_show(parser: ArgumentParser) -> None:
     parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
 
 
-def _show(options: Namespace, session: Session) -> Answer:
+def _show(options: Namespace, session: CommandSession) -> CommandOutput:
     jobs = [session.server.get(f"{API}jobs/{job_id}/", expects="status") for job_id in ids_in(options.jobs)]
     if len(jobs) > 1:
-        return Answer(jobs, [table_of_jobs(jobs)])
-    return Answer(jobs[0], [_facts(jobs[0])])
+        return CommandOutput(jobs, [table_of_jobs(jobs)])
+    return CommandOutput(jobs[0], [_facts(jobs[0])])
 
 
 def _facts(job: Record) -> Facts:

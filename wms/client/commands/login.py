@@ -13,7 +13,7 @@ from ..devices import devices, keep_devices
 from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.tables import Facts
 from ..terminal.text import moment
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 
 
 def _configure_login(parser: ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def _configure_login(parser: ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
 
 
-def _login(options: Namespace, session: Session) -> Answer:
+def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     """Prompt for missing values, log in, and store the token."""
     environment = session.environment
     default = credentials.known_url(environment)
@@ -42,7 +42,7 @@ def _login(options: Namespace, session: Session) -> Answer:
     keep_devices(cookies)
     path = credentials.store(Connection(url, token=answer["token"]), environment=environment)
     result = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
-    return Answer(result, [f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])
+    return CommandOutput(result, [f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])
 
 
 def _prompt(question: str) -> str:
@@ -56,17 +56,17 @@ def _nothing(_: ArgumentParser) -> None:
     """Add no argument."""
 
 
-def _logout(_: Namespace, session: Session) -> Answer:
+def _logout(_: Namespace, session: CommandSession) -> CommandOutput:
     """Revoke the token, and remove what the log-in has stored."""
     server = session.server
     with suppress(ServerRefusedError):  # the token is not valid any more
         server.post(f"{API}auth/revoke/")
     if not session.environment.get("WMS_TOKEN"):
         credentials.file_of(session.environment).unlink(missing_ok=True)
-    return Answer({"server": server.url}, [f"Logged out at {server.url}; the token is revoked."])
+    return CommandOutput({"server": server.url}, [f"Logged out at {server.url}; the token is revoked."])
 
 
-def _whoami(_: Namespace, session: Session) -> Answer:
+def _whoami(_: Namespace, session: CommandSession) -> CommandOutput:
     profile = session.server.get(f"{API}auth/me/", expects="username")
     facts = [
         ("user", profile["username"]),
@@ -77,7 +77,7 @@ def _whoami(_: Namespace, session: Session) -> Answer:
         ("roles", profile["roles"]),
         ("certificates", profile["dns"]),
     ]
-    return Answer(profile, [Facts(facts)])
+    return CommandOutput(profile, [Facts(facts)])
 
 
 COMMANDS = {

@@ -12,10 +12,10 @@ from pathlib import Path
 from ..connection import API, Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
 from ..terminal.console import Part
-from ..terminal.tables import Column, Kind, Table
+from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import job_id
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .selection import add_selection, jobs_of, selection_in
 
 _ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
@@ -43,7 +43,7 @@ def _configure_output(parser: ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="fetch again what is there")
 
 
-def _output(options: Namespace, session: Session) -> Answer:
+def _output(options: Namespace, session: CommandSession) -> CommandOutput:
     selection = selection_in(options, session)
     options.directory.mkdir(parents=True, exist_ok=True)
     fetched, there, without = [], [], []
@@ -74,15 +74,17 @@ def _output(options: Namespace, session: Session) -> Answer:
             status=404,
         )
     data = {"fetched": fetched, "there": there, "without_output": without}
-    parts: list[Part] = [Table([Column("JOB", Kind.NUMBER, 2), Column("OUTPUT")], rows, empty="Nothing was fetched.")]
+    parts: list[Part] = [
+        Table([TableColumn("JOB", ColumnKind.NUMBER, 2), TableColumn("OUTPUT")], rows, empty="Nothing was fetched.")
+    ]
     if session.console.is_terminal and there:
         parts.append(f"{len(there)} were there already; --force fetches them again.")
     if session.console.is_terminal and without:
         parts.append(f"{len(without)} have no output, or none yet.")
-    return Answer(data, parts)
+    return CommandOutput(data, parts)
 
 
-def _fetch(number: int, target: Path, session: Session) -> None:
+def _fetch(number: int, target: Path, session: CommandSession) -> None:
     """Fetch the output of a job; its place is empty, or as it was, until all of it is there."""
     archive = target if target.name.endswith(".tar.gz") else target.with_name(f".{number}.tar.gz")
     session.server.download(f"{API}jobs/{number}/output/", archive)
@@ -132,20 +134,20 @@ def _configure_logs(parser: ArgumentParser) -> None:
     parser.add_argument("--stderr", action="store_true", help="standard error instead of standard output")
 
 
-def _logs(options: Namespace, session: Session) -> Answer:
+def _logs(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.follow and options.json is not None:
         raise WrongUsageError("--json shows the last lines once; leave out --follow.")
     path, stream = f"{API}jobs/{options.job}/peek/", "std_error" if options.stderr else "std_output"
     peek = session.server.get(path, expects="std_output")
     if not options.follow:
-        return Answer(peek, _lines(peek[stream], session) or _nothing(peek, session))
+        return CommandOutput(peek, _lines(peek[stream], session) or _nothing(peek, session))
     shown = ""
     while True:
         for line in _lines(added(shown, peek[stream]), session, is_part=True):
             session.console.write(str(line))
         shown = peek[stream] or shown
         if peek["status"] in _ENDED:
-            return Answer(peek, [], exit_code=Exit.DONE)
+            return CommandOutput(peek, [], exit_code=Exit.DONE)
         time.sleep(_LOOK_S)
         peek = session.server.get(path, expects="std_output")
 
@@ -161,7 +163,7 @@ def added(before: str, now: str) -> str:
     return f"\n…\n{now}" if now else ""
 
 
-def _lines(text: str, session: Session, *, is_part: bool = False) -> list[Part]:
+def _lines(text: str, session: CommandSession, *, is_part: bool = False) -> list[Part]:
     """Return the text as one part; at a terminal without control characters."""
     if session.console.is_terminal:
         text = "\n".join(plain(line.replace("\t", "    ").rstrip("\r")) for line in text.split("\n"))
@@ -170,7 +172,7 @@ def _lines(text: str, session: Session, *, is_part: bool = False) -> list[Part]:
     return [text.rstrip("\n")] if text else []
 
 
-def _nothing(peek: Record, session: Session) -> list[Part]:
+def _nothing(peek: Record, session: CommandSession) -> list[Part]:
     if not session.console.is_terminal:
         return []
     return [f"Job {peek['id']} is {peek['status']}; nothing of its output has arrived yet."]

@@ -9,63 +9,63 @@ from urllib.parse import quote, urlsplit
 from ..connection import API, Record
 from ..errors import ServerRefusedError
 from ..terminal.console import Note, Part
-from ..terminal.tables import Column, Facts, Kind, Table
-from .command import Answer, Command, Session
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
 _SITES = (
-    Column("SITE", importance=5),
-    Column("STATE", Kind.STATUS, importance=4),
-    Column("CES", Kind.NUMBER, importance=3),
-    Column("QUEUES", Kind.NUMBER, importance=3),
-    Column("REASON", importance=1),
+    TableColumn("SITE", importance=5),
+    TableColumn("STATE", ColumnKind.STATUS, importance=4),
+    TableColumn("CES", ColumnKind.NUMBER, importance=3),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
+    TableColumn("REASON", importance=1),
 )
 _QUEUES_OF_SITE = (
-    Column("CE", importance=5),
-    Column("QUEUE", importance=6),
-    Column("STATE", Kind.STATUS, importance=4),
-    Column("CPU TIME (S)", Kind.NUMBER, importance=3),
-    Column("CORES", Kind.NUMBER, importance=3),
-    Column("MEMORY (MB)", Kind.NUMBER, importance=3),
-    Column("PLATFORMS", importance=2),
-    Column("TAGS", importance=1),
+    TableColumn("CE", importance=5),
+    TableColumn("QUEUE", importance=6),
+    TableColumn("STATE", ColumnKind.STATUS, importance=4),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=3),
+    TableColumn("CORES", ColumnKind.NUMBER, importance=3),
+    TableColumn("MEMORY (MB)", ColumnKind.NUMBER, importance=3),
+    TableColumn("PLATFORMS", importance=2),
+    TableColumn("TAGS", importance=1),
 )
 _TASK_QUEUES = (
-    Column("TASK QUEUE", Kind.NUMBER, importance=9),
-    Column("OWNER", importance=4),
-    Column("GROUP", importance=3),
-    Column("JOBS", Kind.NUMBER, importance=8),
-    Column("PRIORITY", Kind.NUMBER, importance=7),
-    Column("CPU TIME (S)", Kind.NUMBER, importance=6),
-    Column("SITES", importance=2),
-    Column("TAGS", importance=1),
+    TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=9),
+    TableColumn("OWNER", importance=4),
+    TableColumn("GROUP", importance=3),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=8),
+    TableColumn("PRIORITY", ColumnKind.NUMBER, importance=7),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=6),
+    TableColumn("SITES", importance=2),
+    TableColumn("TAGS", importance=1),
 )
 _POOLS = (
-    Column("POOL", importance=1),
-    Column("QUEUES", Kind.NUMBER, importance=4),
-    Column("REQUIREMENTS", importance=3),
-    Column("REFRESHED", Kind.MOMENT, importance=2),
+    TableColumn("POOL", importance=1),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=4),
+    TableColumn("REQUIREMENTS", importance=3),
+    TableColumn("REFRESHED", ColumnKind.MOMENT, importance=2),
 )
 _PILOTS = (
-    Column("PILOT", Kind.NUMBER, importance=9),
-    Column("STATUS", Kind.STATUS, importance=8),
-    Column("SITE", importance=6),
-    Column("CE", importance=3),
-    Column("QUEUE", importance=3),
-    Column("HOST", importance=5),
-    Column("SUBMITTED", Kind.MOMENT, importance=4),
-    Column("LAST SEEN", Kind.MOMENT, importance=4),
-    Column("REASON", importance=1),
+    TableColumn("PILOT", ColumnKind.NUMBER, importance=9),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=8),
+    TableColumn("SITE", importance=6),
+    TableColumn("CE", importance=3),
+    TableColumn("QUEUE", importance=3),
+    TableColumn("HOST", importance=5),
+    TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=4),
+    TableColumn("LAST SEEN", ColumnKind.MOMENT, importance=4),
+    TableColumn("REASON", importance=1),
 )
 _SHARES = (
-    Column("GROUP", importance=9),
-    Column("VO", importance=1),
-    Column("SHARE", Kind.NUMBER, importance=5),
-    Column("OF VO", Kind.NUMBER, importance=6),
-    Column("IN EFFECT", Kind.NUMBER, importance=5),
-    Column("LAST HOUR", Kind.NUMBER, importance=3),
-    Column("LAST DAY", Kind.NUMBER, importance=4),
-    Column("LAST WEEK", Kind.NUMBER, importance=2),
+    TableColumn("GROUP", importance=9),
+    TableColumn("VO", importance=1),
+    TableColumn("SHARE", ColumnKind.NUMBER, importance=5),
+    TableColumn("OF VO", ColumnKind.NUMBER, importance=6),
+    TableColumn("IN EFFECT", ColumnKind.NUMBER, importance=5),
+    TableColumn("LAST HOUR", ColumnKind.NUMBER, importance=3),
+    TableColumn("LAST DAY", ColumnKind.NUMBER, importance=4),
+    TableColumn("LAST WEEK", ColumnKind.NUMBER, importance=2),
 )
 #: Fields of a batch queue, in the order of the columns.
 _OF_QUEUE = ("cpu_time_s", "processors", "memory_mb", "platforms", "tags")
@@ -87,14 +87,14 @@ def _configure_sites(parser: ArgumentParser) -> None:
     _add_vo(parser)
 
 
-def _sites(options: Namespace, session: Session) -> Answer:
+def _sites(options: Namespace, session: CommandSession) -> CommandOutput:
     sites = list(session.server.rows(f"{API}sites/", query={**_vo_of(options), "page_size": "1000"}))
     if options.site is not None:
         found = [site for site in sites if site["name"] == options.site]
         if not found:
             detail = f'There is no site "{options.site}" for you; `wms sites` lists them.'
             raise ServerRefusedError({"code": "not_found", "detail": detail}, status=404)
-        return Answer(found[0], _site(found[0]))
+        return CommandOutput(found[0], _site(found[0]))
     rows = [
         [
             site["name"],
@@ -105,7 +105,7 @@ def _sites(options: Namespace, session: Session) -> Answer:
         ]
         for site in sites
     ]
-    return Answer(sites, [Table(_SITES, rows, empty="No site serves your VOs.")])
+    return CommandOutput(sites, [Table(_SITES, rows, empty="No site serves your VOs.")])
 
 
 def _site(site: Record) -> list[Part]:
@@ -139,30 +139,30 @@ def _configure_queues(parser: ArgumentParser) -> None:
     add_limit(parser, what="task queues")
 
 
-def _queues(options: Namespace, session: Session) -> Answer:
+def _queues(options: Namespace, session: CommandSession) -> CommandOutput:
     given = {"vo": options.vo, "group": options.group, "owner": options.owner}
     query = {name: value for name, value in given.items() if value is not None}
     found, notes = rows_within(session, "task-queues/", query=query, limit=options.limit)
     names = ("id", "owner", "group", "jobs", "priority", "cpu_time_s", "sites", "tags")
     rows = [[f"{queue[name]:.6g}" if name == "priority" else queue[name] for name in names] for queue in found]
-    return Answer(found, [Table(_TASK_QUEUES, rows, empty="No job that you may see waits."), *notes])
+    return CommandOutput(found, [Table(_TASK_QUEUES, rows, empty="No job that you may see waits."), *notes])
 
 
 def _configure_pools(parser: ArgumentParser) -> None:
     _add_vo(parser)
 
 
-def _pools(options: Namespace, session: Session) -> Answer:
+def _pools(options: Namespace, session: CommandSession) -> CommandOutput:
     pools = list(_every_pool(session, _vo_of(options)))
     rows = [[pool["id"], pool["queue_count"], _requirements(pool), pool["refreshed_at"]] for pool in pools]
-    return Answer(pools, [Table(_POOLS, rows, empty="There is no submit pool.")])
+    return CommandOutput(pools, [Table(_POOLS, rows, empty="There is no submit pool.")])
 
 
 def _requirements(pool: Record) -> list[str]:
     return [f"{name}={value}" for name, value in pool["requirements"].items()]
 
 
-def _every_pool(session: Session, query: dict[str, str]) -> Iterator[Record]:
+def _every_pool(session: CommandSession, query: dict[str, str]) -> Iterator[Record]:
     path = f"{API}submit-pools/"
     page = session.server.get(path, query=query, expects="submit_pools")
     while True:
@@ -180,14 +180,14 @@ def _configure_pilots(parser: ArgumentParser) -> None:
     add_limit(parser, what="pilots")
 
 
-def _pilots(options: Namespace, session: Session) -> Answer:
+def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
     given = {name: getattr(options, name) for name in ("status", "site", "ce", "queue", "host")}
     query = {name: value for name, value in given.items() if value is not None}
     found, notes = rows_within(session, "pilots/", query=query, limit=options.limit)
     names = ("id", "status", "site", "ce", "queue", "host", "submitted_at", "last_seen_at", "status_reason")
     rows = [[pilot[name] for name in names] for pilot in found]
     empty = "No pilot matches. Managers see those of their VOs, others their private ones."
-    return Answer(found, [Table(_PILOTS, rows, empty=empty), *notes])
+    return CommandOutput(found, [Table(_PILOTS, rows, empty=empty), *notes])
 
 
 # ---- shares ----------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _configure_shares(parser: ArgumentParser) -> None:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="names of groups; left out: your own")
 
 
-def _shares(options: Namespace, session: Session) -> Answer:
+def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
     names = options.groups or [
         group["name"] for group in session.server.get(f"{API}auth/me/", expects="groups")["groups"]
     ]
@@ -214,7 +214,7 @@ def _shares(options: Namespace, session: Session) -> Answer:
         for each in shares
     ]
     note = Note("LAST …: the part of what the VO used that the group got, in time under lease.")
-    return Answer(shares, [Table(_SHARES, rows, empty="You are in no group."), *([note] if rows else [])])
+    return CommandOutput(shares, [Table(_SHARES, rows, empty="You are in no group."), *([note] if rows else [])])
 
 
 def _percent(fraction: float | None) -> str:

@@ -11,7 +11,7 @@ from ..connection import API, Record
 from ..errors import ClientError, WrongUsageError
 from ..terminal.console import can_ask
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner
-from .command import Session
+from .command import CommandSession
 
 
 class CancelledError(ClientError):
@@ -20,7 +20,7 @@ class CancelledError(ClientError):
     code = "cancelled"
 
 
-class Selection(NamedTuple):
+class JobSelection(NamedTuple):
     """Jobs by ids, or by filters."""
 
     ids: Sequence[int]
@@ -52,7 +52,7 @@ def _named(text: str) -> range | str:
     return text if ":" in text else id_range(text)
 
 
-def selection_in(options: Namespace, session: Session) -> Selection:
+def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
     """Return the jobs that the command line names.
 
     Raises:
@@ -63,13 +63,13 @@ def selection_in(options: Namespace, session: Session) -> Selection:
     if ranges and filters:
         raise WrongUsageError("Name jobs by ids or by filters, not by both.")
     if ranges:
-        return Selection(ids_in(ranges), {})
+        return JobSelection(ids_in(ranges), {})
     if not filters and not getattr(options, "all", False):
         raise WrongUsageError("Name jobs: ids, ranges such as 69-75, --submission ID, or filters such as --status.")
-    return Selection((), of_owner(filters, session))
+    return JobSelection((), of_owner(filters, session))
 
 
-def count_of(selection: Selection, session: Session) -> int:
+def count_of(selection: JobSelection, session: CommandSession) -> int:
     """Return the number of jobs; those of filters are counted by the server."""
     if selection.ids:
         return len(selection.ids)
@@ -77,7 +77,7 @@ def count_of(selection: Selection, session: Session) -> int:
     return sum(row["count"] for row in summary["results"])
 
 
-def jobs_of(selection: Selection, session: Session) -> Iterator[Record]:
+def jobs_of(selection: JobSelection, session: CommandSession) -> Iterator[Record]:
     """Yield the jobs, each as the server answers it; of filters, the oldest first.
 
     Raises:

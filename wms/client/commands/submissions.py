@@ -9,29 +9,33 @@ from ..connection import API, Record
 from ..errors import WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.progress import bar_of
-from ..terminal.tables import Column, Facts, Kind, Table
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import add_filters, filters_in, of_owner
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _COLUMNS = (
-    Column("SUBMISSION", Kind.WHOLE, importance=7),
-    Column("SUBMITTED", Kind.MOMENT, importance=3),
-    Column("NAME", importance=4),
-    Column("FIRST", Kind.NUMBER, importance=2),
-    Column("LAST", Kind.NUMBER, importance=2),
-    Column("JOBS", Kind.NUMBER, importance=6),
-    Column("STATUSES", importance=5),
+    TableColumn("SUBMISSION", ColumnKind.WHOLE, importance=7),
+    TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=3),
+    TableColumn("NAME", importance=4),
+    TableColumn("FIRST", ColumnKind.NUMBER, importance=2),
+    TableColumn("LAST", ColumnKind.NUMBER, importance=2),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=6),
+    TableColumn("STATUSES", importance=5),
 )
-_PLACES = (Column("SITE", importance=2), Column("STATUS", Kind.STATUS, importance=3), Column("JOBS", Kind.NUMBER))
+_PLACES = (
+    TableColumn("SITE", importance=2),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=3),
+    TableColumn("JOBS", ColumnKind.NUMBER),
+)
 _FAILURES = (
-    Column("JOBS", Kind.NUMBER, importance=9),
-    Column("EXIT", Kind.NUMBER, importance=8),
-    Column("REASON", importance=5),
-    Column("PLACES", importance=1),
-    Column("EXAMPLE", Kind.NUMBER, importance=7),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=9),
+    TableColumn("EXIT", ColumnKind.NUMBER, importance=8),
+    TableColumn("REASON", importance=5),
+    TableColumn("PLACES", importance=1),
+    TableColumn("EXAMPLE", ColumnKind.NUMBER, importance=7),
 )
 _FACTS = ("job_group_id", "job_group", "job_name", "owner", "group", "submitted_at")
 #: Places of a group of failures that are named.
@@ -59,7 +63,7 @@ def _configure_submissions(parser: ArgumentParser) -> None:
     add_limit(parser, what="submissions")
 
 
-def _submissions(options: Namespace, session: Session) -> Answer:
+def _submissions(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.submission is not None:
         return _one(submission_id(options.submission), session)
     found, notes = rows_within(session, "submissions/", query={}, limit=options.limit)
@@ -75,10 +79,10 @@ def _submissions(options: Namespace, session: Session) -> Answer:
         ]
         for each in found
     ]
-    return Answer(found, [Table(_COLUMNS, rows, empty="You have no submission."), *notes])
+    return CommandOutput(found, [Table(_COLUMNS, rows, empty="You have no submission."), *notes])
 
 
-def _one(submission: str, session: Session) -> Answer:
+def _one(submission: str, session: CommandSession) -> CommandOutput:
     answer = session.server.get(f"{API}submissions/{submission}/", expects="jobs")
     console = session.console
     facts = Facts(
@@ -91,7 +95,9 @@ def _one(submission: str, session: Session) -> Answer:
     rows = [[place["site"] or "", place["status"], place["jobs"]] for place in answer["places"]]
     bar: list[Part] = [Note(bar_of(answer["jobs"], width=console.size.columns, colours=console.colours)), Note("")]
     warnings = [f"Warning: {plain(warning)}" for warning in answer["warnings"]]
-    return Answer(answer, [*(bar if console.is_terminal else []), facts, *warnings, Note(""), Table(_PLACES, rows)])
+    return CommandOutput(
+        answer, [*(bar if console.is_terminal else []), facts, *warnings, Note(""), Table(_PLACES, rows)]
+    )
 
 
 def _configure_failures(parser: ArgumentParser) -> None:
@@ -99,7 +105,7 @@ def _configure_failures(parser: ArgumentParser) -> None:
     add_filters(parser)
 
 
-def _failures(options: Namespace, session: Session) -> Answer:
+def _failures(options: Namespace, session: CommandSession) -> CommandOutput:
     query = of_owner(filters_in(options, options.words), session)
     answer = session.server.get(f"{API}jobs/failures/", query=query, expects="groups")
     rows = [
@@ -119,7 +125,7 @@ def _failures(options: Namespace, session: Session) -> Answer:
         notes.append(Note(f"{answer['group_count'] - len(answer['groups'])} smaller groups are not shown."))
     if answer["groups"]:
         notes.append(Note("`wms logs JOB --stderr` shows the last lines of an example."))
-    return Answer(answer, [Table(_FAILURES, rows, empty="No failed job matches."), *notes], rows="groups")
+    return CommandOutput(answer, [Table(_FAILURES, rows, empty="No failed job matches."), *notes], rows="groups")
 
 
 def _places(group: Record) -> list[str]:

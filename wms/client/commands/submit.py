@@ -14,14 +14,18 @@ from ..connection import API, Record
 from ..errors import Exit, WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.progress import ProgressBar, ended
-from ..terminal.tables import Column, Kind, Table
+from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .descriptions import add_description, described, digest_of, read, request_of, with_uploads
 
 #: Seconds between two looks at the jobs: the first, and the longest.
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 10.0
-_EXCLUDED = (Column("CONDITION", importance=2), Column("QUEUES", Kind.NUMBER, importance=3), Column("WHY"))
+_EXCLUDED = (
+    TableColumn("CONDITION", importance=2),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
+    TableColumn("WHY"),
+)
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -34,7 +38,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_description(parser)
 
 
-def _submit(options: Namespace, session: Session) -> Answer:
+def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
     jobs = _jobs(options)
     if options.dry_run:
         return _rehearse(jobs, options, session)
@@ -52,7 +56,7 @@ def _submit(options: Namespace, session: Session) -> Answer:
         sys.stderr.write(f"Warning: {plain(warning)}\n")
     if options.wait:
         return _wait(answer, session)
-    return Answer(answer, _submitted(answer, session))
+    return CommandOutput(answer, _submitted(answer, session))
 
 
 def _jobs(options: Namespace) -> list[tuple[dict[str, Any], Path]]:
@@ -77,10 +81,10 @@ def _envelope(jobs: Sequence[Mapping[str, Any]], options: Namespace) -> dict[str
     return {} if group is None else {"group": group}
 
 
-def _submitted(answer: Record, session: Session) -> list[Part]:
+def _submitted(answer: Record, session: CommandSession) -> list[Part]:
     ids = [job["id"] for job in answer["jobs"]]
     if not session.console.is_terminal:
-        return [Table([Column("ID", Kind.NUMBER)], [[job_id] for job_id in ids])]
+        return [Table([TableColumn("ID", ColumnKind.NUMBER)], [[job_id] for job_id in ids])]
     if len(ids) == 1:
         return [f"Job {ids[0]} is submitted.", Note(f"Follow it with `wms show {ids[0]}` or `wms logs -f {ids[0]}`.")]
     submission = answer["job_group_id"]
@@ -93,7 +97,7 @@ def _submitted(answer: Record, session: Session) -> list[Part]:
 # ---- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _wait(answer: Record, session: Session) -> Answer:
+def _wait(answer: Record, session: CommandSession) -> CommandOutput:
     """Show the progress of the jobs until all have ended."""
     bar = ProgressBar(sys.stderr, colours=session.console.colours)
     look_s = _FIRST_LOOK_S
@@ -114,13 +118,15 @@ def _wait(answer: Record, session: Session) -> Answer:
     if done < number:
         parts.append(Note(f"`wms failures --submission {answer['job_group_id']}` shows what went wrong."))
     code = Exit.DONE if done == number else Exit.REFUSED
-    return Answer({**answer, "statuses": dict(jobs)}, parts, exit_code=code)
+    return CommandOutput({**answer, "statuses": dict(jobs)}, parts, exit_code=code)
 
 
 # ---- rehearsal -------------------------------------------------------------------------------------------------------
 
 
-def _rehearse(jobs: Sequence[tuple[dict[str, Any], Path]], options: Namespace, session: Session) -> Answer:
+def _rehearse(
+    jobs: Sequence[tuple[dict[str, Any], Path]], options: Namespace, session: CommandSession
+) -> CommandOutput:
     """Say what a submission would be answered; the names of local files are computed here."""
     coming: dict[str, str] = {}
 
@@ -139,7 +145,7 @@ def _rehearse(jobs: Sequence[tuple[dict[str, Any], Path]], options: Namespace, s
     if answer["uncompared"]:
         parts.append(f"{answer['uncompared']} jobs were not compared: their requirements are too many.")
     parts += [f"Warning: {plain(warning)}" for warning in answer["warnings"]]
-    return Answer(answer, parts)
+    return CommandOutput(answer, parts)
 
 
 def _kind(kind: Record, *, number: int) -> list[Part]:

@@ -15,7 +15,7 @@ from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines
 from ..terminal.text import plain, shortened
 from .arguments import add_filters, filters_in, of_owner, whole_number
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 from .jobs import table_of_jobs
 from .submissions import submission_id
 
@@ -50,7 +50,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_filters(parser)
 
 
-def _watch(options: Namespace, session: Session) -> Answer:
+def _watch(options: Namespace, session: CommandSession) -> CommandOutput:
     console = session.console
     if not console.is_terminal:
         raise WrongUsageError("watch needs a terminal; use `wms list`, or `wms submit --wait`.")
@@ -64,16 +64,16 @@ def _watch(options: Namespace, session: Session) -> Answer:
             screen.draw(_lines(view, session, width=size.columns), height=size.lines)
             if view.is_over or screen.key_within(max(1, options.interval)) in {"q", "Q"}:
                 break
-    return Answer(view.counts, [bar_of(view.counts, width=console.size.columns, colours=console.colours)])
+    return CommandOutput(view.counts, [bar_of(view.counts, width=console.size.columns, colours=console.colours)])
 
 
-def _filters(options: Namespace, session: Session) -> dict[str, str]:
+def _filters(options: Namespace, session: CommandSession) -> dict[str, str]:
     if len(options.words) == 1 and options.words[0].count("-") == 4:
         return {"job_group_id": submission_id(options.words[0])}
     return of_owner(filters_in(options, options.words), session)
 
 
-def _view(filters: Mapping[str, str], session: Session, *, most: int) -> _View:
+def _view(filters: Mapping[str, str], session: CommandSession, *, most: int) -> _View:
     if set(filters) == {"job_group_id"}:
         submission = session.server.get(f"{API}submissions/{filters['job_group_id']}/", expects="jobs")
         counts, title = submission["jobs"], f"Submission {filters['job_group_id']}  {plain(submission['job_name'])}"
@@ -85,7 +85,7 @@ def _view(filters: Mapping[str, str], session: Session, *, most: int) -> _View:
     return _View(title, counts, page["results"])
 
 
-def _lines(view: _View, session: Session, *, width: int) -> list[str]:
+def _lines(view: _View, session: CommandSession, *, width: int) -> list[str]:
     colours, now = session.console.colours, datetime.now(timezone.utc)
     clock = f"{now.astimezone():%H:%M:%S}"
     return [

@@ -7,10 +7,10 @@ from argparse import ArgumentParser, Namespace
 from ..amounts import OFFERED_AMOUNTS
 from ..connection import API, Record
 from ..terminal.console import Part
-from ..terminal.tables import Column, Kind, Table
+from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import id_range, ids_in, whole_number
-from .command import Answer, Command, Session
+from .command import Command, CommandOutput, CommandSession
 
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
@@ -19,21 +19,29 @@ OFFER_FIELDS = (
     *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
 )
 _CONDITIONS = (
-    Column("CONDITION", importance=3),
-    Column("PASSED", Kind.NUMBER, importance=2),
-    Column("FAILED", Kind.NUMBER, importance=2),
-    Column("DETAIL"),
+    TableColumn("CONDITION", importance=3),
+    TableColumn("PASSED", ColumnKind.NUMBER, importance=2),
+    TableColumn("FAILED", ColumnKind.NUMBER, importance=2),
+    TableColumn("DETAIL"),
 )
-_QUEUES = (Column("QUEUE", importance=2), Column("FITS", Kind.STATUS, importance=3), Column("WHY NOT"))
-_SUMMARIES = (Column("JOB", Kind.NUMBER, importance=3), Column("STATUS", Kind.STATUS, importance=2), Column("WHY"))
+_QUEUES = (
+    TableColumn("QUEUE", importance=2),
+    TableColumn("FITS", ColumnKind.STATUS, importance=3),
+    TableColumn("WHY NOT"),
+)
+_SUMMARIES = (
+    TableColumn("JOB", ColumnKind.NUMBER, importance=3),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=2),
+    TableColumn("WHY"),
+)
 _TASK_QUEUES = (
-    Column("TASK QUEUE", Kind.NUMBER, importance=9),
-    Column("OWNER", importance=3),
-    Column("GROUP", importance=2),
-    Column("CPU TIME (S)", Kind.NUMBER, importance=4),
-    Column("PRIORITY", Kind.NUMBER, importance=4),
-    Column("JOBS", Kind.NUMBER, importance=4),
-    Column("CHANCE", Kind.NUMBER, importance=5),
+    TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=9),
+    TableColumn("OWNER", importance=3),
+    TableColumn("GROUP", importance=2),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=4),
+    TableColumn("PRIORITY", ColumnKind.NUMBER, importance=4),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=4),
+    TableColumn("CHANCE", ColumnKind.NUMBER, importance=5),
 )
 
 
@@ -42,7 +50,7 @@ def _configure_why(parser: ArgumentParser) -> None:
     parser.add_argument("--site", metavar="S", help="only the queues of this site")
 
 
-def _why(options: Namespace, session: Session) -> Answer:
+def _why(options: Namespace, session: CommandSession) -> CommandOutput:
     query = {} if options.site is None else {"site": options.site}
     answers = [
         session.server.get(f"{API}jobs/{job_id}/explain/", expects="summary", query=query)
@@ -50,8 +58,8 @@ def _why(options: Namespace, session: Session) -> Answer:
     ]
     if len(answers) > 1:
         rows = [[answer["job_id"], answer["status"], answer["summary"]] for answer in answers]
-        return Answer(answers, [Table(_SUMMARIES, rows)])
-    return Answer(answers[0], _explained(answers[0]))
+        return CommandOutput(answers, [Table(_SUMMARIES, rows)])
+    return CommandOutput(answers[0], _explained(answers[0]))
 
 
 def _explained(answer: Record) -> list[Part]:
@@ -96,7 +104,7 @@ def _configure_match_test(parser: ArgumentParser) -> None:
     parser.add_argument("--owner", metavar="NAME", help="owner of a private pilot whose group does not share jobs")
 
 
-def _match_test(options: Namespace, session: Session) -> Answer:
+def _match_test(options: Namespace, session: CommandSession) -> CommandOutput:
     values = {field: getattr(options, field) for field in OFFER_FIELDS}
     offer = {field: value for field, value in values.items() if value is not None}
     answer = session.server.post(f"{API}matches/preview/", offer, expects="task_queues", repeatable=True)
@@ -105,8 +113,8 @@ def _match_test(options: Namespace, session: Session) -> Answer:
         for q in answer["task_queues"]
     ]
     first: Part = Table(_TASK_QUEUES, queues) if queues else "This offer would get nothing."
-    columns = (Column("CONDITION"), Column("TASK QUEUES LEFT", Kind.NUMBER))
-    return Answer(answer, [first, "", Table(columns, [(c["name"], c["left"]) for c in answer["conditions"]])])
+    columns = (TableColumn("CONDITION"), TableColumn("TASK QUEUES LEFT", ColumnKind.NUMBER))
+    return CommandOutput(answer, [first, "", Table(columns, [(c["name"], c["left"]) for c in answer["conditions"]])])
 
 
 COMMANDS = {"why": Command(_configure_why, _why), "match-test": Command(_configure_match_test, _match_test)}

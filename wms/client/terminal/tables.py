@@ -16,7 +16,7 @@ GAP = 2
 NARROWEST = 6
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """Kinds of columns."""
 
     TEXT = "text"
@@ -30,11 +30,11 @@ class Kind(Enum):
     WHOLE = "whole"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table."""
 
     heading: str
-    kind: Kind = Kind.TEXT
+    kind: ColumnKind = ColumnKind.TEXT
     #: Those with the smallest number are shortened, or left out, first.
     importance: int = 1
 
@@ -42,7 +42,7 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """Rows of values; None is an empty cell."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[object]]
     #: The sentence for people when there are no rows.
     empty: str = "There is none."
@@ -93,17 +93,17 @@ def as_lines(table: Table, *, width: int, colours: Colours, now: datetime) -> li
             column, text = table.columns[position], shortened(cells[position], widths[position])
             padding = " " * (widths[position] - width_of(text))
             is_last = position == kept[-1]
-            padded = padding + text if column.kind is Kind.NUMBER else text if is_last else text + padding
+            padded = padding + text if column.kind is ColumnKind.NUMBER else text if is_last else text + padding
             if cells is headings:
                 padded = colours.heading(padded)
-            elif column.kind is Kind.STATUS:
+            elif column.kind is ColumnKind.STATUS:
                 padded = colours.status(padded, named=cells[position])
             texts.append(padded)
         lines.append((" " * GAP).join(texts) if colours.on else (" " * GAP).join(texts).rstrip())
     return lines
 
 
-def fitting_widths(natural: Sequence[int], columns: Sequence[Column], *, width: int) -> list[int]:
+def fitting_widths(natural: Sequence[int], columns: Sequence[TableColumn], *, width: int) -> list[int]:
     """Return the widths of columns that fit together; 0: the column is left out.
 
     Columns of small importance are shortened before others, the widest first, down to NARROWEST; what is still too
@@ -115,7 +115,7 @@ def fitting_widths(natural: Sequence[int], columns: Sequence[Column], *, width: 
         width: of the terminal, at least 1.
     """
     widths = list(natural)
-    least = [min(wide, NARROWEST) if column.kind is Kind.TEXT else wide for wide, column in zip(natural, columns)]
+    least = [min(wide, NARROWEST) if column.kind is ColumnKind.TEXT else wide for wide, column in zip(natural, columns)]
     for importance in sorted({column.importance for column in columns}):
         members = [position for position, column in enumerate(columns) if column.importance == importance]
         _shorten(widths, least, members, excess=_total(widths) - width)
@@ -141,7 +141,7 @@ def _shorten(widths: list[int], least: Sequence[int], members: Sequence[int], *,
         excess -= 1
 
 
-def _widen(widths: list[int], natural: Sequence[int], columns: Sequence[Column], *, room: int) -> None:
+def _widen(widths: list[int], natural: Sequence[int], columns: Sequence[TableColumn], *, room: int) -> None:
     """Give room that a column has left to the others, the most important first."""
     for position in sorted(range(len(widths)), key=lambda position: -columns[position].importance):
         if widths[position] and room > 0:
@@ -156,10 +156,10 @@ def _total(widths: Sequence[int]) -> int:
     return sum(kept) + GAP * (len(kept) - 1)
 
 
-def _for_people(value: object, column: Column, *, now: datetime) -> str:
+def _for_people(value: object, column: TableColumn, *, now: datetime) -> str:
     if value is None:
         return ""
-    if column.kind is Kind.MOMENT:
+    if column.kind is ColumnKind.MOMENT:
         return ago(value, now=now)
     if isinstance(value, bool):
         return "yes" if value else "no"
