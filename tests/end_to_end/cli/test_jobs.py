@@ -44,7 +44,7 @@ def test_filters_are_options_or_words_and_jobs_are_ones_own(sample: SampleData, 
     mine = make_job(owner=sample.alice, group=sample.group, job_name="sim-1", job_group="x")
     failed = make_job(owner=sample.alice, group=sample.group, status=JobStatus.FAILED, submitted_at=timezone.now())
     other = make_job(group=sample.group)
-    cases = [
+    cases: list[tuple[list[object], list[Job]]] = [
         (["--name", "sim-*"], [mine]),
         (["sim"], [mine]),
         (["name:sim-1", "status:waiting"], [mine]),
