@@ -13,6 +13,10 @@ APPS: Final = ("matching", "pilots", "resources", "taskqueues", "wms")
 SHARED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Command": "Django finds a management command by this name.",
+        "Client": "The agent's program and the users' library each have one.",
+        "Job": "Users of the library see the server's jobs by the same name.",
+        "Submission": "Users of the library see the server's submissions by the same name.",
+        "UnsafeArchiveError": "Both sides refuse such an archive.",
         "LeaseEndedError": "The server raises it, and the agent raises it again when the server has answered so.",
     }
 )

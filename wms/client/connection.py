@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -124,6 +124,17 @@ class Connection:
             query: the query parameters.
         """
         return self._record(self._ask(_Request("GET", _with_query(path, query))), expects=expects)
+
+    def get_list(self, path: str, *, query: Query | None = None) -> list[Record]:
+        """Return an answer that is a list without pages; as ``get``."""
+        content = self._ask(_Request("GET", _with_query(path, query)))
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, list):
+            raise self._other_program()
+        return answer
 
     def post(
         self, path: str, body: Record | None = None, *, expects: str | None = None, repeatable: bool = False
@@ -267,7 +278,8 @@ class Connection:
             if self._cookies is not None:
                 self._cookies.extract_cookies(response, self._cookie_request(request.path))
             is_error = response.status >= HTTPStatus.MULTIPLE_CHOICES
-            return _Answer(link, response, response.read() if is_read or is_error else b"")
+            content = _content(response) if is_read or is_error else b""
+            return _Answer(link, response, content)
         except BaseException:
             link.close()
             raise
@@ -312,6 +324,9 @@ class Connection:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NotReachableError(f"{self.url} does not answer ({reason}); try again, or check the address.")
 
+    def _other_program(self) -> NotReachableError:
+        return NotReachableError(f"{self.url} is not a server of this system; check the address.")
+
     def _refusal(self, status: int, content: bytes) -> ServerRefusedError | NotReachableError:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return NotReachableError(f"{self.url} failed (status {status}); try again later.")
@@ -319,7 +334,7 @@ class Connection:
             return NotReachableError(f"{self.url} redirects (status {status}); give the address of the server itself.")
         body = self._record(content, expects=None)
         if not body.keys() & {"detail", "title"}:
-            raise NotReachableError(f"{self.url} is not a server of this system; check the address.")
+            raise self._other_program()
         return ServerRefusedError(body, status=status)
 
     def _record(self, content: bytes, *, expects: str | None) -> Record:
@@ -328,7 +343,7 @@ class Connection:
         except ValueError:
             record = None
         if not isinstance(record, dict) or (expects is not None and expects not in record):
-            raise NotReachableError(f"{self.url} is not a server of this system; check the address.")
+            raise self._other_program()
         return record
 
 
@@ -354,3 +369,13 @@ def _lines(response: HTTPResponse) -> Iterator[bytes]:
         yield from filter(bytes.strip, whole)
     if left or begun.strip():
         raise NotReachableError("The answer ended early; try again.")
+
+
+def _content(response: HTTPResponse) -> bytes:
+    """Return the whole body."""
+    has_end = response.length is not None or response.chunked
+    content = response.read()
+    if not content and not has_end:
+        # Headers that break off look like headers without a length.
+        raise IncompleteRead(content)
+    return content

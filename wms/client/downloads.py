@@ -79,6 +79,7 @@ class Download:
             return False
 
     def _receive(self, response: HTTPResponse, part: Path, *, have: int, whole: int | None, retries: Retries) -> None:
+        begin = have
         with part.open("r+b" if have else "wb") as file:
             file.seek(have)
             for chunk in _chunks(response):
@@ -87,9 +88,9 @@ class Download:
                 retries.progressed()
                 if self._on_bytes is not None:
                     self._on_bytes(have, whole)
-        # A connection that ends early looks like the end of the answer.
-        if whole is not None and have != whole:
-            raise NotReachableError(f"{self._target.name} did not arrive whole: {have} of {whole} bytes; try again.")
+        # A connection that ends early looks like the end of the answer, and headers that break off like an empty one.
+        if have != whole if whole is not None else have == begin:
+            raise NotReachableError(f"{self._target.name} did not arrive whole ({have} bytes did); try again.")
 
     def _parts(self) -> Iterator[Path]:
         """Yield what earlier attempts have left of versions that can be identified."""

@@ -114,10 +114,17 @@ BUSY = {"code": "rate_exceeded", "detail": "Wait."}
 # ---- Retries ---------------------------------------------------------------------------------------------------------
 
 
+def cut_in_headers(asked: Asked) -> None:
+    """Break off in the headers, before the length of the body."""
+    asked.wfile.write(b"HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan")
+    asked.close_connection = True
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
         lost,
+        cut_in_headers,
         cut(b'{"id": 1}', after=4),
         answer(502),
         answer(503),
@@ -351,6 +358,14 @@ def test_a_download_that_is_cut_continues_there(server: ScriptedServer, connecti
     assert ranges(server)[1] == "bytes=5000000-"
     assert seen[-1] == (len(CONTENT), len(CONTENT))
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_download_that_is_cut_in_its_headers_is_no_empty_file(
+    server: ScriptedServer, connection: Connection, tmp_path: Path
+) -> None:
+    server.script(cut_in_headers, answer(200, CONTENT))
+    connection.download("/f", tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == CONTENT
 
 
 def test_a_later_run_continues_a_download(server: ScriptedServer, tmp_path: Path) -> None:

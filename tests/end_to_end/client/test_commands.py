@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user, make_vo
 
-WMS = Path(__file__).resolve().parents[2] / "wms" / "client" / "wms"
+WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,0 +1,137 @@
+"""The client: submits jobs and finds them, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+from uuid import uuid4
+
+from . import credentials
+from .connection import API, Connection, Record
+from .descriptions import Description, body_of, with_uploads
+from .errors import WrongUsageError
+from .job import Job
+from .submission import Submission
+
+#: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
+Filter = Union[str, int, Sequence[str]]
+
+
+class Client:
+    """A user of a server. It may be used by several threads at once.
+
+    Without arguments: ``WMS_SERVER_URL`` and ``WMS_TOKEN``, else the server and the token of ``wms login``.
+
+    Args:
+        url: address of the server; None: as above.
+        token: token of a user; None: as above.
+        environment: the variables, also for the place of the stored log-in.
+
+    Raises:
+        NotLoggedInError: there is no token for this server.
+        WrongUsageError: the address is not valid, or the stored log-in is damaged.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        if url is not None:
+            environment = {**environment, "WMS_SERVER_URL": url}
+        if token is not None:
+            environment = {**environment, "WMS_TOKEN": token}
+        #: Its connection, for requests that have no method here.
+        self.connection: Connection = credentials.logged_in(environment)
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.connection.url}>"
+
+    def submit(
+        self,
+        description: Description | Sequence[Description] | None = None,
+        *,
+        group: str | None = None,
+        request_id: str | None = None,
+        **fields: Any,  # noqa: ANN401 - fields of several types
+    ) -> Submission:
+        """Submit jobs, all or none, and return them.
+
+        Local files in ``input_sandbox`` (``InputSandbox`` of JDL and CFG) are uploaded first. The request has an id,
+        and is repeated with it when its answer is lost: the jobs are there once.
+
+        Args:
+            description: fields by name, the text of a JDL, a ``pathlib.Path`` of a file with one of them, or a
+                sequence of these; None: only *fields*.
+            group: the group to act in; None: the default group.
+            request_id: a UUID; None: a new one. A script that is run again names its own.
+            fields: fields of the description, such as ``executable="/bin/echo"``; not beside a sequence.
+
+        Raises:
+            ServerRefusedError: a description is not valid; ``errors`` has the sentences by field.
+            WrongUsageError: a file cannot be read.
+        """
+        body = self.request_of(description, **fields)
+        if group is not None:
+            body["group"] = group
+        body["request_id"] = request_id or body.get("request_id") or str(uuid4())
+        answer = self.connection.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
+        return Submission(self, str(answer["job_group_id"]), jobs=answer["jobs"], warnings=answer["warnings"])
+
+    def request_of(
+        self,
+        description: Description | Sequence[Description] | None = None,
+        **fields: Any,  # noqa: ANN401 - fields of several types
+    ) -> dict[str, Any]:
+        """Return the body of the request that ``submit`` sends, after the upload of local files; as ``submit``."""
+        stored: dict[Path, str] = {}
+
+        def upload(file: Path) -> str:
+            if file not in stored:
+                stored[file] = self.upload(file)
+            return stored[file]
+
+        if isinstance(description, Sequence) and not isinstance(description, str):
+            if fields:
+                raise WrongUsageError("Fields are not for several descriptions; write them into each of these.")
+            return {"jobs": [with_uploads(body_of(each), upload) for each in description]}
+        return with_uploads({**(body_of(description) if description is not None else {}), **fields}, upload)
+
+    def upload(self, file: str | Path) -> str:
+        """Upload a file, or an archive to be unpacked in the job's directory; return its name, ``sha256:…``.
+
+        Raises:
+            WrongUsageError: the file cannot be read.
+        """
+        return str(self.connection.upload(f"{API}sandboxes/", Path(file), expects="sandbox")["sandbox"])
+
+    def submission(self, submission_id: str) -> Submission:
+        """Return an earlier submission.
+
+        Args:
+            submission_id: its ``id``, which is ``job_group_id`` of its jobs.
+        """
+        return Submission(self, submission_id)
+
+    def jobs(self, **filters: Filter) -> Iterator[Job]:
+        """Yield jobs, newest first; deleted ones only if ``status`` names them.
+
+        Args:
+            filters: of ``GET /api/v1/jobs/``, such as ``status="Failed"``, ``site=…``, ``job_name="sim-*"``,
+                ``job_group_id=…``, ``submitted_after="2026-01-31T00:00:00Z"``. A sequence means any of its values.
+        """
+        query = {name: value if isinstance(value, (str, int)) else ",".join(value) for name, value in filters.items()}
+        for row in self.connection.rows(f"{API}jobs/", query={"page_size": 1000, **query}):
+            yield Job(self, row)
+
+    def job(self, job_id: int) -> Job:
+        """Return one job with all its fields.
+
+        Raises:
+            ServerRefusedError: there is no such job (code ``not_found``).
+        """
+        return Job(self, {"id": job_id, "status": ""}).refresh()
+
+    def why(self, job_ids: Iterable[int], *, site: str | None = None) -> list[Record]:
+        """Return why jobs wait, in the order of *job_ids*; as ``Job.why``."""
+        return [Job(self, {"id": job_id, "status": ""}).why(site=site) for job_id in job_ids]

@@ -1,0 +1,125 @@
+"""One job, as scripts and notebooks use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .connection import API, Record
+from .outputs import fetch_output
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .downloads import OnBytes
+
+#: Statuses in which a job stays, unless somebody reschedules it.
+ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
+
+
+class Job:
+    """One job: its last known fields, and its actions.
+
+    Args:
+        client: the client that made it.
+        record: its fields, at least ``id`` and ``status``, as the REST interface answers them.
+    """
+
+    def __init__(self, client: Client, record: Record) -> None:
+        self._client = client
+        self._record = record
+        #: Its number.
+        self.id = int(record["id"])
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}, {self.status}>"
+
+    @property
+    def record(self) -> Record:
+        """Its last known fields, by name; ``refresh`` reads them anew."""
+        return self._record
+
+    @property
+    def status(self) -> str:
+        """Its last known status, such as ``Running``."""
+        return str(self._record["status"])
+
+    @property
+    def minor_status(self) -> str:
+        """The reason of its last known status, in words."""
+        return str(self._record.get("minor_status", ""))
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was Done, Failed, Killed or Deleted."""
+        return self.status in ENDED
+
+    def refresh(self) -> Job:
+        """Read all its fields, with its description; return the job itself."""
+        self._record = self._client.connection.get(self._path(), expects="status")
+        return self
+
+    def history(self) -> list[Record]:
+        """Return every change of its status, oldest first."""
+        return self._client.connection.get_list(f"{self._path()}history/")
+
+    def why(self, *, site: str | None = None) -> Record:
+        """Return why it waits: ``summary`` is the answer in a sentence.
+
+        Args:
+            site: only the queues of this site.
+        """
+        query = {} if site is None else {"site": site}
+        return self._client.connection.get(f"{self._path()}explain/", expects="summary", query=query)
+
+    def peek(self) -> Record:
+        """Return the last lines that it has written: ``std_output``, ``std_error``, ``reported_at``."""
+        return self._client.connection.get(f"{self._path()}peek/", expects="std_output")
+
+    def output(self, directory: str | Path, *, on_bytes: OnBytes | None = None) -> Path | None:
+        """Download its output sandbox and unpack it into *directory*, which is made if missing.
+
+        Args:
+            directory: files in it are replaced by those of the job with the same name.
+            on_bytes: as of ``Connection.download``.
+
+        Returns:
+            The directory, or None if the job has no output (yet).
+        """
+        return fetch_output(self._client.connection, self.id, Path(directory), on_bytes=on_bytes)
+
+    def kill(self) -> Job:
+        """Kill it; a pilot that runs it stops it."""
+        return self._do("kill")
+
+    def reschedule(self) -> Job:
+        """Return it to its task queue."""
+        return self._do("reschedule")
+
+    def delete(self) -> Job:
+        """Delete it: lists leave it out. A job that runs must be killed first."""
+        return self._do("delete")
+
+    def hold(self, reason: str = "") -> Job:
+        """Take it out of its task queue until it is released.
+
+        Args:
+            reason: becomes its minor status.
+        """
+        return self._do("hold", {"reason": reason} if reason else {})
+
+    def release(self) -> Job:
+        """Return it from Held to Waiting."""
+        return self._do("release")
+
+    def edit(self, **changes: Any) -> Job:  # noqa: ANN401 - fields of several types
+        """Change ``priority``, ``sites``, ``banned_sites`` or ``job_name`` while it is Waiting or Held."""
+        self._record = self._client.connection.patch(self._path(), changes, expects="status", repeatable=True)
+        return self
+
+    def _do(self, action: str, body: Mapping[str, str] | None = None) -> Job:
+        self._record = self._client.connection.post(f"{self._path()}{action}/", body or {}, expects="status")
+        return self
+
+    def _path(self) -> str:
+        return f"{API}jobs/{self.id}/"
