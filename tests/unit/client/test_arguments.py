@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.client.commands.arguments import FILTERS, MOST_JOBS, filters_in, id_range, ids_in
-from wms.client.commands.descriptions import cfg_with_names, jdl_with_names, with_uploads
+from wms.client.commands.descriptions import with_uploads
 from wms.client.errors import WrongUsageError
+from wms.client.sandbox_names import cfg_with_names, jdl_with_names
 from wms.portal.search import KEYS
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import descriptions
 from ..errors import WrongUsageError
 from .arguments import whole_number
 
 #: Beginning of the name of an uploaded file.
 SANDBOX_PREFIX = "sha256:"
-#: Beginnings of names that are no local files.
-_ELSEWHERE = (SANDBOX_PREFIX, "LFN:", "lfn:", "SB:")
 #: {ending of a file: field of the request for its text}; JSON is the request itself.
 _TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
 _CHUNK_BYTES = 1024 * 1024
-#: Parts of a JDL: comments, texts, names, and signs.
-_JDL = re.compile(
-    r'(?P<comment>//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*)|"(?P<text>(?:[^"\\]|\\.)*)"'
-    r"|(?P<name>[A-Za-z_][\w.]*)|(?P<sign>[=;\[\]])",
-    re.DOTALL | re.MULTILINE,
-)
-_CFG_LINE = re.compile(r"^(?P<before>[ \t]*InputSandbox[ \t]*\+?=)(?P<value>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
-_CFG_ELEMENT = re.compile(
-    r'"(?P<quoted>(?:[^"]|"")*)"|(?P<comment>(?<=[ \t])#.*)|(?P<plain>[^,\s"](?:(?![ \t]+#)[^,"])*)'
-)
-
 #: Returns the name that stands for a local file in a request.
 NameOf = Callable[[Path], str]
 
@@ -153,42 +140,7 @@ def with_uploads(job: Mapping[str, Any], *, directory: Path, name_of: NameOf) ->
     Raises:
         WrongUsageError: there is no such file.
     """
-
-    def named(text: str) -> str:
-        return text if text.startswith(_ELSEWHERE) else name_of(_file(text, directory))
-
-    replaced = dict(job)
-    if isinstance(job.get("jdl"), str):
-        replaced["jdl"] = jdl_with_names(job["jdl"], named)
-    if isinstance(job.get("cfg"), str):
-        replaced["cfg"] = cfg_with_names(job["cfg"], named)
-    given = job.get("input_sandbox")
-    if isinstance(given, list):
-        replaced["input_sandbox"] = [named(each) if isinstance(each, str) else each for each in given]
-    return replaced
-
-
-def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
-    """Return a JDL in which other names replace those of InputSandbox."""
-    parts, copied = [], 0
-    for start, end, name in _texts_of_input_sandbox(text):
-        parts += [text[copied:start], f'"{named(name)}"']
-        copied = end
-    return "".join([*parts, text[copied:]])
-
-
-def cfg_with_names(text: str, named: Callable[[str], str]) -> str:
-    """Return a CFG in which other names replace those of InputSandbox."""
-
-    def element(found: re.Match[str]) -> str:
-        if found["comment"] is not None:
-            return found[0]
-        if found["quoted"] is not None:
-            return f'"{named(found["quoted"].replace(chr(34) * 2, chr(34)))}"'
-        plain: str = found["plain"]
-        return named(plain.rstrip()) + plain[len(plain.rstrip()) :]
-
-    return _CFG_LINE.sub(lambda line: line["before"] + _CFG_ELEMENT.sub(element, line["value"]), text)
+    return descriptions.with_uploads(job, lambda path: name_of(_checked(directory / path)))
 
 
 def digest_of(path: Path) -> str:
@@ -205,30 +157,9 @@ def request_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
 
 
-def _file(text: str, directory: Path) -> Path:
-    path = directory / Path(text).expanduser()
+def _checked(path: Path) -> Path:
     if path.is_dir():
         raise WrongUsageError(f"{path} is a directory; pack it into an archive, such as a .tar.gz, and name that.")
     if not path.is_file():
         raise WrongUsageError(f"There is no file {path}; correct the name in the input sandbox.")
     return path
-
-
-def _texts_of_input_sandbox(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield begin, end and value of each text in the value of InputSandbox, at the outermost level of the JDL."""
-    depth, attribute, is_value = 0, "", False
-    for found in _JDL.finditer(text):
-        sign = found["sign"]
-        if found["comment"] is not None:
-            continue
-        if found["text"] is not None:
-            if is_value and attribute == "inputsandbox":
-                yield found.start(), found.end(), re.sub(r"\\(.)", r"\1", found["text"])
-        elif sign in {"[", "]"}:
-            depth += 1 if sign == "[" else -1
-        elif sign == ";" and depth <= 1:
-            attribute, is_value = "", False
-        elif sign == "=" and depth <= 1:
-            is_value = True
-        elif found["name"] is not None and not is_value and depth <= 1:
-            attribute = found["name"].lower()
