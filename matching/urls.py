@@ -4,6 +4,7 @@ from matching.api.advertisements import AdvertisementsView
 from matching.api.data import LeaseReplicasView
 from matching.api.explain import ExplainView
 from matching.api.pilot_efficiency import PilotSummaryView
+from matching.api.rehearsal import RehearsalView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
 from matching.api.submission import JobsView
@@ -24,5 +25,6 @@ urlpatterns: list[URLPattern] = [
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),
     path("jobs/", JobsView.as_view(), name="jobs"),
+    path("jobs/rehearsal/", RehearsalView.as_view(), name="jobs-rehearsal"),
     path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

@@ -3,11 +3,13 @@
 from django.urls import URLPattern, path
 
 from pilots.api.agent import AgentView, ScriptView
+from pilots.api.lists import PilotListView
 from pilots.api.logs import LogView, PilotLogView
 from pilots.api.submit_pools import SubmitPoolsView
 from pilots.api.views import ConfigurationView, RegisterView, ReportView
 
 urlpatterns: list[URLPattern] = [
+    path("pilots/", PilotListView.as_view(), name="pilots"),
     path("pilots/agent.pyz", AgentView.as_view(), name="pilot-agent"),
     path("pilots/pilot.sh", ScriptView.as_view(), name="pilot-script"),
     path("pilots/config/", ConfigurationView.as_view(), name="pilot-config"),

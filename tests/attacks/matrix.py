@@ -134,6 +134,11 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST jobs": PEOPLE,
         "GET jobs-summary": PEOPLE,
         "GET jobs-changes": PEOPLE,
+        "GET jobs-failures": PEOPLE,
+        "POST jobs-rehearsal": PEOPLE,
+        "GET submissions": PEOPLE,
+        "GET submission": OF_THE_JOB,
+        "GET pilots": PEOPLE,
         "POST jobs-bulk": PEOPLE,
         "POST sandboxes": PEOPLE,
         "GET job": OF_THE_JOB,
@@ -238,6 +243,7 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
         "POST portal:submit": OWNER | MATES,
         "POST portal:submit-jdl": OWNER | MATES,
         "POST portal:submit-json": OWNER | MATES,
+        "POST jobs-rehearsal": NOBODY,
         "POST portal:submit-check": NOBODY,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
@@ -255,7 +261,9 @@ CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
 OF_SCOPE: Final[Mapping[TokenScope, Names]] = MappingProxyType(
     {
         TokenScope.READ: frozenset({"POST auth-revoke"}),  # it may end itself
-        TokenScope.SUBMIT: frozenset({"POST auth-revoke", "POST jobs", "POST sandboxes", "POST jobs-bulk"}),
+        TokenScope.SUBMIT: frozenset(
+            {"POST auth-revoke", "POST jobs", "POST jobs-rehearsal", "POST sandboxes", "POST jobs-bulk"}
+        ),
     }
 )
 #: With the scope `submit`, of one's own jobs only.

@@ -95,6 +95,7 @@ def make_scene(provider: ScriptedProvider) -> Scene:
             "portal:pilot pk": sample.pilot.pk,
             "portal:pilot-log pk": sample.pilot.pk,
             "portal:pilot-whole-log pk": sample.pilot.pk,
+            "submission pk": waiting.submission_id,
             "portal:submission pk": waiting.submission_id,
             "portal:submission-outputs pk": waiting.submission_id,
             "portal:task-queue pk": TaskQueue.objects.get(vo=sample.vo).pk,

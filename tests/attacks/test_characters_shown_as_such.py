@@ -14,7 +14,7 @@ from tests.factories import NOW, make_group, make_job, make_pilot, make_user
 from tests.serving import LoopbackServer
 from wms.accounts.models import User
 from wms.client import main
-from wms.client.printing import plain
+from wms.client.terminal.text import plain
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.middleware import visible

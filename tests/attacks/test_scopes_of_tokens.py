@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 #: May be used with the scope ``submit``; every other address that changes something needs ``manage``.
 FOR_SUBMITTERS = {
     "jobs", "jobs-bulk", "job", "job-kill", "job-reschedule", "job-delete", "job-hold", "job-release", "sandboxes",
-    "auth-revoke",
+    "jobs-rehearsal", "auth-revoke",
 }  # fmt: skip
 #: No token is looked at: they take a password, or the word of a provider.
 WITHOUT_TOKENS = {"auth-token", "auth-oidc", "auth-oidc-device", "auth-oidc-token"}

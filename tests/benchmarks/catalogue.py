@@ -27,6 +27,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "floods": "matches of others beside 80 MB of JDL, 48 stalled bodies and 16 anonymous bodies of 64 MB",
         "kill": "100,000 jobs by one request with a filter",
         "lists": "first pages of lists of jobs, and numbers by status, for any filter and any two filters",
+        "commands": "each command of wms as a process, beside a Python that does nothing",
         "portal": "each page of the portal beside 1,000,000 jobs, at rest and with changes, and 500 open pages",
         "wal": "bytes of write-ahead log, statements and commits of a job's life, and of database of an ended job",
     }

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any, Union
 
 from .errors import WrongUsageError
+from .sandbox_names import cfg_with_names, jdl_with_names
 
 #: Fields by name, the text of a JDL, or a file with one of them (``.json``, ``.cfg``, else JDL).
 Description = Union[Mapping[str, Any], str, Path]
 
 #: Entries of an input sandbox that the server has already, or that are files of the catalogue.
 _NOT_LOCAL = re.compile(r"(sha256|lfn|sb):", re.IGNORECASE)
-#: A string, a comment, a name, or any other character of a JDL.
-_JDL_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[A-Za-z_]\w*|.', re.DOTALL)
-_CFG_LINE = re.compile(r"^(\s*InputSandbox\s*=\s*)(.*?)(\s*)$", re.IGNORECASE | re.MULTILINE)
 
 
 def body_of(description: Description) -> dict[str, Any]:
@@ -55,9 +53,9 @@ def with_uploads(body: Mapping[str, Any], upload: Callable[[Path], str]) -> dict
     elif entries:
         changed["input_sandbox"] = [stored(str(entries))]
     if isinstance(body.get("jdl"), str):
-        changed["jdl"] = _jdl_with(body["jdl"], stored)
+        changed["jdl"] = jdl_with_names(body["jdl"], stored)
     if isinstance(body.get("cfg"), str):
-        changed["cfg"] = _CFG_LINE.sub(lambda line: f"{line[1]}{_names_with(line[2], stored)}{line[3]}", body["cfg"])
+        changed["cfg"] = cfg_with_names(body["cfg"], stored)
     return changed
 
 
@@ -77,27 +75,3 @@ def _body_of_file(file: Path) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise WrongUsageError(f"{file} must contain one JSON object with the fields of a job.")
     return body
-
-
-def _jdl_with(text: str, stored: Callable[[str], str]) -> str:
-    """Return the JDL with the strings in the value of InputSandbox replaced."""
-    parts: list[str] = []
-    is_value = False
-    name = ""
-    for piece in _JDL_TOKEN.findall(text):
-        if piece == "=" and not is_value:
-            is_value = name == "inputsandbox"
-        elif piece in ";]":
-            is_value = False
-        elif is_value and piece.startswith('"'):
-            parts.append(f'"{_names_with(piece[1:-1], stored)}"')
-            continue
-        if not piece.isspace():
-            name = piece.casefold()
-        parts.append(piece)
-    return "".join(parts)
-
-
-def _names_with(names: str, stored: Callable[[str], str]) -> str:
-    """Return names separated by commas with each of them replaced."""
-    return ", ".join(stored(name.strip()) for name in names.split(",") if name.strip())

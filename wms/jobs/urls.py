@@ -2,11 +2,12 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import actions, changes, eligible, replicas, sandboxes, views
+from wms.jobs.api import actions, changes, eligible, failures, replicas, sandboxes, submissions, views
 
 urlpatterns: list[URLPattern] = [
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/changes/", changes.JobChangesView.as_view(), name="jobs-changes"),
+    path("jobs/failures/", failures.JobFailuresView.as_view(), name="jobs-failures"),
     path("jobs/bulk/", views.JobBulkView.as_view(), name="jobs-bulk"),
     path("jobs/<int:pk>/", views.JobView.as_view(), name="job"),
     path("jobs/<int:pk>/history/", views.JobHistoryView.as_view(), name="job-history"),
@@ -17,6 +18,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/delete/", actions.JobDeleteView.as_view(), name="job-delete"),
     path("jobs/<int:pk>/hold/", actions.JobHoldView.as_view(), name="job-hold"),
     path("jobs/<int:pk>/release/", actions.JobReleaseView.as_view(), name="job-release"),
+    path("submissions/", submissions.SubmissionListView.as_view(), name="submissions"),
+    path("submissions/<uuid:pk>/", submissions.SubmissionView.as_view(), name="submission"),
     path("submit-pools/eligible/", eligible.EligibleView.as_view(), name="submit-pools-eligible"),
     path("replicas/", replicas.ReplicaListView.as_view(), name="replicas"),
     path("replicas/remove/", replicas.ReplicaRemovalView.as_view(), name="replicas-remove"),

@@ -151,7 +151,8 @@ class CursorPages(BasePagination):
         if not self._page:  # every row beyond the cursor was deleted: link to the first page
             return remove_query_param(self._url, "cursor")
         row = self._page[position]
-        cursor = Cursor(self._ordering, backwards, self._column.value_to_string(row), row.pk)
+        pk = row.pk if isinstance(row.pk, int) else str(row.pk)
+        cursor = Cursor(self._ordering, backwards, self._column.value_to_string(row), pk)
         return replace_query_param(self._url, "cursor", signing.dumps(cursor, salt=SALT))
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:

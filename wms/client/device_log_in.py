@@ -1,12 +1,14 @@
 """``wms login --oidc``: a log-in that the user confirms in a browser on any machine."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wms.cli.errors import NotReachableError, ServerRefusedError, WrongUsageError
-from wms.cli.printing import plain
-from wms.cli.server import API, ServerConnection
+from .connection import API, Connection
+from .errors import NotReachableError, ServerRefusedError, WrongUsageError
+from .terminal.text import plain
 
 #: Seconds added to the interval when the server asks for it, or does not answer (RFC 8628, §3.5).
 SLOWER_S = 5
@@ -15,7 +17,7 @@ MOST_FAILURES = 5
 
 
 def log_in_by_provider(
-    server: ServerConnection, wanted: str, *, tell: Callable[[str], object], ask: Callable[[str], str]
+    server: Connection, wanted: str, *, tell: Callable[[str], object], ask: Callable[[str], str]
 ) -> Mapping[str, Any]:
     """Log in by a provider of OpenID Connect, and return the server's answer with the token.
 
@@ -41,13 +43,13 @@ def log_in_by_provider(
         try:
             answer = server.post(f"{address}/token/", body, expects="expires_at")
         except ServerRefusedError as error:
-            if error.as_json().get("code") != "wrong_code":
+            if error.code != "wrong_code":
                 raise
             tell(plain(error))
     return answer
 
 
-def _provider(server: ServerConnection, wanted: str) -> str:
+def _provider(server: Connection, wanted: str) -> str:
     names = [str(provider["id"]) for provider in server.get(f"{API}auth/oidc/", expects="providers")["providers"]]
     if wanted in names:
         return wanted
@@ -58,7 +60,7 @@ def _provider(server: ServerConnection, wanted: str) -> str:
     raise WrongUsageError(f"{wrong}; give one of {listed}, such as wms login --oidc {plain(names[0])}.")
 
 
-def _confirmed(server: ServerConnection, path: str, begun: Mapping[str, Any]) -> Mapping[str, Any]:
+def _confirmed(server: Connection, path: str, begun: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the answer with the token, or the one that asks for the code of a second factor."""
     handle, interval_s, failures = begun["handle"], max(1, int(begun["interval_s"])), 0
     while True:

@@ -1,0 +1,145 @@
+"""`wms output` and `wms logs`."""
+
+import io
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from tests.end_to_end.cli.conftest import SampleData, Wms
+from tests.factories import make_job, make_submission
+from tests.pace import wait_for
+from wms.client.commands.output import added
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, OutputTail, Submission
+from wms.jobs.services import sandboxes
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def with_output(sample: SampleData, text: bytes = b"hello\n", submission: Submission | None = None) -> Job:
+    job = make_job(owner=sample.alice, group=sample.group, status=JobStatus.DONE, submission=submission)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name in ("std.out", "deep/data.txt"):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text))
+    packed.seek(0)
+    job.output_sandbox = sandboxes.store_output(job, content=packed, now=timezone.now())
+    job.save(update_fields=["output_sandbox"])
+    return job
+
+
+def test_an_output_becomes_a_directory(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    job = with_output(sample)
+    ran = wms("output", job.pk, "-d", tmp_path / "o")
+    assert ran.rows == [[str(job.pk), str(tmp_path / "o" / str(job.pk))]]
+    assert (tmp_path / "o" / str(job.pk) / "std.out").read_bytes() == b"hello\n"
+    assert (tmp_path / "o" / str(job.pk) / "deep" / "data.txt").read_bytes() == b"hello\n"
+    assert [path.name for path in (tmp_path / "o").iterdir()] == [str(job.pk)]
+
+
+def test_what_is_there_is_left_out_so_that_an_interrupted_command_goes_on(
+    sample: SampleData, wms: Wms, tmp_path: Path
+) -> None:
+    submission = make_submission(owner=sample.alice, group=sample.group)
+    first, second = (with_output(sample, submission=submission) for _ in range(2))
+    make_job(owner=sample.alice, group=sample.group, submission=submission)
+    kept = tmp_path / str(first.pk)
+    kept.mkdir()
+    (tmp_path / f".{second.pk}.unpacked").mkdir()
+    ran = wms("output", "--submission", submission.pk, "-d", tmp_path, "--json")
+    waiting = Job.objects.get(submission=submission, status=JobStatus.WAITING)
+    assert ran.json == {"fetched": [second.pk], "there": [first.pk], "without_output": [waiting.pk]}
+    assert list(kept.iterdir()) == []
+    wms("output", first.pk, "-d", tmp_path, "--force")
+    assert (kept / "std.out").is_file()
+    assert wms("output", "--all", "-d", tmp_path, "--json").json["fetched"] == []
+
+
+def test_an_archive_can_be_kept(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    job = with_output(sample)
+    wms("output", job.pk, "--archive", "-d", tmp_path)
+    with tarfile.open(tmp_path / f"{job.pk}.tar.gz") as tar:
+        assert tar.getnames() == ["std.out", "deep/data.txt"]
+
+
+def test_a_job_without_output_is_refused_in_a_sentence(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    job = make_job(owner=sample.alice, group=sample.group)
+    ran = wms("output", job.pk, "-d", tmp_path)
+    assert ran.code == 1
+    assert f"Job {job.pk} has no output" in ran.err
+    assert wms("output", "-d", tmp_path).code == 2
+
+
+def test_a_hostile_archive_writes_nothing_outside_its_directory(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    job = with_output(sample)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+        tar.addfile(link)
+        tar.addfile(tarfile.TarInfo("../outside"))
+    (stored,) = (path for path in (tmp_path / "s").rglob("*") if path.is_file())
+    stored.chmod(0o600)
+    stored.write_bytes(packed.getvalue())
+    target = tmp_path / "o"
+    ran = wms("output", job.pk, "-d", target)
+    assert ran.code == 1
+    assert "outside its directory" in ran.err
+    assert not (tmp_path / "outside").exists()
+    assert not (target / str(job.pk)).exists()
+
+
+def test_logs_are_the_last_lines(sample: SampleData, wms: Wms) -> None:
+    job = make_job(
+        owner=sample.alice, group=sample.group, status=JobStatus.RUNNING, std_output_tail="a\tb\n\x1b[31mred\n",
+        std_error_tail="oh no\n",
+    )  # fmt: skip
+    assert wms("logs", job.pk).out == "a\tb\n\x1b[31mred\n"
+    assert wms("peek", job.pk, width=80).out == "a    b\n\\x1b[31mred\n"
+    assert wms("logs", job.pk, "--stderr").out == "oh no\n"
+    assert wms("peek", job.pk, "--json").json["std_error"] == "oh no\n"
+    silent = make_job(owner=sample.alice, group=sample.group)
+    assert wms("logs", silent.pk).out == ""
+    assert "nothing of its output" in wms("logs", silent.pk, width=80).out
+
+
+def test_logs_are_followed_until_the_job_has_ended(sample: SampleData, wms: Wms) -> None:
+    job = make_job(owner=sample.alice, group=sample.group, status=JobStatus.RUNNING, std_output_tail="one\n")
+    seen = threading.Event()
+
+    def go_on() -> None:
+        try:
+            seen.wait()
+            OutputTail.objects.filter(job=job).update(std_output="one\ntwo\n")
+            Job.objects.filter(pk=job.pk).update(status=JobStatus.DONE, ended_at=timezone.now())
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=go_on)
+    other.start()
+    seen.set()
+    assert wms("logs", "-f", job.pk).out == "one\ntwo\n"
+    other.join()
+    wait_for(lambda: not other.is_alive(), 10)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "new"),
+    [
+        ("", "abc", "abc"),
+        ("abc", "abcd", "d"),
+        ("abc", "abc", ""),
+        ("abcdef", "cdefgh", "gh"),
+        ("abc", "xyz", "\n…\nxyz"),
+        ("abc", "", ""),
+        ("aaaa", "aaab", "b"),
+    ],
+)
+def test_what_was_added_to_the_end_of_a_growing_text(before: str, now: str, new: str) -> None:
+    assert added(before, now) == new

@@ -1,0 +1,116 @@
+"""The commands about the account, many jobs, and what jobs wait for."""
+
+from pathlib import Path
+
+import pytest
+from pytest_django.live_server_helper import LiveServer
+
+from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
+from tests.factories import make_job, make_pilot, make_replica, make_storage_element, make_submission
+from wms.accounts.models import ApiToken
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_the_account_is_shown_and_its_token_revoked(sample: SampleData, wms: Wms, live_server: LiveServer) -> None:
+    facts = dict(wms("whoami").rows)
+    assert facts == {
+        "user": "alice",
+        "server": live_server.url,
+        "groups": "lhcb_user",
+        "default group": "lhcb_user",
+    }
+    assert wms("whoami", "--json", "username").json == {"username": "alice"}
+    assert wms("logout").out == f"Logged out at {live_server.url}; the token is revoked.\n"
+    refused = wms("whoami")
+    assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+    assert ApiToken.objects.filter(revoked_at=None).count() == 0
+
+
+def test_submissions_are_listed_and_one_is_shown_with_its_places(sample: SampleData, wms: Wms) -> None:
+    submission = make_submission(owner=sample.alice, group=sample.group)
+    jobs = [make_job(owner=sample.alice, group=sample.group, submission=submission, job_name="sim") for _ in range(2)]
+    make_job(owner=sample.alice, group=sample.group, submission=submission, job_name="sim",
+             status=JobStatus.DONE, site=sample.site)  # fmt: skip
+    (row,) = wms("submissions").rows
+    assert row[0] == str(submission.pk)
+    assert row[2:] == ["sim", str(jobs[0].pk), str(jobs[0].pk + 2), "3", "1 Done, 2 Waiting"]
+    assert wms("submissions", "--json", "jobs").json == [{"jobs": {"Done": 1, "Waiting": 2}}]
+    shown = wms("submissions", submission.pk)
+    assert ["LCG.CERN.ch", "Done", "1"] in shown.rows
+    assert ["", "Waiting", "2"] in shown.rows
+    terminal = wms("submissions", submission.pk, width=100).out.splitlines()
+    assert terminal[0].startswith("█")
+    assert "1/3" in terminal[0]
+    wrong = wms("submissions", "x")
+    assert (wrong.code, wrong.err.startswith("wms: ")) == (2, True)
+
+
+def test_failures_are_grouped(sample: SampleData, wms: Wms) -> None:
+    for number in range(3):
+        job = make_job(owner=sample.alice, group=sample.group, status=JobStatus.FAILED, site=sample.site)
+        Job.objects.filter(pk=job.pk).update(minor_status=f"cannot open /data/{number}", exit_code=2)
+    (row,) = wms("failures").rows
+    assert row == ["3", "2", "cannot open <path>", "LCG.CERN.ch (3)", str(job.pk)]
+    assert wms("failures", "exit:3").out == ""
+    assert wms("failures", "exit:3", width=80).out == "No failed job matches.\n"
+    assert wms("failures", "--json", "jobs,exit_code").json == [{"jobs": 3, "exit_code": 2}]
+    assert "EXAMPLE" in wms("failures", width=80).out
+
+
+def test_sites_and_queues_are_shown(sample: SampleData, wms: Wms) -> None:
+    assert wms("sites").rows == [["LCG.CERN.ch", "active", "1", "1", ""]]
+    one = wms("sites", "LCG.CERN.ch").rows
+    assert ["site", "LCG.CERN.ch"] in one
+    assert one[-1][:3] == ["ce01", "grid", "active"]
+    assert one[-1][-1] == "gpu"
+    missing = wms("sites", "LCG.CERM.ch")
+    assert missing.code == 1
+    assert "`wms sites` lists them" in missing.err
+    assert wms("sites", "--vo", "nowhere").out == ""
+
+    assert wms("queues", width=80).out == "No job that you may see waits.\n"
+    job = make_job(owner=sample.alice, group=sample.group, sites=["LCG.CERN.ch"], tags=["gpu"])
+    (queue,) = wms("queues").rows
+    assert queue[1:4] == ["alice", "lhcb_user", "1"]
+    assert queue[-2:] == ["LCG.CERN.ch", "gpu"]
+    assert wms("queues", "--group", "other").out == ""
+    assert wms("show", job.pk, "--json", "task_queue").json == {"task_queue": int(queue[0])}
+
+
+def test_pools_pilots_and_shares_are_shown(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
+    wms("submit", "--executable", "x")
+    assert wms("pools").out == ""
+    assert wms("pools", width=80).out == "There is no submit pool.\n"
+    pilot = make_pilot(vo=sample.vo, queue=sample.queue)
+    assert wms("pilots").out == ""
+    (row,) = wms_of(sample.bob)("pilots").rows
+    assert row[0] == str(pilot.pk)
+    assert row[2:5] == ["LCG.CERN.ch", "ce01", "grid"]
+    assert wms_of(sample.bob)("pilots", "--host", "elsewhere").out == ""
+    (share,) = wms("shares").rows
+    assert share[:2] == ["lhcb_user", "lhcb"]
+    assert share[3] == "100.0%"
+    assert wms("shares", "nobodys").code == 1
+
+
+def test_replicas_are_listed_and_files_uploaded(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    element = make_storage_element(name="CERN-DST", vos=[sample.vo])
+    make_replica(lfn="/lhcb/user/a", vo=sample.vo, storage_element=element, size_bytes=1_500_000)
+    make_replica(lfn="/lhcb/prod/b", vo=sample.vo, storage_element=element)
+    assert [row[:2] for row in wms("files", "list").rows] == [
+        ["/lhcb/user/a", "CERN-DST"],
+        ["/lhcb/prod/b", "CERN-DST"],
+    ]
+    assert wms("files", "list", "LFN:/lhcb/user/a").rows == [["/lhcb/user/a", "CERN-DST", "1500000", ""]]
+    assert "1.5 MB" in wms("files", "list", "--directory", "/lhcb/user", width=80).out
+    assert wms("files", "list", "--json", "lfn").json == [{"lfn": "/lhcb/user/a"}, {"lfn": "/lhcb/prod/b"}]
+    file = tmp_path / "in.txt"
+    file.write_text("hello")
+    ((path, sandbox, size),) = wms("files", "put", file).rows
+    assert (path, sandbox[:7], size) == (str(file), "sha256:", "5")
+    assert wms("submit", "--executable", "cat", "--input", sandbox).code == 0
+    assert wms("files", "put", tmp_path / "missing").code == 2
+    assert wms("files").code == 2

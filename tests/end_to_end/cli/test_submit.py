@@ -1,0 +1,166 @@
+"""`wms submit`: every form of a description, with files of this computer."""
+
+import hashlib
+import json
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from django.db import connection
+
+from tests.end_to_end.cli.conftest import SampleData, Wms
+from tests.pace import wait_for
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, Sandbox, Submission
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """Return a program, in a directory of its own beside descriptions."""
+    path = tmp_path / "work" / "run.sh"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\necho hello\n")
+    return path
+
+
+def reference_of(path: Path) -> str:
+    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_options_describe_a_job(sample: SampleData, wms: Wms, script: Path) -> None:
+    ran = wms(
+        *("submit", "--executable", "./run.sh", "--arguments", "-n 5", "--input", script, "--cpu-time", 3600),
+        *("--memory", 2000, "--site", "LCG.CERN.ch", "--name", "hello", "--tag", "gpu", "--environment", "A=b=c"),
+        *("--output", "*.root", "--priority", 3, "--group", "lhcb_user"),
+    )
+    assert ran.code == 0, ran.err
+    job = Job.objects.get()
+    assert ran.out == f"{job.pk}\n"
+    assert job.description == job.description | {
+        "executable": "./run.sh",
+        "arguments": "-n 5",
+        "input_sandbox": [reference_of(script)],
+        "cpu_time_s": 3600,
+        "memory_mb": 2000,
+        "sites": ["LCG.CERN.ch"],
+        "tags": ["gpu"],
+        "environment": {"A": "b=c"},
+        "output_sandbox": ["*.root"],
+    }
+    assert (job.job_name, job.priority) == ("hello", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.jdl", '[ Executable = "run.sh"; // InputSandbox = "no";\n  inputsandbox = { "run.sh" }; JobName = "a" ]'),
+        ("job.cfg", "Executable = run.sh\nInputSandbox = run.sh # the program\nJobName = a\n"),
+        ("job.json", '{"executable": "run.sh", "input_sandbox": ["run.sh"], "job_name": "a"}'),
+        ("job.json", '[{"jdl": "Executable = \\"run.sh\\"; InputSandbox = \\"run.sh\\"; JobName = \\"a\\";"}]'),
+        ("job.json", '{"jobs": [{"executable": "run.sh", "input_sandbox": ["run.sh"], "job_name": "a"}]}'),
+    ],
+)
+def test_files_beside_a_description_are_uploaded(
+    sample: SampleData, wms: Wms, script: Path, name: str, text: str
+) -> None:
+    file = script.with_name(name)
+    file.write_text(text)
+    ran = wms("submit", file)
+    assert ran.code == 0, ran.err
+    job = Job.objects.get()
+    assert job.job_name == "a"
+    assert job.description["input_sandbox"] == [reference_of(script)]
+
+
+def test_parametric_jobs_and_several_files_are_one_submission(sample: SampleData, wms: Wms, script: Path) -> None:
+    ran = wms("submit", "--executable", "/bin/true", "--name", "sim-%n", "--count", 12, "--json")
+    assert [job["id"] for job in ran.json["jobs"]] == list(Job.objects.order_by("pk").values_list("pk", flat=True))
+    assert Job.objects.filter(job_name="sim-11").count() == 1
+    for name in ("a.jdl", "b.jdl"):
+        script.with_name(name).write_text(f'Executable = "run.sh"; InputSandbox = "run.sh"; JobName = "{name}";')
+    ran = wms("submit", script.with_name("a.jdl"), script.with_name("b.jdl"), width=100)
+    assert ran.code == 0, ran.err
+    first, last = Job.objects.order_by("-pk")[:2][::-1]
+    assert first.submission == last.submission
+    assert Sandbox.objects.count() == 1
+    assert ran.out.splitlines() == [
+        f"2 jobs are submitted, {first.pk} to {last.pk}, as submission {first.submission_id}.",
+        f"Follow them with `wms watch {first.submission_id}`.",
+    ]
+
+
+def test_warnings_are_told_beside_the_ids(sample: SampleData, wms: Wms, script: Path) -> None:
+    file = script.with_name("job.jdl")
+    file.write_text('Executable = "run.sh"; LogLevel = "DEBUG";')
+    ran = wms("submit", file)
+    assert ran.out == f"{Job.objects.get().pk}\n"
+    assert ran.err.startswith("Warning: ")
+    assert "LogLevel" in ran.err
+
+
+def test_a_rehearsal_says_what_fits_where_and_uploads_nothing(sample: SampleData, wms: Wms, script: Path) -> None:
+    options = ("--executable", "run.sh", "--input", script)
+    ran = wms("submit", "--dry-run", *options)
+    assert ran.out.splitlines() == ["1 job would be submitted.", "It fits 1 of 1 queues: LCG.CERN.ch."]
+    ran = wms("submit", "--dry-run", *options, "--processors", 64, "--count", 3)
+    first, second, exclusion = ran.out.splitlines()
+    assert (first, second) == ("3 jobs would be submitted.", "They fit 0 of 1 queues.")
+    assert exclusion.startswith("processors\t1\t")
+    assert wms("submit", "--dry-run", *options, "--json").json["jobs"] == 1
+    assert (Submission.objects.count(), Sandbox.objects.count()) == (0, 0)
+
+
+def test_mistakes_are_told_before_anything_is_sent(sample: SampleData, wms: Wms, script: Path) -> None:
+    cases: list[tuple[list[object], str]] = [
+        (["submit"], "Name a file with a description"),
+        (["submit", "job.txt"], "job.txt is no description"),
+        (["submit", "missing.jdl"], "missing.jdl cannot be read"),
+        (["submit", script.with_name("bad.json")], "is not valid"),
+        (["submit", "job.jdl", "--executable", "x"], "by files or by options"),
+        (["submit", "--executable", "x", "--input", "missing"], "There is no file missing"),
+        (["submit", "--executable", "x", "--input", script.parent], "is a directory"),
+        (["submit", "--executable", "x", "--environment", "A"], '"A" is not a variable'),
+        (["submit", "--executable", "x", "--memory", "2GB"], "is not a whole number"),
+        (["submit", "--executble", "x"], "Do you mean --executable?"),
+    ]
+    script.with_name("bad.json").write_text("{")
+    for arguments, sentence in cases:
+        ran = wms(*arguments)
+        assert (ran.code, ran.out) == (2, ""), arguments
+        assert sentence in ran.err
+        assert len(ran.err.splitlines()) == 1
+    assert Submission.objects.count() == 0
+
+
+def test_a_refused_description_names_its_fields(sample: SampleData, wms: Wms, script: Path) -> None:
+    file = script.with_name("job.json")
+    file.write_text('{"executable": "run.sh", "memroy_mb": 1}')
+    ran = wms("submit", file)
+    assert ran.code == 1
+    assert "memory_mb" in ran.err
+    assert wms("submit", file, "--json").json["code"] == "invalid_description"
+    assert Job.objects.count() == 0
+
+
+@pytest.mark.parametrize(("end", "code"), [(JobStatus.DONE, 0), (JobStatus.FAILED, 1)])
+def test_the_exit_code_of_waiting_says_whether_all_jobs_are_done(
+    sample: SampleData, wms: Wms, end: JobStatus, code: int
+) -> None:
+    def end_jobs() -> None:
+        try:
+            wait_for(lambda: Job.objects.count() == 2, 60)
+            first, second = Job.objects.order_by("pk")
+            Job.objects.filter(pk=first.pk).update(status=JobStatus.DONE, ended_at=first.submitted_at)
+            Job.objects.filter(pk=second.pk).update(status=end, ended_at=first.submitted_at)
+        finally:
+            connection.close()
+
+    ending = Thread(target=end_jobs)
+    ending.start()
+    ran = wms("submit", "--executable", "/bin/true", "--count", 2, "--wait", "--json")
+    ending.join()
+    assert ran.code == code
+    assert sum(ran.json["statuses"].values()) == 2
+    assert json.loads(ran.out)["statuses"].get("Done") == 2 - code

@@ -1,0 +1,111 @@
+"""Ids and ranges of a command line, filters, and the local files that descriptions name."""
+
+import re
+from argparse import ArgumentTypeError, Namespace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wms.client.commands.arguments import FILTERS, MOST_JOBS, filters_in, id_range, ids_in
+from wms.client.commands.descriptions import with_uploads
+from wms.client.errors import WrongUsageError
+from wms.client.sandbox_names import cfg_with_names, jdl_with_names
+from wms.portal.search import KEYS
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+RANGES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 50)), max_size=10)
+
+
+@given(RANGES)
+def test_ranges_name_each_of_their_ids_once_in_their_order(ranges: list[tuple[int, int]]) -> None:
+    texts = [f"{first}-{first + more}" if more else str(first) for first, more in ranges]
+    expected = [number for first, more in ranges for number in range(first, first + more + 1)]
+    assert ids_in(map(id_range, texts)) == list(dict.fromkeys(expected))
+
+
+@given(st.from_regex(r"[0-9]{1,4}(-[0-9]{1,4})?|[0-9a-z-]{0,6}", fullmatch=True))
+def test_a_text_is_an_id_a_range_or_refused(text: str) -> None:
+    first, dash, last = text.partition("-")
+    is_valid = first.isdecimal() and (last.isdecimal() if dash else True)
+    if is_valid and (not dash or int(first) <= int(last)):
+        assert id_range(text) == range(int(first), int(last or first) + 1)
+        return
+    sentence = f"write {int(last)}-{int(first)}." if is_valid else "is not the id of a job; give its number"
+    with pytest.raises(ArgumentTypeError, match=re.escape(sentence)):
+        id_range(text)
+
+
+def test_too_many_ids_are_refused() -> None:
+    with pytest.raises(WrongUsageError, match="at most 100000 jobs"):
+        ids_in([range(MOST_JOBS), range(MOST_JOBS, MOST_JOBS + 1)])
+    assert len(ids_in([range(MOST_JOBS)])) == MOST_JOBS
+
+
+def test_the_filters_are_those_of_the_portal() -> None:
+    assert {name: each.parameter for name, each in FILTERS.items()} == dict(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("words", "filters"),
+    [
+        (["status:failed", "SITE:A:B"], {"status": "failed", "site": "A:B"}),
+        (["my", "sim"], {"job_name": "*my*sim*"}),
+        (["sim-*"], {"job_name": "sim-*"}),
+        (["7"], {"id": "7"}),
+        (["since:2d"], {"submitted_after": (NOW - timedelta(days=2)).isoformat()}),
+        (["before:2026-05-01"], {"submitted_before": "2026-05-01T00:00:00+00:00"}),
+        (["before:2026-05-01T12:00:00Z"], {"submitted_before": "2026-05-01T12:00:00+00:00"}),
+    ],
+)
+def test_words_are_filters(words: list[str], filters: dict[str, str]) -> None:
+    assert filters_in(Namespace(), words, now=NOW) == filters
+
+
+def named(text: str) -> str:
+    return f"<{text}>"
+
+
+@pytest.mark.parametrize(
+    ("jdl", "replaced"),
+    [
+        ('InputSandbox = "a";', 'InputSandbox = "<a>";'),
+        ('[InputSandbox={"a","b c"};X="a"]', '[InputSandbox={"<a>","<b c>"};X="a"]'),
+        ('# InputSandbox = "a";\nInputSandbox = "a"', '# InputSandbox = "a";\nInputSandbox = "<a>"'),
+        ('X = "InputSandbox = \\"a\\""; inputsandbox = "a"', 'X = "InputSandbox = \\"a\\""; inputsandbox = "<a>"'),
+        ('InputSandbox = {"a" /* "b" */, // "c"\n "d"};', 'InputSandbox = {"<a>" /* "b" */, // "c"\n "<d>"};'),
+        ('Environment = [ InputSandbox = "a" ];', 'Environment = [ InputSandbox = "a" ];'),
+        ('[ E = [ InputSandbox = "a" ]; ]', '[ E = [ InputSandbox = "a" ]; ]'),
+        ('X = InputSandbox; Y = "a";', 'X = InputSandbox; Y = "a";'),
+        ('OutputSandbox = "a";', 'OutputSandbox = "a";'),
+    ],
+)
+def test_only_files_of_the_input_sandbox_get_another_name_in_jdl(jdl: str, replaced: str) -> None:
+    assert jdl_with_names(jdl, named) == replaced
+
+
+@pytest.mark.parametrize(
+    ("cfg", "replaced"),
+    [
+        ("InputSandbox = a, b c # d", "InputSandbox = <a>, <b c> # d"),
+        ('InputSandbox = "a,""b"""', 'InputSandbox = "<a,"b">"'),
+        ("inputsandbox += a#b\nX = a", "inputsandbox += <a#b>\nX = a"),
+        ("# InputSandbox = a", "# InputSandbox = a"),
+    ],
+)
+def test_only_files_of_the_input_sandbox_get_another_name_in_cfg(cfg: str, replaced: str) -> None:
+    assert cfg_with_names(cfg, named) == replaced
+
+
+@given(st.text())
+def test_a_jdl_without_an_input_sandbox_stays_as_it_is(text: str) -> None:
+    assert jdl_with_names(text, named) == text or "inputsandbox" in text.lower()
+
+
+def test_uploaded_files_and_those_of_storage_elements_keep_their_names(tmp_path: Path) -> None:
+    names = ["sha256:abc", "LFN:/lhcb/a", "run.sh"]
+    (tmp_path / "run.sh").write_text("")
+    job = with_uploads({"input_sandbox": names}, directory=tmp_path, name_of=lambda path: f"new of {path.name}")
+    assert job == {"input_sandbox": ["sha256:abc", "LFN:/lhcb/a", "new of run.sh"]}

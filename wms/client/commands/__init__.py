@@ -1,0 +1,1 @@
+"""The commands of ``wms``, one module for each group of them; ``wms.client.catalogue`` lists all."""

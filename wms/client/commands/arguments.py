@@ -1,0 +1,159 @@
+"""Arguments that several commands share: ids and ranges of jobs, filters, and the words of a search."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+from ..errors import WrongUsageError
+from .command import CommandSession
+
+#: Jobs that one command can name, as many as the server accepts.
+MOST_JOBS = 100_000
+#: Value of the filter ``owner``: all jobs that one may see.
+EVERYBODY = "*"
+
+
+class Filter(NamedTuple):
+    """A filter of jobs."""
+
+    #: Of the REST interface.
+    parameter: str
+    metavar: str
+    about: str
+
+
+#: {word of a search, and option: filter}; the words are those of the portal.
+FILTERS: Mapping[str, Filter] = {
+    "id": Filter("id", "ID", "id of the job"),
+    "status": Filter("status", "STATUS", "one status, or several with commas"),
+    "name": Filter("job_name", "NAME", "name; each * stands for any characters"),
+    "site": Filter("site", "SITE", "site of the last match"),
+    "host": Filter("host", "HOST", "host of the last match"),
+    "since": Filter("submitted_after", "TIME", "submitted at this time or later: 12h, 2d, 2026-06-01 …"),
+    "before": Filter("submitted_before", "TIME", "submitted before this time"),
+    "exit": Filter("exit_code", "CODE", "exit code of the payload"),
+    "reason": Filter("minor_status", "TEXT", "reason of the status; each * stands for any characters"),
+    "group": Filter("group", "GROUP", "group in which the owner acted"),
+    "owner": Filter("owner", "USER", "owner; * for all jobs that you may see; left out: your own"),
+    "submission": Filter("job_group_id", "ID", "submission, whoever its owner is"),
+    "task-queue": Filter("task_queue", "ID", "task queue in which they wait"),
+    "label": Filter("job_group", "LABEL", "label given by the owner"),
+    "type": Filter("job_type", "TYPE", "job type"),
+    "vo": Filter("vo", "VO", "VO"),
+}
+_TIMES = frozenset({"submitted_after", "submitted_before"})
+_AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])", re.IGNORECASE)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_KEYED = re.compile(r"([a-z][a-z_-]*):(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def whole_number(text: str) -> int:
+    """Return a number of a command line."""
+    # NB: for a ValueError the parser would print the name of this function.
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number; give one such as 86400.")
+    return int(text)
+
+
+def job_id(text: str) -> int:
+    """Return the id of a job of a command line."""
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not the id of a job; give its number, such as 69.")
+    return int(text)
+
+
+def id_range(text: str) -> range:
+    """Return the ids that a text such as ``5`` or ``7-9`` of a command line names."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is not the id of a job; give its number, such as 69.")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if last < first:
+        raise ArgumentTypeError(f"{text!r} ends before it begins; write {last}-{first}.")
+    return range(first, last + 1)
+
+
+def ids_in(ranges: Iterable[range]) -> list[int]:
+    """Return the ids in the ranges, each once, in their order.
+
+    Raises:
+        WrongUsageError: they are too many.
+    """
+    ids: dict[int, None] = {}
+    for each in ranges:
+        if len(ids) + len(each) > MOST_JOBS:
+            raise WrongUsageError(f"A command takes at most {MOST_JOBS} jobs; name fewer, or use a filter.")
+        ids.update(dict.fromkeys(each))
+    return list(ids)
+
+
+def add_filters(parser: ArgumentParser) -> None:
+    """Add an option for each filter of jobs."""
+    group = parser.add_argument_group("filters of jobs", "All of them must hold.")
+    for name, each in FILTERS.items():
+        group.add_argument(f"--{name}", metavar=each.metavar, dest=f"filter_{each.parameter}", help=each.about)
+
+
+def filters_in(options: Namespace, words: Iterable[str], *, now: datetime | None = None) -> dict[str, str]:
+    """Return {parameter of the REST interface: value} of options and of words such as ``status:failed``.
+
+    A word that is a number is an id; other words without a key are parts of the name.
+
+    Raises:
+        WrongUsageError: a word has no meaning.
+    """
+    now = now or datetime.now(timezone.utc)
+    given = {each.parameter: getattr(options, f"filter_{each.parameter}", None) for each in FILTERS.values()}
+    found = {parameter: value for parameter, value in given.items() if value is not None}
+    bare = []
+    for word in words:
+        keyed = _KEYED.fullmatch(word)
+        if keyed is None and _NUMBER.fullmatch(word) and "id" not in found:
+            found["id"] = word
+            continue
+        if keyed is None:
+            bare.append(word)
+            continue
+        each = FILTERS.get(keyed[1].lower())
+        if each is None:
+            raise WrongUsageError(f'There is no filter "{keyed[1]}"; the filters are {", ".join(FILTERS)}.')
+        if found.get(each.parameter) is not None:
+            raise WrongUsageError(f'"{keyed[1]}" is given twice; give it once.')
+        found[each.parameter] = keyed[2]
+    if bare:
+        if "job_name" in found:
+            raise WrongUsageError(
+                f'"{" ".join(bare)}" is a name, but the name is given already; leave one of them out.'
+            )
+        found["job_name"] = bare[0] if len(bare) == 1 and "*" in bare[0] else f"*{'*'.join(bare)}*"
+    return {name: _moment(value, now=now) if name in _TIMES else value for name, value in found.items()}
+
+
+def of_owner(filters: Mapping[str, str], session: CommandSession) -> dict[str, str]:
+    """Return the filters with an owner: the user, unless an owner or one submission is named; none for EVERYBODY."""
+    owner = filters.get("owner")
+    if owner == EVERYBODY:
+        return {name: value for name, value in filters.items() if name != "owner"}
+    if owner is not None or "job_group_id" in filters:
+        return dict(filters)
+    return {**filters, "owner": session.username}
+
+
+def _moment(text: str, *, now: datetime) -> str:
+    """Return a duration before *now*, or a date or time (of UTC, if it names no zone), in RFC 3339."""
+    try:
+        ago = _AGO.fullmatch(text)
+        if ago:
+            at = now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})
+        else:
+            at = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+            at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+        return at.astimezone(timezone.utc).isoformat()
+    except (ValueError, OverflowError) as error:
+        raise WrongUsageError(f'"{text}" is no time; write 12h, 2d, 2026-06-01 or 2026-06-01T12:00:00Z.') from error

@@ -1,0 +1,102 @@
+"""Commands that change jobs: kill, hold, release, reschedule, delete, edit."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from ..connection import API
+from ..errors import Exit, WrongUsageError
+from ..terminal.console import Part
+from ..terminal.tables import ColumnKind, Table, TableColumn
+from .arguments import job_id, whole_number
+from .command import Command, CommandOutput, CommandSession
+from .selection import add_selection, confirm, count_of, selection_in
+
+#: {action: what was done to jobs}.
+PAST = {
+    "kill": "killed",
+    "hold": "held",
+    "release": "released",
+    "reschedule": "rescheduled",
+    "delete": "deleted",
+}
+#: {code of a refusal: what is wrong}.
+REASONS = {
+    "not_found": "there is no such job, or you may not see it",
+    "illegal_transition": "its status does not allow this",
+    "reschedule_limit": "it was rescheduled as often as is allowed; submit it anew",
+}
+#: Refused jobs that are listed at a terminal.
+_MOST_REFUSED = 20
+
+
+def _configure_action(parser: ArgumentParser, *, action: str) -> None:
+    add_selection(parser)
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask before more than one job")
+    if action == "hold":
+        parser.add_argument("--because", metavar="TEXT", help="reason, shown as that of the status")
+
+
+def _act(options: Namespace, session: CommandSession, *, action: str) -> CommandOutput:
+    selection = selection_in(options, session)
+    body: dict[str, object] = {"reason": options.because} if getattr(options, "because", None) else {}
+    if len(selection.ids) == 1:
+        # Its refusal is a sentence about this job.
+        session.server.post(f"{API}jobs/{selection.ids[0]}/{action}/", body)
+        return CommandOutput({"done": 1, "refused": []}, [f"Job {selection.ids[0]} is {PAST[action]}."])
+    number = count_of(selection, session)
+    if number == 0:
+        return CommandOutput({"done": 0, "refused": []}, ["No job matches."])
+    confirm(f"{action.capitalize()} {number} {_jobs(number)}?", options=options)
+    named = {"ids": list(selection.ids)} if selection.ids else {"filter": dict(selection.filters)}
+    answer = session.server.post(f"{API}jobs/bulk/", {"action": action, **named, **body}, expects="done")
+    refused = answer["refused"]
+    parts: list[Part] = [f"{answer['done']} {_jobs(answer['done'])} {PAST[action]}, {len(refused)} refused."]
+    if refused:
+        shown = refused[:_MOST_REFUSED] if session.console.is_terminal else refused
+        rows = [[each["id"], REASONS.get(each["code"], each["code"])] for each in shown]
+        parts.append(Table([TableColumn("JOB", ColumnKind.NUMBER, importance=2), TableColumn("REFUSED BECAUSE")], rows))
+        if len(shown) < len(refused):
+            parts.append(f"… and {len(refused) - len(shown)} more.")
+    return CommandOutput(answer, parts, exit_code=Exit.REFUSED if refused else Exit.DONE)
+
+
+def _jobs(number: int) -> str:
+    return "job" if number == 1 else "jobs"
+
+
+def _configure_edit(parser: ArgumentParser) -> None:
+    parser.add_argument("job", type=job_id, metavar="JOB", help="id of a job that is Waiting or Held")
+    parser.add_argument("--priority", type=whole_number, metavar="N", help="user priority, 0 to 10")
+    parser.add_argument("--site", action="append", dest="sites", metavar="SITE", help="may run there; may be repeated")
+    parser.add_argument("--any-site", action="store_true", help="may run at any site")
+    parser.add_argument(
+        "--banned-site",
+        action="append",
+        dest="banned_sites",
+        metavar="SITE",
+        help="must not run there; may be repeated",
+    )
+    parser.add_argument("--no-banned-site", action="store_true", help="no site is banned")
+    parser.add_argument("--name", dest="job_name", metavar="NAME", help="name of the job")
+
+
+def _edit(options: Namespace, session: CommandSession) -> CommandOutput:
+    names = ("priority", "sites", "banned_sites", "job_name")
+    changes = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    for name, is_none in (("sites", options.any_site), ("banned_sites", options.no_banned_site)):
+        if is_none and name in changes:
+            raise WrongUsageError("Name sites, or say that none is named; not both.")
+        if is_none:
+            changes[name] = []
+    if not changes:
+        raise WrongUsageError("Say what to change: --priority, --site, --any-site, --banned-site, or --name.")
+    job = session.server.patch(f"{API}jobs/{options.job}/", changes, expects="status")
+    return CommandOutput(job, [f"Job {job['id']} is changed; it is {job['status']}."])
+
+
+COMMANDS = {
+    **{action: Command(partial(_configure_action, action=action), partial(_act, action=action)) for action in PAST},
+    "edit": Command(_configure_edit, _edit),
+}

@@ -1,0 +1,165 @@
+"""Job descriptions of files and of options, and the local files that they name as input sandboxes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import descriptions
+from ..errors import WrongUsageError
+from .arguments import whole_number
+
+#: Beginning of the name of an uploaded file.
+SANDBOX_PREFIX = "sha256:"
+#: {ending of a file: field of the request for its text}; JSON is the request itself.
+_TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
+_CHUNK_BYTES = 1024 * 1024
+#: Returns the name that stands for a local file in a request.
+NameOf = Callable[[Path], str]
+
+
+class DescriptionOption(NamedTuple):
+    """An option of ``submit`` that is a field of the description."""
+
+    field: str
+    metavar: str
+    about: str
+    is_number: bool = False
+    #: May be repeated; the field is a list.
+    is_list: bool = False
+
+
+#: {option: field of the description}.
+OPTIONS: Mapping[str, DescriptionOption] = {
+    "--executable": DescriptionOption("executable", "PROGRAM", "program that the job runs"),
+    "--arguments": DescriptionOption("arguments", "TEXT", "its arguments, as the shell reads them"),
+    "--input": DescriptionOption(
+        "input_sandbox", "FILE", "file of this computer that goes along; may be repeated", is_list=True
+    ),
+    "--output": DescriptionOption(
+        "output_sandbox", "NAME", "file or pattern to bring back; may be repeated", is_list=True
+    ),
+    "--cpu-time": DescriptionOption("cpu_time_s", "S", "CPU time in reference-core seconds per core", is_number=True),
+    "--wall-time": DescriptionOption("wall_time_s", "S", "longest time from start to end, in seconds", is_number=True),
+    "--processors": DescriptionOption("processors", "N", "cores", is_number=True),
+    "--memory": DescriptionOption("memory_mb", "MB", "memory of all its processes", is_number=True),
+    "--disk": DescriptionOption("disk_mb", "MB", "disk space for what it writes", is_number=True),
+    "--gpus": DescriptionOption("gpus", "N", "whole GPUs", is_number=True),
+    "--site": DescriptionOption("sites", "SITE", "may run there; may be repeated", is_list=True),
+    "--banned-site": DescriptionOption("banned_sites", "SITE", "must not run there; may be repeated", is_list=True),
+    "--platform": DescriptionOption("platforms", "NAME", "platform on which it runs; may be repeated", is_list=True),
+    "--tag": DescriptionOption("tags", "TAG", "tag that the queue must offer; may be repeated", is_list=True),
+    "--container": DescriptionOption("container", "IMAGE", "container image in which it runs"),
+    "--input-data": DescriptionOption(
+        "input_data", "LFN", "file on storage elements that it reads; may be repeated", is_list=True
+    ),
+    "--name": DescriptionOption("job_name", "NAME", "name of the job"),
+    "--label": DescriptionOption("job_group", "LABEL", "free label, by which jobs are found"),
+    "--type": DescriptionOption("job_type", "TYPE", "job type"),
+    "--priority": DescriptionOption("priority", "N", "user priority, 0 to 10", is_number=True),
+}
+
+
+def add_description(parser: ArgumentParser) -> None:
+    """Add the options that describe jobs."""
+    group = parser.add_argument_group("description, in place of a file")
+    for option, each in OPTIONS.items():
+        dest, about = f"description_{each.field}", each.about
+        if each.is_number:
+            group.add_argument(option, dest=dest, metavar=each.metavar, help=about, type=whole_number)
+        elif each.is_list:
+            group.add_argument(option, dest=dest, metavar=each.metavar, help=about, action="append")
+        else:
+            group.add_argument(option, dest=dest, metavar=each.metavar, help=about)
+    group.add_argument(
+        "--environment", action="append", metavar="NAME=VALUE", help="variable of the program; may be repeated"
+    )
+    group.add_argument(
+        "--count", type=whole_number, metavar="N", help="so many jobs; %%n is the number of each, from 0"
+    )
+
+
+def described(options: Namespace) -> dict[str, Any]:
+    """Return the description that the options make; empty: none is given.
+
+    Raises:
+        WrongUsageError: a variable has no name.
+    """
+    found: dict[str, Any] = {}
+    for each in OPTIONS.values():
+        value = getattr(options, f"description_{each.field}")
+        if value is not None:
+            found[each.field] = value
+    if options.environment is not None:
+        pairs = [text.partition("=") for text in options.environment]
+        for name, sign, _ in pairs:
+            if not name or not sign:
+                raise WrongUsageError(f'"{name}" is not a variable; write NAME=VALUE.')
+        found["environment"] = {name: value for name, _, value in pairs}
+    if options.count is not None:
+        found["parameters"] = {"count": options.count}
+    return found
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the descriptions in a file: JDL, CFG, or JSON.
+
+    Raises:
+        WrongUsageError: it cannot be read, or its name does not say what it is.
+    """
+    form = _TEXT_FORMS.get(path.suffix.lower())
+    if form is None and path.suffix.lower() != ".json":
+        raise WrongUsageError(f"{path} is no description; give a file that ends with .jdl, .cfg or .json.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if form is None else {form: text}
+    except OSError as error:
+        raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise WrongUsageError(f"{path} is not valid: {error}.") from error
+    if isinstance(content, dict) and "jobs" in content:
+        content = content["jobs"]
+    jobs = content if isinstance(content, list) else [content]
+    if not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise WrongUsageError(f"{path} must contain a description, a JSON object, or a list of them.")
+    return jobs
+
+
+def with_uploads(job: Mapping[str, Any], *, directory: Path, name_of: NameOf) -> dict[str, Any]:
+    """Return a description in which names of uploaded files replace those of local ones.
+
+    Args:
+        job: as ``read`` returns it.
+        directory: to which names of local files are relative.
+        name_of: returns the name of the uploaded file.
+
+    Raises:
+        WrongUsageError: there is no such file.
+    """
+    return descriptions.with_uploads(job, lambda path: name_of(_checked(directory / path)))
+
+
+def digest_of(path: Path) -> str:
+    """Return the name that a file has when it is uploaded."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
+            digest.update(chunk)
+    return SANDBOX_PREFIX + digest.hexdigest()
+
+
+def request_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the request that submits the jobs."""
+    return dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
+
+
+def _checked(path: Path) -> Path:
+    if path.is_dir():
+        raise WrongUsageError(f"{path} is a directory; pack it into an archive, such as a .tar.gz, and name that.")
+    if not path.is_file():
+        raise WrongUsageError(f"There is no file {path}; correct the name in the input sandbox.")
+    return path

@@ -1,0 +1,86 @@
+"""Commands that show jobs: list and show."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from itertools import islice
+
+from ..connection import API, Record
+from ..terminal.console import Note, Part
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
+from .command import Command, CommandOutput, CommandSession
+
+#: Jobs of a list without ``--limit``.
+DEFAULT_LIMIT = 30
+_MOST_PER_PAGE = 1000
+COLUMNS = (
+    TableColumn("ID", ColumnKind.NUMBER, importance=9),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=8),
+    TableColumn("NAME", importance=5),
+    TableColumn("SITE", importance=4),
+    TableColumn("OWNER", importance=2),
+    TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=3),
+    TableColumn("REASON", importance=1),
+)
+#: Fields of a job that ``show`` does not repeat: they are shown in another way.
+_ELSEWHERE = frozenset({"description", "usage", "has_output", "job_group_id"})
+
+
+def table_of_jobs(jobs: Sequence[Record], *, empty: str = "No job matches.") -> Table:
+    """Return the table of jobs."""
+    names = ("id", "status", "job_name", "site", "owner", "submitted_at", "minor_status")
+    return Table(COLUMNS, [[job[name] for name in names] for job in jobs], empty)
+
+
+def add_limit(parser: ArgumentParser, *, what: str, default: int = DEFAULT_LIMIT) -> None:
+    """Add the largest number of rows."""
+    about = f"show at most so many {what}; default {default}"
+    parser.add_argument("--limit", "-L", type=whole_number, default=default, metavar="N", help=about)
+
+
+def rows_within(
+    session: CommandSession, path: str, *, query: dict[str, str], limit: int
+) -> tuple[list[Record], list[Part]]:
+    """Return the first rows of a list, and a note if there are more."""
+    sized = {**query, "page_size": str(max(1, min(limit + 1, _MOST_PER_PAGE)))}
+    rows = list(islice(session.server.rows(f"{API}{path}", query=sized), limit + 1))
+    notes: list[Part] = [Note(f"There are more; --limit N shows more than {limit}.")] if len(rows) > limit else []
+    return rows[:limit], notes
+
+
+def _configure_list(parser: ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="WORD", help="parts of the name, or filters such as status:failed")
+    add_limit(parser, what="jobs")
+    add_filters(parser)
+
+
+def _list(options: Namespace, session: CommandSession) -> CommandOutput:
+    query = of_owner(filters_in(options, options.words), session)
+    jobs, notes = rows_within(session, "jobs/", query=query, limit=options.limit)
+    return CommandOutput(jobs, [table_of_jobs(jobs), *notes])
+
+
+def _configure_show(parser: ArgumentParser) -> None:
+    parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
+
+
+def _show(options: Namespace, session: CommandSession) -> CommandOutput:
+    jobs = [session.server.get(f"{API}jobs/{job_id}/", expects="status") for job_id in ids_in(options.jobs)]
+    if len(jobs) > 1:
+        return CommandOutput(jobs, [table_of_jobs(jobs)])
+    return CommandOutput(jobs[0], [_facts(jobs[0])])
+
+
+def _facts(job: Record) -> Facts:
+    facts = [(name, value) for name, value in job.items() if name not in _ELSEWHERE]
+    facts.insert(1, ("submission", job["job_group_id"]))
+    facts += [(f"used_{name}", value) for name, value in job["usage"].items()]
+    facts.append(("output", "yes" if job["has_output"] else "no"))
+    shown = {name for name, _ in facts}
+    facts += [(name, value) for name, value in job["description"].items() if name not in shown and value not in (0, {})]
+    return Facts(facts)
+
+
+COMMANDS = {"list": Command(_configure_list, _list), "show": Command(_configure_show, _show)}

@@ -1,0 +1,109 @@
+"""Commands about the account: login, logout, whoami."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from contextlib import suppress
+from getpass import getpass
+
+from .. import credentials
+from ..connection import API, Connection, checked_url
+from ..device_log_in import log_in_by_provider
+from ..devices import devices, keep_devices
+from ..errors import ServerRefusedError, WrongUsageError
+from ..terminal.tables import Facts
+from ..terminal.text import moment, plain
+from .command import Command, CommandOutput, CommandSession
+
+
+def _configure_login(parser: ArgumentParser) -> None:
+    parser.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
+    parser.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
+    parser.add_argument(
+        "--oidc", nargs="?", const="", metavar="PROVIDER", help="log in by your institute's account, in a browser"
+    )
+
+
+def _login(options: Namespace, session: CommandSession) -> CommandOutput:
+    """Prompt for missing values, log in, and store the token."""
+    environment = session.environment
+    default = credentials.known_url(environment)
+    url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default)
+    if options.oidc is not None:
+        return _login_by_provider(url, options.oidc, environment)
+    username = options.user or _prompt("User: ")
+    password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if not username or not password:
+        raise WrongUsageError("A log-in needs a user name and a password.")
+    body = {"username": username, "password": password}
+    server = Connection(url, cookies=(cookies := devices(environment)))
+    try:
+        answer = server.post(f"{API}auth/token/", body, expects="token")
+    except ServerRefusedError as error:
+        if error.code != "code_needed":
+            raise
+        body["code"] = _prompt("Code of your second factor: ")
+        answer = server.post(f"{API}auth/token/", body, expects="token")
+    keep_devices(cookies)
+    return _stored(Connection(url, token=answer["token"]), username, answer["expires_at"], environment)
+
+
+def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) -> CommandOutput:
+    def tell(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    answer = log_in_by_provider(Connection(url), provider, tell=tell, ask=_prompt)
+    server = Connection(url, token=answer["token"])
+    username = server.get(f"{API}auth/me/", expects="username")["username"]
+    return _stored(server, username, answer["expires_at"], environment)
+
+
+def _stored(server: Connection, username: str, expires_at: str, environment: Mapping[str, str]) -> CommandOutput:
+    path = credentials.store(server, environment=environment)
+    result = {"server": server.url, "username": username, "expires_at": expires_at, "stored_in": str(path)}
+    return CommandOutput(result, [f"Logged in at {server.url} as {plain(username)} until {moment(expires_at)}."])
+
+
+def _prompt(question: str) -> str:
+    """Return the typed line; the question goes to standard error, as standard output is for the answer."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+def _nothing(_: ArgumentParser) -> None:
+    """Add no argument."""
+
+
+def _logout(_: Namespace, session: CommandSession) -> CommandOutput:
+    """Revoke the token, and remove what the log-in has stored."""
+    server = session.server
+    with suppress(ServerRefusedError):  # the token is not valid any more
+        server.post(f"{API}auth/revoke/")
+    if not session.environment.get("WMS_TOKEN"):
+        credentials.file_of(session.environment).unlink(missing_ok=True)
+    return CommandOutput({"server": server.url}, [f"Logged out at {server.url}; the token is revoked."])
+
+
+def _whoami(_: Namespace, session: CommandSession) -> CommandOutput:
+    profile = session.server.get(f"{API}auth/me/", expects="username")
+    facts = [
+        ("user", profile["username"]),
+        ("server", session.server.url),
+        ("groups", [group["name"] for group in profile["groups"]]),
+        ("default group", profile["default_group"]),
+        ("manages", profile["managed_vos"]),
+        ("roles", profile["roles"]),
+        ("certificates", profile["dns"]),
+    ]
+    return CommandOutput(profile, [Facts(facts)])
+
+
+COMMANDS = {
+    "login": Command(_configure_login, _login),
+    "logout": Command(_nothing, _logout),
+    "whoami": Command(_nothing, _whoami),
+}

@@ -1,0 +1,230 @@
+"""Commands about what jobs wait for: sites, queues, pools, pilots and shares."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+from ..connection import API, Record
+from ..errors import ServerRefusedError
+from ..terminal.console import Note, Part
+from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from .command import Command, CommandOutput, CommandSession
+from .jobs import add_limit, rows_within
+
+_SITES = (
+    TableColumn("SITE", importance=5),
+    TableColumn("STATE", ColumnKind.STATUS, importance=4),
+    TableColumn("CES", ColumnKind.NUMBER, importance=3),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
+    TableColumn("REASON", importance=1),
+)
+_QUEUES_OF_SITE = (
+    TableColumn("CE", importance=5),
+    TableColumn("QUEUE", importance=6),
+    TableColumn("STATE", ColumnKind.STATUS, importance=4),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=3),
+    TableColumn("CORES", ColumnKind.NUMBER, importance=3),
+    TableColumn("MEMORY (MB)", ColumnKind.NUMBER, importance=3),
+    TableColumn("PLATFORMS", importance=2),
+    TableColumn("TAGS", importance=1),
+)
+_TASK_QUEUES = (
+    TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=9),
+    TableColumn("OWNER", importance=4),
+    TableColumn("GROUP", importance=3),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=8),
+    TableColumn("PRIORITY", ColumnKind.NUMBER, importance=7),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=6),
+    TableColumn("SITES", importance=2),
+    TableColumn("TAGS", importance=1),
+)
+_POOLS = (
+    TableColumn("POOL", importance=1),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=4),
+    TableColumn("REQUIREMENTS", importance=3),
+    TableColumn("REFRESHED", ColumnKind.MOMENT, importance=2),
+)
+_PILOTS = (
+    TableColumn("PILOT", ColumnKind.NUMBER, importance=9),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=8),
+    TableColumn("SITE", importance=6),
+    TableColumn("CE", importance=3),
+    TableColumn("QUEUE", importance=3),
+    TableColumn("HOST", importance=5),
+    TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=4),
+    TableColumn("LAST SEEN", ColumnKind.MOMENT, importance=4),
+    TableColumn("REASON", importance=1),
+)
+_SHARES = (
+    TableColumn("GROUP", importance=9),
+    TableColumn("VO", importance=1),
+    TableColumn("SHARE", ColumnKind.NUMBER, importance=5),
+    TableColumn("OF VO", ColumnKind.NUMBER, importance=6),
+    TableColumn("IN EFFECT", ColumnKind.NUMBER, importance=5),
+    TableColumn("LAST HOUR", ColumnKind.NUMBER, importance=3),
+    TableColumn("LAST DAY", ColumnKind.NUMBER, importance=4),
+    TableColumn("LAST WEEK", ColumnKind.NUMBER, importance=2),
+)
+#: Fields of a batch queue, in the order of the columns.
+_OF_QUEUE = ("cpu_time_s", "processors", "memory_mb", "platforms", "tags")
+
+
+def _vo_of(options: Namespace) -> dict[str, str]:
+    return {} if options.vo is None else {"vo": options.vo}
+
+
+def _add_vo(parser: ArgumentParser) -> None:
+    parser.add_argument("--vo", metavar="VO", help="of this VO only")
+
+
+# ---- sites and their queues ------------------------------------------------------------------------------------------
+
+
+def _configure_sites(parser: ArgumentParser) -> None:
+    parser.add_argument("site", nargs="?", metavar="SITE", help="only this one, with its batch queues")
+    _add_vo(parser)
+
+
+def _sites(options: Namespace, session: CommandSession) -> CommandOutput:
+    sites = list(session.server.rows(f"{API}sites/", query={**_vo_of(options), "page_size": "1000"}))
+    if options.site is not None:
+        found = [site for site in sites if site["name"] == options.site]
+        if not found:
+            detail = f'There is no site "{options.site}" for you; `wms sites` lists them.'
+            raise ServerRefusedError({"code": "not_found", "detail": detail}, status=404)
+        return CommandOutput(found[0], _site(found[0]))
+    rows = [
+        [
+            site["name"],
+            site["state"],
+            len(site["ces"]),
+            sum(len(ce["queues"]) for ce in site["ces"]),
+            site["state_reason"],
+        ]
+        for site in sites
+    ]
+    return CommandOutput(sites, [Table(_SITES, rows, empty="No site serves your VOs.")])
+
+
+def _site(site: Record) -> list[Part]:
+    facts = Facts(
+        [
+            *(("site", site["name"]), ("status", site["state"]), ("reason", site["state_reason"])),
+            *(("until", site["state_until"]), ("vos", site["vos"])),
+        ]
+    )
+    rows = [
+        [ce["name"], queue["name"], _worst(site, ce, queue), *(queue[name] for name in _OF_QUEUE)]
+        for ce in site["ces"]
+        for queue in ce["queues"]
+    ]
+    return [facts, Note(""), Table(_QUEUES_OF_SITE, rows, empty="It has no queue.")]
+
+
+def _worst(*levels: Record) -> str:
+    """Return the state in force at a queue: the worst of the queue and of what is above it."""
+    states = [level["state"] for level in levels]
+    return next((state for state in ("banned", "draining") if state in states), "active")
+
+
+# ---- task queues, pools, pilots --------------------------------------------------------------------------------------
+
+
+def _configure_queues(parser: ArgumentParser) -> None:
+    _add_vo(parser)
+    parser.add_argument("--group", metavar="GROUP", help="of this group only")
+    parser.add_argument("--owner", metavar="USER", help="of this owner only")
+    add_limit(parser, what="task queues")
+
+
+def _queues(options: Namespace, session: CommandSession) -> CommandOutput:
+    given = {"vo": options.vo, "group": options.group, "owner": options.owner}
+    query = {name: value for name, value in given.items() if value is not None}
+    found, notes = rows_within(session, "task-queues/", query=query, limit=options.limit)
+    names = ("id", "owner", "group", "jobs", "priority", "cpu_time_s", "sites", "tags")
+    rows = [[f"{queue[name]:.6g}" if name == "priority" else queue[name] for name in names] for queue in found]
+    return CommandOutput(found, [Table(_TASK_QUEUES, rows, empty="No job that you may see waits."), *notes])
+
+
+def _configure_pools(parser: ArgumentParser) -> None:
+    _add_vo(parser)
+
+
+def _pools(options: Namespace, session: CommandSession) -> CommandOutput:
+    pools = list(_every_pool(session, _vo_of(options)))
+    rows = [[pool["id"], pool["queue_count"], _requirements(pool), pool["refreshed_at"]] for pool in pools]
+    return CommandOutput(pools, [Table(_POOLS, rows, empty="There is no submit pool.")])
+
+
+def _requirements(pool: Record) -> list[str]:
+    return [f"{name}={value}" for name, value in pool["requirements"].items()]
+
+
+def _every_pool(session: CommandSession, query: dict[str, str]) -> Iterator[Record]:
+    path = f"{API}submit-pools/"
+    page = session.server.get(path, query=query, expects="submit_pools")
+    while True:
+        yield from page["submit_pools"]
+        if not page.get("next"):
+            return
+        page = session.server.get(f"{path}?{urlsplit(str(page['next'])).query}", expects="submit_pools")
+
+
+def _configure_pilots(parser: ArgumentParser) -> None:
+    for name, about in (("status", "in this status"), ("site", "of this site"), ("ce", "of this computing element")):
+        parser.add_argument(f"--{name}", metavar=name.upper(), help=about)
+    parser.add_argument("--queue", metavar="QUEUE", help="of this batch queue")
+    parser.add_argument("--host", metavar="HOST", help="on this host")
+    add_limit(parser, what="pilots")
+
+
+def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
+    given = {name: getattr(options, name) for name in ("status", "site", "ce", "queue", "host")}
+    query = {name: value for name, value in given.items() if value is not None}
+    found, notes = rows_within(session, "pilots/", query=query, limit=options.limit)
+    names = ("id", "status", "site", "ce", "queue", "host", "submitted_at", "last_seen_at", "status_reason")
+    rows = [[pilot[name] for name in names] for pilot in found]
+    empty = "No pilot matches. Managers see those of their VOs, others their private ones."
+    return CommandOutput(found, [Table(_PILOTS, rows, empty=empty), *notes])
+
+
+# ---- shares ----------------------------------------------------------------------------------------------------------
+
+
+def _configure_shares(parser: ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="names of groups; left out: your own")
+
+
+def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
+    names = options.groups or [
+        group["name"] for group in session.server.get(f"{API}auth/me/", expects="groups")["groups"]
+    ]
+    shares = [session.server.get(f"{API}groups/{quote(name, safe='')}/shares/", expects="configured") for name in names]
+    rows = [
+        [
+            each["group"],
+            each["vo"],
+            f"{each['configured']['share']:.6g}",
+            _percent(each["configured"]["fraction"]),
+            f"{each['in_effect']:.6g}",
+            *(_percent(each["delivered"][window]["lease_time"]["fraction"]) for window in ("hour", "day", "week")),
+        ]
+        for each in shares
+    ]
+    note = Note("LAST …: the part of what the VO used that the group got, in time under lease.")
+    return CommandOutput(shares, [Table(_SHARES, rows, empty="You are in no group."), *([note] if rows else [])])
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{fraction:.1%}"
+
+
+COMMANDS = {
+    "sites": Command(_configure_sites, _sites),
+    "queues": Command(_configure_queues, _queues),
+    "pools": Command(_configure_pools, _pools),
+    "pilots": Command(_configure_pilots, _pilots),
+    "shares": Command(_configure_shares, _shares),
+}

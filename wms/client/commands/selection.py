@@ -1,0 +1,105 @@
+"""The jobs that a command acts on: by ids and ranges, or by filters."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..connection import API, Record
+from ..errors import ClientError, WrongUsageError
+from ..terminal.console import can_ask
+from .arguments import add_filters, filters_in, id_range, ids_in, of_owner
+from .command import CommandSession
+
+
+class CancelledError(ClientError):
+    """The user has answered a question with no."""
+
+    code = "cancelled"
+
+
+class JobSelection(NamedTuple):
+    """Jobs by ids, or by filters."""
+
+    ids: Sequence[int]
+    #: Empty if there are ids.
+    filters: Mapping[str, str]
+
+
+def add_selection(parser: ArgumentParser, *, also_all: bool = False) -> None:
+    """Add the arguments that name jobs.
+
+    Args:
+        parser: of the command.
+        also_all: whether ``--all`` names all of the user's jobs.
+    """
+    parser.add_argument(
+        "jobs",
+        type=_named,
+        nargs="*",
+        metavar="JOB",
+        help="ids of jobs, ranges such as 69-75, or filters such as status:failed",
+    )
+    if also_all:
+        parser.add_argument("--all", action="store_true", help="all of your jobs")
+    add_filters(parser)
+
+
+def _named(text: str) -> range | str:
+    """Return the ids that a word names, or a word that is a filter."""
+    return text if ":" in text else id_range(text)
+
+
+def selection_in(options: Namespace, session: CommandSession) -> JobSelection:
+    """Return the jobs that the command line names.
+
+    Raises:
+        WrongUsageError: it names none, or both ids and filters.
+    """
+    ranges = [word for word in options.jobs if isinstance(word, range)]
+    filters = filters_in(options, (word for word in options.jobs if not isinstance(word, range)))
+    if ranges and filters:
+        raise WrongUsageError("Name jobs by ids or by filters, not by both.")
+    if ranges:
+        return JobSelection(ids_in(ranges), {})
+    if not filters and not getattr(options, "all", False):
+        raise WrongUsageError("Name jobs: ids, ranges such as 69-75, --submission ID, or filters such as --status.")
+    return JobSelection((), of_owner(filters, session))
+
+
+def count_of(selection: JobSelection, session: CommandSession) -> int:
+    """Return the number of jobs; those of filters are counted by the server."""
+    if selection.ids:
+        return len(selection.ids)
+    summary = session.server.get(f"{API}jobs/summary/", query=selection.filters, expects="results")
+    return sum(row["count"] for row in summary["results"])
+
+
+def jobs_of(selection: JobSelection, session: CommandSession) -> Iterator[Record]:
+    """Yield the jobs, each as the server answers it; of filters, the oldest first.
+
+    Raises:
+        ServerRefusedError: there is no job of an id.
+    """
+    if selection.ids:
+        for job_id in selection.ids:
+            yield session.server.get(f"{API}jobs/{job_id}/", expects="status")
+    else:
+        query = {**selection.filters, "ordering": "id", "page_size": "1000"}
+        yield from session.server.rows(f"{API}jobs/", query=query)
+
+
+def confirm(question: str, *, options: Namespace) -> None:
+    """Ask at a terminal whether to go on, unless ``--yes`` is given; elsewhere go on.
+
+    Raises:
+        CancelledError: the answer is not yes.
+    """
+    if options.yes or not can_ask():
+        return
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CancelledError("Nothing was changed.")

@@ -1,0 +1,168 @@
+"""The command that submits jobs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ..connection import API, Record
+from ..errors import Exit, WrongUsageError
+from ..terminal.console import Note, Part
+from ..terminal.progress import ProgressBar, ended
+from ..terminal.tables import ColumnKind, Table, TableColumn
+from ..terminal.text import plain
+from .command import Command, CommandOutput, CommandSession
+from .descriptions import add_description, described, digest_of, read, request_of, with_uploads
+
+#: Seconds between two looks at the jobs: the first, and the longest.
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 10.0
+_EXCLUDED = (
+    TableColumn("CONDITION", importance=2),
+    TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
+    TableColumn("WHY"),
+)
+
+
+def _configure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="descriptions: files that end with .jdl, .cfg or .json"
+    )
+    parser.add_argument("--group", metavar="GROUP", help="group in which you act")
+    parser.add_argument("--dry-run", action="store_true", help="say what fits where; submit and upload nothing")
+    parser.add_argument("--wait", action="store_true", help="wait until all jobs have ended; 0 if all are Done, else 1")
+    add_description(parser)
+
+
+def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
+    jobs = _jobs(options)
+    if options.dry_run:
+        return _rehearse(jobs, options, session)
+    uploaded: dict[Path, str] = {}
+
+    def upload(path: Path) -> str:
+        if path not in uploaded:
+            uploaded[path] = str(session.server.upload(f"{API}sandboxes/", path, expects="sandbox")["sandbox"])
+        return uploaded[path]
+
+    sent = [with_uploads(job, directory=directory, name_of=upload) for job, directory in jobs]
+    body = {**request_of(sent), **_envelope(sent, options), "request_id": str(uuid4())}
+    answer = session.server.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
+    for warning in answer["warnings"]:
+        sys.stderr.write(f"Warning: {plain(warning)}\n")
+    if options.wait:
+        return _wait(answer, session)
+    return CommandOutput(answer, _submitted(answer, session))
+
+
+def _jobs(options: Namespace) -> list[tuple[dict[str, Any], Path]]:
+    """Return the descriptions, each with the directory to which its files are relative."""
+    given = described(options)
+    if given and options.files:
+        raise WrongUsageError("Describe jobs by files or by options, not by both.")
+    if given:
+        return [(given, Path())]
+    if not options.files:
+        raise WrongUsageError("Name a file with a description, such as job.jdl, or give at least --executable.")
+    return [(job, Path(name).parent) for name in options.files for job in read(Path(name))]
+
+
+def _envelope(jobs: Sequence[Mapping[str, Any]], options: Namespace) -> dict[str, Any]:
+    """Return the fields of the request beside the descriptions."""
+    group = options.group or next((job["group"] for job in jobs if "group" in job), None)
+    if len(jobs) > 1:
+        for job in jobs:
+            if isinstance(job, dict):
+                job.pop("group", None)
+    return {} if group is None else {"group": group}
+
+
+def _submitted(answer: Record, session: CommandSession) -> list[Part]:
+    ids = [job["id"] for job in answer["jobs"]]
+    if not session.console.is_terminal:
+        return [Table([TableColumn("ID", ColumnKind.NUMBER)], [[job_id] for job_id in ids])]
+    if len(ids) == 1:
+        return [f"Job {ids[0]} is submitted.", Note(f"Follow it with `wms show {ids[0]}` or `wms logs -f {ids[0]}`.")]
+    submission = answer["job_group_id"]
+    return [
+        f"{len(ids)} jobs are submitted, {ids[0]} to {ids[-1]}, as submission {submission}.",
+        Note(f"Follow them with `wms watch {submission}`."),
+    ]
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def _wait(answer: Record, session: CommandSession) -> CommandOutput:
+    """Show the progress of the jobs until all have ended."""
+    bar = ProgressBar(sys.stderr, colours=session.console.colours)
+    look_s = _FIRST_LOOK_S
+    path = f"{API}submissions/{answer['job_group_id']}/"
+    try:
+        while True:
+            submission = session.server.get(path, expects="jobs")
+            jobs: Mapping[str, int] = submission["jobs"]
+            bar.show(jobs, width=session.console.size.columns)
+            if ended(jobs) == sum(jobs.values()):
+                break
+            time.sleep(look_s)
+            look_s = min(_LONGEST_LOOK_S, look_s * 1.2)
+    finally:
+        bar.end()
+    number, done = sum(jobs.values()), jobs.get("Done", 0)
+    parts: list[Part] = [f"{done} of {number} jobs are Done."]
+    if done < number:
+        parts.append(Note(f"`wms failures --submission {answer['job_group_id']}` shows what went wrong."))
+    code = Exit.DONE if done == number else Exit.REFUSED
+    return CommandOutput({**answer, "statuses": dict(jobs)}, parts, exit_code=code)
+
+
+# ---- rehearsal -------------------------------------------------------------------------------------------------------
+
+
+def _rehearse(
+    jobs: Sequence[tuple[dict[str, Any], Path]], options: Namespace, session: CommandSession
+) -> CommandOutput:
+    """Say what a submission would be answered; the names of local files are computed here."""
+    coming: dict[str, str] = {}
+
+    def name(path: Path) -> str:
+        reference = digest_of(path)
+        coming[reference] = path.name
+        return reference
+
+    sent = [with_uploads(job, directory=directory, name_of=name) for job, directory in jobs]
+    body = {**request_of(sent), **_envelope(sent, options), **({"coming_files": coming} if coming else {})}
+    answer = session.server.post(f"{API}jobs/rehearsal/", body, expects="kinds", repeatable=True)
+    number = answer["jobs"]
+    parts: list[Part] = [f"{number} job{'s' * (number != 1)} would be submitted."]
+    for kind in answer["kinds"]:
+        parts += _kind(kind, number=number)
+    if answer["uncompared"]:
+        parts.append(f"{answer['uncompared']} jobs were not compared: their requirements are too many.")
+    parts += [f"Warning: {plain(warning)}" for warning in answer["warnings"]]
+    return CommandOutput(answer, parts)
+
+
+def _kind(kind: Record, *, number: int) -> list[Part]:
+    """Say where jobs with the same requirements fit."""
+    whose = "It" if number == 1 else "They" if kind["jobs"] == number else f"{kind['jobs']} of them"
+    verb = "fits" if number == 1 else "fit"
+    fit = kind["fit"]
+    if fit is None:
+        return [f"{whose} would be Checking: no site where they may run holds all of their input data."]
+    sites = f": {', '.join(map(plain, fit['sites']))}" if fit["sites"] else ""
+    parts: list[Part] = [f"{whose} {verb} {fit['fitting']} of {fit['queues']} queues{sites}."]
+    if fit["never"]:
+        parts.append(f"No pilot would get them: {plain(fit['never'])}.")
+    if fit["exclusions"]:
+        rows = [[each["condition"], each["queues"], each["detail"]] for each in fit["exclusions"]]
+        parts.append(Table(_EXCLUDED, rows))
+    return parts
+
+
+COMMANDS = {"submit": Command(_configure, _submit)}

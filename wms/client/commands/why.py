@@ -1,0 +1,120 @@
+"""Commands that explain why jobs wait, and which jobs an offer would get."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from ..amounts import OFFERED_AMOUNTS
+from ..connection import API, Record
+from ..terminal.console import Part
+from ..terminal.tables import ColumnKind, Table, TableColumn
+from ..terminal.text import plain
+from .arguments import id_range, ids_in, whole_number
+from .command import Command, CommandOutput, CommandSession
+
+#: Fields of an offer that are options of ``match-test``.
+OFFER_FIELDS = (
+    *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags"),
+    *(*(amount.name for amount in OFFERED_AMOUNTS), "container"),
+    *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
+)
+_CONDITIONS = (
+    TableColumn("CONDITION", importance=3),
+    TableColumn("PASSED", ColumnKind.NUMBER, importance=2),
+    TableColumn("FAILED", ColumnKind.NUMBER, importance=2),
+    TableColumn("DETAIL"),
+)
+_QUEUES = (
+    TableColumn("QUEUE", importance=2),
+    TableColumn("FITS", ColumnKind.STATUS, importance=3),
+    TableColumn("WHY NOT"),
+)
+_SUMMARIES = (
+    TableColumn("JOB", ColumnKind.NUMBER, importance=3),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=2),
+    TableColumn("WHY"),
+)
+_TASK_QUEUES = (
+    TableColumn("TASK QUEUE", ColumnKind.NUMBER, importance=9),
+    TableColumn("OWNER", importance=3),
+    TableColumn("GROUP", importance=2),
+    TableColumn("CPU TIME (S)", ColumnKind.NUMBER, importance=4),
+    TableColumn("PRIORITY", ColumnKind.NUMBER, importance=4),
+    TableColumn("JOBS", ColumnKind.NUMBER, importance=4),
+    TableColumn("CHANCE", ColumnKind.NUMBER, importance=5),
+)
+
+
+def _configure_why(parser: ArgumentParser) -> None:
+    parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
+    parser.add_argument("--site", metavar="S", help="only the queues of this site")
+
+
+def _why(options: Namespace, session: CommandSession) -> CommandOutput:
+    query = {} if options.site is None else {"site": options.site}
+    answers = [
+        session.server.get(f"{API}jobs/{job_id}/explain/", expects="summary", query=query)
+        for job_id in ids_in(options.jobs)
+    ]
+    if len(answers) > 1:
+        rows = [[answer["job_id"], answer["status"], answer["summary"]] for answer in answers]
+        return CommandOutput(answers, [Table(_SUMMARIES, rows)])
+    return CommandOutput(answers[0], _explained(answers[0]))
+
+
+def _explained(answer: Record) -> list[Part]:
+    parts: list[Part] = [f"Job {answer['job_id']}, {plain(answer['status'])}: {plain(answer['summary'])}"]
+    if answer["task_queue"] is not None:
+        share = f"{answer['expected_share']:.1%}"
+        rank = answer["priority_rank"]
+        rank_text = "in no draw" if rank is None else f"rank {rank}"
+        parts.append(f"Task queue {answer['task_queue']}, {rank_text}, expected share {share}")
+    if answer["conditions"]:
+        counts = [(c["name"], c["passed_queues"], c["failed_queues"], c["detail"]) for c in answer["conditions"]]
+        parts += ["", Table(_CONDITIONS, counts)]
+    if answer["queues"]:
+        rows = [
+            (f"{q['site']} / {q['ce']} / {q['queue']}", q["fits"], ". ".join(q["reasons"])) for q in answer["queues"]
+        ]
+        parts += ["", Table(_QUEUES, [(place, "yes" if fits else "no", why) for place, fits, why in rows])]
+    parts += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
+    # Servers of earlier versions send no advice.
+    parts += [f"Advice: {plain(sentence)}" for sentence in answer.get("advice", [])]
+    # Servers of earlier versions send no warnings; the summary may be one of them.
+    warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
+    return [*parts, *(f"Warning: {plain(warning)}" for warning in warnings)]
+
+
+def _configure_match_test(parser: ArgumentParser) -> None:
+    """Add the fields of an offer; the server has defaults for those left out (see /api/v1/docs/)."""
+    parser.add_argument(
+        "--cpu-time-s", type=whole_number, required=True, metavar="S", help="reference-core seconds per core"
+    )
+    for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
+        parser.add_argument(f"--{name}", metavar="NAME")
+    for amount in OFFERED_AMOUNTS:
+        name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
+        parser.add_argument(f"--{name}", type=whole_number, metavar=unit, help=amount.help_of_slot)
+    # Left out it is not sent, rather than False.
+    parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
+    for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
+        several = f"{name.replace('-', '_')}s"
+        parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help="may be repeated")
+    parser.add_argument("--group", metavar="NAME", help="group of a private pilot")
+    parser.add_argument("--owner", metavar="NAME", help="owner of a private pilot whose group does not share jobs")
+
+
+def _match_test(options: Namespace, session: CommandSession) -> CommandOutput:
+    values = {field: getattr(options, field) for field in OFFER_FIELDS}
+    offer = {field: value for field, value in values.items() if value is not None}
+    answer = session.server.post(f"{API}matches/preview/", offer, expects="task_queues", repeatable=True)
+    queues = [
+        (q["id"], q["owner"], q["group"], q["cpu_time_s"], f"{q['priority']:.6g}", q["jobs"], f"{q['chance']:.1%}")
+        for q in answer["task_queues"]
+    ]
+    first: Part = Table(_TASK_QUEUES, queues) if queues else "This offer would get nothing."
+    columns = (TableColumn("CONDITION"), TableColumn("TASK QUEUES LEFT", ColumnKind.NUMBER))
+    return CommandOutput(answer, [first, "", Table(columns, [(c["name"], c["left"]) for c in answer["conditions"]])])
+
+
+COMMANDS = {"why": Command(_configure_why, _why), "match-test": Command(_configure_match_test, _match_test)}
