@@ -24,6 +24,7 @@ from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.jobs.services.sandboxes import DIGEST, NamedSandbox
 from wms.kernel.protocol import SANDBOX_PREFIX
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.audience import Audience
 
 #: Files that a rehearsal may name before they are uploaded.
 MOST_FILES: Final = 1000
@@ -113,7 +114,7 @@ class RehearsalView(APIView):
     @extend_schema(
         operation_id="jobs_rehearse",
         summary="Show what a submission would be answered, and the queues that its jobs fit",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         request=RehearsalBody,
         responses={200: RehearsalOut, **error_responses(400, 401, 403, 413, 415, 429)},
     )

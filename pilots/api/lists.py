@@ -12,6 +12,7 @@ from pilots.models import Pilot
 from pilots.queries import in_list
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class PilotPages(CursorPages):
@@ -73,7 +74,7 @@ class PilotListView(ListAPIView[Pilot]):
     @extend_schema(
         operation_id="pilots_list",
         summary="Find pilots: those of managed VOs, and one's own private ones; operators: all",
-        tags=["pilots"],
+        tags=[Audience.USERS],
         responses={200: PilotRowOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

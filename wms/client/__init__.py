@@ -8,7 +8,7 @@
     submission.output("results")
 
 Installed it is the package ``wms_client``; in the repository, ``wms.client``. Its modules import each other relatively,
-and run with Python 3.9 (``docs/adr/0067-the-client-is-a-distribution-of-its-own.md``).
+and run with Python 3.9 (``docs/adr/0068-the-client-is-a-distribution-of-its-own.md``).
 """
 
 from __future__ import annotations

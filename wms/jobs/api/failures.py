@@ -14,6 +14,7 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.jobs.queries.failures import FailureGroup, Failures, FailuresAt, failures, last_lines_of
 from wms.kernel.rest import checked_filters, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class FailurePlaceOut(serializers.Serializer[FailuresAt]):
@@ -70,7 +71,7 @@ class JobFailuresView(GenericAPIView[Job]):
     @extend_schema(
         operation_id="jobs_failures",
         summary="Group failed jobs by reason, exit code and place",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         filters=True,
         responses={200: FailuresOut, **error_responses(400, 401, 403)},
     )

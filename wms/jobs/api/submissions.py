@@ -18,6 +18,7 @@ from wms.jobs.queries import submissions
 from wms.jobs.queries.submissions import CountedSubmission, PlaceCount
 from wms.kernel.errors import NotFoundError
 from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest.audience import Audience
 
 
 class NoSubmissionError(NotFoundError):
@@ -93,7 +94,7 @@ class SubmissionListView(GenericAPIView[SubmissionContent]):
     @extend_schema(
         operation_id="submissions_list",
         summary="List one's own submissions with the numbers of their jobs by status",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: SubmissionRowOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework keeps it on the view
@@ -110,7 +111,7 @@ class SubmissionView(APIView):
     @extend_schema(
         operation_id="submissions_get",
         summary="Show one submission: its jobs by status and site",
-        tags=["jobs"],
+        tags=[Audience.USERS],
         responses={200: SubmissionDetailOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: UUID) -> Response:
