@@ -15,6 +15,7 @@ from wms.kernel import handlers
 from wms.kernel.handlers import API
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.error_pages import ErrorListView, ErrorView
+from wms.kernel.rest.programs import ClientView
 from wms.kernel.rest.schema import SchemaView
 from wms.kernel.rest.version import VersionView
 from wms.portal.views.log_in import admin_log_in
@@ -52,6 +53,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(REST, include("resources.urls")),
     path(REST, include("wms.accounts.urls")),
     path(REST, VersionView.as_view(), name="version"),
+    path(f"{REST}client/wms.pyz", ClientView.as_view(), name="client-program"),
     path(f"{REST}schema/", SchemaView.as_view(), name="schema"),
     path(f"{REST}docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path(f"{REST}errors/", ErrorListView.as_view(), name="error-list"),

@@ -5,15 +5,16 @@ from http import HTTPStatus
 from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from pilots.agent_package import FILE_NAME, agent_package
+from pilots.agent_package import agent_package
 from pilots.backends.script import site_script
 from wms.kernel.rest import AnyClientNegotiation
 from wms.kernel.rest.audience import Audience
+from wms.kernel.rest.programs import PROGRAM_ANSWERS, program_answer, sha256_parameter
 
 SHA256_HEADER = "X-Agent-SHA256"
 SCRIPT_NAME = "pilot.sh"
@@ -33,36 +34,12 @@ class AgentView(APIView):
         operation_id="pilots_agent",
         summary="Download the program that pilots run",
         tags=[Audience.PILOTS],
-        responses={
-            (HTTPStatus.OK, "application/zip"): OpenApiTypes.BINARY,
-            HTTPStatus.NOT_MODIFIED: OpenApiResponse(
-                description="ETag of the program; as If-None-Match of the request."
-            ),
-        },
-        parameters=[
-            OpenApiParameter(
-                SHA256_HEADER,
-                str,
-                OpenApiParameter.HEADER,
-                response=[200, 304],
-                description="SHA-256 of the program, in hexadecimal; also in the configuration.",
-            )
-        ],
+        responses=PROGRAM_ANSWERS,
+        parameters=[sha256_parameter(SHA256_HEADER)],
     )
     def get(self, request: Request) -> HttpResponse:
         """Fetch the agent, a Python zipapp of one file: `python3 agent.pyz --help`."""
-        package = agent_package()
-        tag = f'"{package.sha256}"'
-        tags = [each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")]
-        if tag in tags or "*" in tags:
-            response = HttpResponse(status=HTTPStatus.NOT_MODIFIED)
-        else:
-            response = HttpResponse(package.content, content_type="application/zip")
-            response["Content-Disposition"] = f'attachment; filename="{FILE_NAME}"'
-        response["ETag"] = tag
-        response["Cache-Control"] = "public, no-cache"  # stored, but checked for changes at each use
-        response[SHA256_HEADER] = package.sha256
-        return response
+        return program_answer(request, agent_package(), sha256_header=SHA256_HEADER)
 
 
 class ScriptView(APIView):

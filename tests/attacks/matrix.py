@@ -56,6 +56,7 @@ EVERYBODY: Final = PEOPLE | MACHINES | {NOBODY_KNOWN}
 OPENS: Final[Mapping[str, Names]] = MappingProxyType(
     {
         # No secret.
+        "GET client-program": EVERYBODY,
         "GET pilot-agent": EVERYBODY,
         "GET pilot-script": EVERYBODY,
         "GET gateway-advertiser": EVERYBODY,
