@@ -47,7 +47,15 @@ UNREADABLE: Final[Mapping[str, Any]] = {"HTTP_CONTENT_ENCODING": "gzip", "HTTP_T
 
 def moved() -> Iterator[str]:
     """Yield the old form of every address that nobody answers without a version."""
-    arguments = {"pk": 1, "name": "x", "match_id": MATCH, "digest": "0" * 64, "code": "not_found", "provider": "cern"}
+    arguments = {
+        "pk": 1,
+        "name": "x",
+        "match_id": MATCH,
+        "digest": "0" * 64,
+        "code": "not_found",
+        "provider": "cern",
+        "submission pk": MATCH,
+    }
     kept = {"version"} | {address.name for address in every_address() if is_old(address.route)}
     for address in every_address():
         if address.route.startswith(API_V1) and address.name not in kept:

@@ -170,3 +170,4 @@ def test_waiting_shows_a_bar_beside_the_answer(sample: SampleData, environment: 
         assert shown.ended() == 0
     assert "█" in shown.shown
     assert "1 of 1 jobs are Done." in shown.shown
+    assert re.search(r"Job \d+ is submitted\.", shown.shown)

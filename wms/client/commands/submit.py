@@ -85,13 +85,18 @@ def _submitted(answer: Record, session: CommandSession) -> list[Part]:
     ids = [job["id"] for job in answer["jobs"]]
     if not session.console.is_terminal:
         return [Table([TableColumn("ID", ColumnKind.NUMBER)], [[job_id] for job_id in ids])]
+    followed = (
+        f"wms show {ids[0]}` or `wms logs -f {ids[0]}" if len(ids) == 1 else f"wms watch {answer['job_group_id']}"
+    )
+    return [_told(answer), Note(f"Follow {'it' if len(ids) == 1 else 'them'} with `{followed}`.")]
+
+
+def _told(answer: Record) -> str:
+    """Return the sentence that names the jobs."""
+    ids = [job["id"] for job in answer["jobs"]]
     if len(ids) == 1:
-        return [f"Job {ids[0]} is submitted.", Note(f"Follow it with `wms show {ids[0]}` or `wms logs -f {ids[0]}`.")]
-    submission = answer["job_group_id"]
-    return [
-        f"{len(ids)} jobs are submitted, {ids[0]} to {ids[-1]}, as submission {submission}.",
-        Note(f"Follow them with `wms watch {submission}`."),
-    ]
+        return f"Job {ids[0]} is submitted."
+    return f"{len(ids)} jobs are submitted, {ids[0]} to {ids[-1]}, as submission {answer['job_group_id']}."
 
 
 # ---- waiting ---------------------------------------------------------------------------------------------------------
@@ -99,6 +104,8 @@ def _submitted(answer: Record, session: CommandSession) -> list[Part]:
 
 def _wait(answer: Record, session: CommandSession) -> CommandOutput:
     """Show the progress of the jobs until all have ended."""
+    # Before the end: who interrupts the waiting needs to know the jobs.
+    sys.stderr.write(f"{_told(answer)}\n")
     bar = ProgressBar(sys.stderr, colours=session.console.colours)
     look_s = _FIRST_LOOK_S
     path = f"{API}submissions/{answer['job_group_id']}/"
