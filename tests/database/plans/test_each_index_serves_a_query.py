@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from django.apps import apps
 from django.db import connection
 
@@ -37,6 +38,7 @@ from tests.plans import indexes_used
 from wms.accounts.models import VO, Group, SecurityEvent, User
 from wms.accounts.queries import open_invitations, recent_failures
 from wms.accounts.security_log import remove_old
+from wms.accounts.services import people
 from wms.jobs import queries
 from wms.jobs import sql as jobs_sql
 from wms.jobs.domain.accounting import Grouping, Span, Width
@@ -144,6 +146,8 @@ def _row_to_delete(model: type[Any], filled: Filled) -> Any:
     name = f"new-{uuid4().hex[:8]}"
     if model is User:
         return User.objects.create(username=name)
+    if model is SocialAccount:
+        return SocialAccount.objects.create(user=filled.owner, provider="cern", uid=name)
     if model is VO:
         return VO.objects.create(name=name, setup="s", setups=["s"])
     if model is Group:
@@ -242,7 +246,9 @@ OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "accounts_apitoken_user_id_bbee13e0": deleted(User),
     "accounts_group_vo_id_133a22b4": deleted(VO),
     "accounts_invitation_invited_by_id_94a21efc": deleted(User),
+    "accounts_membership_by_claim_of_id_629cc8f2": deleted(SocialAccount),
     "accounts_membership_group_id_ae835a10": deleted(Group),
+    "membership_by_claim": lambda _: people.remove_lapsed_memberships(now=database_now()),
     "accounts_user_default_group_id_2de9cbb3": deleted(Group),
     "accounts_userdn_user_id_6a09fb70": deleted(User),
     "accounts_vo_managers_user_id_9eac60ab": deleted(User),
