@@ -88,7 +88,7 @@ PAGES: Final = (
     Page(name="admin-site", address="/admin/resources/site/{site}/change/", reader=Reader.OPERATOR),
     Page(name="admin-group", address="/admin/accounts/group/{group}/change/", reader=Reader.OPERATOR),
     Page(name="admin-user", address="/admin/accounts/user/{user}/change/", reader=Reader.OPERATOR),
-    Page(name="api", address="/api/v1/docs/", ready="#operations-jobs-jobs_list"),
+    Page(name="api", address="/api/v1/docs/", ready="#operations-Users-jobs_list"),
 )
 #: WMS_OIDC_PROVIDERS of the pages; nobody logs in by it.
 ISSUER: Final = "https://auth.example.org"
