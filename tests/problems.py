@@ -1,4 +1,4 @@
-"""What every error of the REST interface has (RFC 9457)."""
+"""Members of every error of the REST interface (RFC 9457)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

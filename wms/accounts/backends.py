@@ -1,4 +1,4 @@
-"""How people are authenticated."""
+"""Authentication by user name and password."""
 
 from django.contrib.auth.backends import ModelBackend
 

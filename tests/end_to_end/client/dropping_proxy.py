@@ -11,7 +11,7 @@ from tests.pace import within
 
 
 class Drop(NamedTuple):
-    """Where one connection is broken off."""
+    """The point at which one connection is broken off."""
 
     #: After this many bytes from the client; None: all pass.
     of_request: int | None

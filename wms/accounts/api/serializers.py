@@ -9,7 +9,7 @@ from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 
 
 class _TokenChoices(StrictSerializer):
-    """What a client says about a new token."""
+    """Scope, name and lifetime of a new token."""
 
     scope = serializers.ChoiceField(
         choices=list(TokenScope),

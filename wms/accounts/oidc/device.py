@@ -57,7 +57,7 @@ class DeviceLogIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
-    """What the person must do.
+    """The page and the code for the person.
 
     Args:
         url: page of the provider to open.
