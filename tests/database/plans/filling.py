@@ -65,11 +65,16 @@ _FURTHER = (
       FROM (SELECT id, row_number() OVER (ORDER BY id) FROM jobs_sandbox) AS sandbox
      WHERE sandbox.row_number = 1 + job.id %% 20000 AND job.status = 'Done' AND job.id %% 3 = 0
     """,
+    # Each line of a history is of a later transaction than those before it, as the index of transactions expects.
     """
     INSERT INTO jobs_jobhistory (
         job_id, changed_at, status, minor_status, application_status, source, transaction_number
     )
-    SELECT id, submitted_at, status, '', '', 'pilot', id FROM jobs_job, generate_series(1, 4)
+    SELECT id, submitted_at, status, '', '', 'pilot',
+           pg_current_xact_id()::text::bigint * row_number() OVER line / count(*) OVER ()
+      FROM jobs_job, generate_series(1, 4) AS number
+    WINDOW line AS (ORDER BY number, id)
+     ORDER BY number, id
     """,
     """
     INSERT INTO jobs_jobbucket (width_s, begun_at, vo_id, group_id, owner_id, site_id, job_type, started)
