@@ -117,12 +117,15 @@ def _reader_of(hint: Any) -> Reader:  # noqa: ANN401 - a type, or what typing ma
         reader: Reader = hint.__metadata__[-1]
         return reader
     if origin is tuple:
-        is_entry = isinstance(inner[0], type) and issubclass(inner[0], SectionEntry)
-        return partial(_read_entries, inner[0]) if is_entry else partial(_read_set, _reader_of(inner[0]))
+        if isinstance(inner[0], type) and issubclass(inner[0], SectionEntry):
+            return Reader("list of mappings", partial(_read_entries, inner[0]), entry=inner[0])
+        reader = _reader_of(inner[0])
+        return Reader(f"list: {reader.accepts}", partial(_read_set, reader))
     if NoneType in inner:
-        return partial(_read_or_none, _reader_of(inner[0]))
+        reader = _reader_of(inner[0])
+        return Reader(f"{reader.accepts}, or null", partial(_read_or_none, reader), entry=reader.entry)
     if issubclass(hint, SectionEntry):
-        return partial(_read_entry, hint)
+        return Reader("mapping", partial(_read_entry, hint), entry=hint)
     return flag if hint is bool else one_of(hint)
 
 
@@ -189,7 +192,7 @@ def named_lists(record: type[EntryT]) -> Reader:
                 entries.append(record(**values, source=Source(line=word.line, path=inner.path, lines=lines)))
         return tuple(entries)
 
-    return read
+    return Reader("mapping of names to lists", read, entry=record)
 
 
 def _read_entries(record: type[EntryT], node: Node, at: Location) -> tuple[EntryT, ...]:

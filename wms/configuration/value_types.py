@@ -17,6 +17,9 @@ from wms.kernel.validators import NAME_PATTERN
 MAX_INTEGER = 2**31 - 1
 MAX_BIG_INTEGER = 2**63 - 1
 
+#: {noun of an entry: the noun in sentences, where it differs}.
+NOUNS = {"vo": "VO", "ce": "computing element"}
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -59,13 +62,14 @@ def text(
             raise at.refuse(node, hint if secret else f"{what(node)} is not accepted: {hint}")
         return value
 
-    return read
+    kind = "secret text" if secret else "text"
+    return Reader(f"{kind}, at most {longest} characters{', or empty' if empty else ''}", read)
 
 
 def name(longest: int = 128) -> Reader:
     """Return the reader of a name that fits into URLs, logs and lists."""
     hint = "use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _"
-    return text(longest, pattern=NAME_PATTERN, hint=hint)
+    return Reader(f"name, at most {longest} characters", text(longest, pattern=NAME_PATTERN, hint=hint))
 
 
 def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
@@ -82,25 +86,25 @@ def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
         at.reading.uses.append(Use(node.line, at.path, noun, str(value), may_be_missing=may_be_missing))
         return value
 
-    return read
+    return Reader(f"name of a {NOUNS.get(noun, noun)}", read)
 
 
 def one_of(words: Iterable[str]) -> Reader:
     """Return the reader of one of *words*; of an enumeration, of its member."""
     known = {str(word): word for word in words if word}
+    *others, last = known
+    listed = " or ".join(filter(None, [", ".join(others), last]))
 
     def read(node: Node, at: Location) -> str:
         value = atom(node, at)
         if not isinstance(value, str) or value not in known:
-            *others, last = known
-            listed = " or ".join(filter(None, [", ".join(others), last]))
             raise at.refuse(node, f"use {listed}.{did_you_mean(str(value)[:MAX_SHOWN], known)}")
         return known[value]
 
-    return read
+    return Reader(listed, read)
 
 
-def moment(node: Node, at: Location) -> datetime:
+def _moment(node: Node, at: Location) -> datetime:
     """Return a date and time with its zone."""
     if not isinstance(node, Word):
         raise at.refuse(node, f"use a date and time, not {what(node)}")
@@ -129,7 +133,7 @@ def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = Fal
             raise at.refuse(node, f"must be {'0, or ' if or_zero else ''}from {least} to {most}")
         return value
 
-    return read
+    return Reader(f"whole number, {'0, or ' if or_zero else ''}{least} to {most}", read)
 
 
 def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
@@ -143,10 +147,10 @@ def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
             raise at.refuse(node, f"must be from {least:g} to {most:g}")
         return float(value)
 
-    return read
+    return Reader(f"number, {least:g} to {most:g}", read)
 
 
-def flag(node: Node, at: Location) -> bool:
+def _flag(node: Node, at: Location) -> bool:
     """Return true or false."""
     value = number(node, at)
     if not isinstance(value, bool):
@@ -154,10 +158,13 @@ def flag(node: Node, at: Location) -> bool:
     return value
 
 
+flag = Reader("true or false", _flag)
+
+
 # ---- Free parameters and options -------------------------------------------------------------------------------------
 
 
-def parameters(node: Node, at: Location) -> Mapping[str, object]:
+def _parameters(node: Node, at: Location) -> Mapping[str, object]:
     """Return free parameters of a resource (RFC7), names with a value or a list of values; the values are canonical."""
     read: dict[str, object] = {}
     for written, key, value in pairs(node, at, same=lambda name: composed(name).casefold()):
@@ -179,18 +186,18 @@ def _parameter(spelt: str, key: Word, node: Node, at: Location) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def parameters_by_vo(node: Node, at: Location) -> Mapping[str, object]:
+def _parameters_by_vo(node: Node, at: Location) -> Mapping[str, object]:
     """Return {VO: parameters}."""
     by_vo = {}
     for written, key, value in pairs(node, at, same=composed):
         place = at.key(composed(written))
         at.reading.uses.append(Use(key.line, place.path, "vo", composed(written)))
         with suppress(Unreadable):
-            by_vo[composed(written)] = parameters(value, place)
+            by_vo[composed(written)] = _parameters(value, place)
     return dict(sorted(by_vo.items()))
 
 
-def options(node: Node, at: Location) -> Mapping[str, object]:
+def _options(node: Node, at: Location) -> Mapping[str, object]:
     """Return options of a backend: names with values, lists or mappings of them."""
     read = {}
     for option, key, value in pairs(node, at):
@@ -203,7 +210,7 @@ def options(node: Node, at: Location) -> Mapping[str, object]:
 
 def _option(node: Node, at: Location) -> object:
     if isinstance(node, Pairs):
-        return options(node, at)
+        return _options(node, at)
     if isinstance(node, ListNode):
         return [_option(item, at.item(position)) for position, item in enumerate(node.nodes)]
     value = atom(node, at)
@@ -220,10 +227,10 @@ Label = Annotated[str, text()]
 Count = Annotated[int, whole_number()]
 Positive = Annotated[int, whole_number(1)]
 Fraction = Annotated[float, real_number(most=1.0)]
-Moment = Annotated[datetime, moment]
-Parameters = Annotated[Mapping[str, object], parameters]
-ParametersByVO = Annotated[Mapping[str, object], parameters_by_vo]
-Options = Annotated[Mapping[str, object], options]
+Moment = Annotated[datetime, Reader("date and time with its zone, such as 2027-01-31T12:00:00Z", _moment)]
+Parameters = Annotated[Mapping[str, object], Reader("mapping of names to a value or a list of values", _parameters)]
+ParametersByVO = Annotated[Mapping[str, object], Reader("mapping of VOs to such mappings", _parameters_by_vo)]
+Options = Annotated[Mapping[str, object], Reader("mapping of names to values, lists or mappings", _options)]
 
 VOName = Annotated[str, reference_to("vo")]
 GroupName = Annotated[str, reference_to("group")]
