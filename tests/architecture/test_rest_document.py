@@ -12,8 +12,6 @@ from rest_framework import exceptions
 
 from matching.api.serializers import OfferIn
 from tests.api.credentials.addresses import every_address
-from wms.jobs.domain.description import KNOWN_FIELDS
-from wms.jobs.domain.jdl import ATTRIBUTES
 from wms.kernel.errors import WmsError
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.error_codes import ERROR_CODES
@@ -119,10 +117,7 @@ def test_every_endpoint_has_its_row() -> None:
     assert {*written} ^ answered == set()
 
 
-def test_every_field_of_a_job_and_of_an_offer_has_its_row() -> None:
-    of_jobs = rows("Submission", 4)
-    assert sorted(name for field, _, _, _ in of_jobs for name in names(field)) == sorted(KNOWN_FIELDS)
-    assert {name for _, jdl, _, _ in of_jobs for name in names(jdl)} <= {*ATTRIBUTES}
+def test_every_field_of_an_offer_has_its_row() -> None:
     assert sorted(name for field, _ in rows("Offer", 2) for name in names(field)) == sorted(OfferIn().fields)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from django.conf import settings
 
 from pilots.domain import pilot
-from wms.documentation.configuration_keys import sections
+from wms.documentation import configuration_keys, description_fields
 from wms.documentation.jdl_tables import attributes, words_of_expressions
 from wms.documentation.made_parts import table, with_part
 from wms.documentation.settings_table import settings_in, tables_of
@@ -32,7 +32,8 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "Jobs": lambda: diagram_of(lifecycle.TRANSITIONS),
         "Pilots": lambda: diagram_of(pilot.TRANSITIONS),
     },
-    "configuration.md": {"Keys": sections},
+    "configuration.md": {"Keys": configuration_keys.sections},
+    "descriptions.md": {"Fields": description_fields.sections},
     "errors.md": {"Error codes": _error_codes},
     "jdl.md": {"Attributes": attributes, "Words of expressions": words_of_expressions},
     "settings.md": {"Settings": _settings},
