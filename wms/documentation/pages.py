@@ -1,13 +1,15 @@
 """The parts of the pages below docs/ that are made from the code, by page and name."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 
 from pilots.domain import pilot
-from wms.documentation import configuration_keys, description_fields
+from wms.client.catalogue import ENTRIES
+from wms.documentation import client_commands, configuration_keys, description_fields
 from wms.documentation.jdl_tables import attributes, words_of_expressions
 from wms.documentation.made_parts import table, with_part
 from wms.documentation.settings_table import settings_in, tables_of
@@ -37,6 +39,11 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "errors.md": {"Error codes": _error_codes},
     "jdl.md": {"Attributes": attributes, "Words of expressions": words_of_expressions},
     "settings.md": {"Settings": _settings},
+    "wms.md": {
+        "Commands": client_commands.overview,
+        "Filters": client_commands.filters,
+        **{f"wms {name}": partial(client_commands.command, name) for name in ENTRIES},
+    },
 }
 
 

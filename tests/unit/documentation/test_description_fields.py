@@ -68,8 +68,6 @@ def test_the_choices_are_those_of_the_parser(name: str) -> None:
 
 def test_a_row_has_attributes_option_bounds_and_default() -> None:
     text = sections()
-    assert (
-        "| `memory_mb` | `Memory`, `MemoryMB` | `--memory` | whole number, 0 to 2000000000 | MB | `0` | Of" in text
-    )
+    assert "| `memory_mb` | `Memory`, `MemoryMB` | `--memory` | whole number, 0 to 2000000000 | MB | `0` | Of" in text
     assert "| `executable` | `Executable` | `--executable` | text, at most 1024 characters |  | required | Prog" in text
     assert "`ParameterStart`" in text
