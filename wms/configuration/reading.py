@@ -60,7 +60,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ValueReader:
     """Reads the values of one type."""
 
     #: The values that it accepts, in words, for the documentation.

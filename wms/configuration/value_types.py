@@ -9,7 +9,7 @@ from typing import Annotated
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
 from wms.configuration.document import ListNode, Node, Pairs, Word
 from wms.configuration.problems import Unreadable
-from wms.configuration.reading import MAX_SHOWN, Location, Reader, Use, atom, number, pairs, shown, what
+from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
 from wms.kernel.names import composed, did_you_mean
 from wms.kernel.validators import NAME_PATTERN
 
@@ -34,7 +34,7 @@ def text(
     hint: str = "",
     secret: bool = False,
     as_written: bool = False,
-) -> Reader:
+) -> ValueReader:
     """Return the reader of a text; numbers and other words with a meaning in YAML need quotes.
 
     Args:
@@ -63,16 +63,16 @@ def text(
         return value
 
     kind = "secret text" if secret else "text"
-    return Reader(f"{kind}, at most {longest} characters{', or empty' if empty else ''}", read)
+    return ValueReader(f"{kind}, at most {longest} characters{', or empty' if empty else ''}", read)
 
 
-def name(longest: int = 128) -> Reader:
+def name(longest: int = 128) -> ValueReader:
     """Return the reader of a name that fits into URLs, logs and lists."""
     hint = "use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _"
-    return Reader(f"name, at most {longest} characters", text(longest, pattern=NAME_PATTERN, hint=hint))
+    return ValueReader(f"name, at most {longest} characters", text(longest, pattern=NAME_PATTERN, hint=hint))
 
 
-def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
+def reference_to(noun: str, *, may_be_missing: bool = False) -> ValueReader:
     """Return the reader of a reference to an object of the file or the database; it is checked after the whole file.
 
     Args:
@@ -86,10 +86,10 @@ def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
         at.reading.uses.append(Use(node.line, at.path, noun, str(value), may_be_missing=may_be_missing))
         return value
 
-    return Reader(f"name of a {NOUNS.get(noun, noun)}", read)
+    return ValueReader(f"name of a {NOUNS.get(noun, noun)}", read)
 
 
-def one_of(words: Iterable[str]) -> Reader:
+def one_of(words: Iterable[str]) -> ValueReader:
     """Return the reader of one of *words*; of an enumeration, of its member."""
     known = {str(word): word for word in words if word}
     *others, last = known
@@ -101,7 +101,7 @@ def one_of(words: Iterable[str]) -> Reader:
             raise at.refuse(node, f"use {listed}.{did_you_mean(str(value)[:MAX_SHOWN], known)}")
         return known[value]
 
-    return Reader(listed, read)
+    return ValueReader(listed, read)
 
 
 def _moment(node: Node, at: Location) -> datetime:
@@ -122,7 +122,7 @@ def _moment(node: Node, at: Location) -> datetime:
 # ---- Numbers and flags -----------------------------------------------------------------------------------------------
 
 
-def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = False) -> Reader:
+def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = False) -> ValueReader:
     """Return the reader of a number without a fraction, within bounds, both inclusive."""
 
     def read(node: Node, at: Location) -> int:
@@ -133,10 +133,10 @@ def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = Fal
             raise at.refuse(node, f"must be {'0, or ' if or_zero else ''}from {least} to {most}")
         return value
 
-    return Reader(f"whole number, {'0, or ' if or_zero else ''}{least} to {most}", read)
+    return ValueReader(f"whole number, {'0, or ' if or_zero else ''}{least} to {most}", read)
 
 
-def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
+def real_number(least: float = 0.0, most: float = 1e12) -> ValueReader:
     """Return the reader of a number within bounds, both inclusive."""
 
     def read(node: Node, at: Location) -> float:
@@ -147,7 +147,7 @@ def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
             raise at.refuse(node, f"must be from {least:g} to {most:g}")
         return float(value)
 
-    return Reader(f"number, {least:g} to {most:g}", read)
+    return ValueReader(f"number, {least:g} to {most:g}", read)
 
 
 def _flag(node: Node, at: Location) -> bool:
@@ -158,7 +158,7 @@ def _flag(node: Node, at: Location) -> bool:
     return value
 
 
-flag = Reader("true or false", _flag)
+flag = ValueReader("true or false", _flag)
 
 
 # ---- Free parameters and options -------------------------------------------------------------------------------------
@@ -227,10 +227,10 @@ Label = Annotated[str, text()]
 Count = Annotated[int, whole_number()]
 Positive = Annotated[int, whole_number(1)]
 Fraction = Annotated[float, real_number(most=1.0)]
-Moment = Annotated[datetime, Reader("date and time with its zone, such as 2027-01-31T12:00:00Z", _moment)]
-Parameters = Annotated[Mapping[str, object], Reader("mapping of names to a value or a list of values", _parameters)]
-ParametersByVO = Annotated[Mapping[str, object], Reader("mapping of VOs to such mappings", _parameters_by_vo)]
-Options = Annotated[Mapping[str, object], Reader("mapping of names to values, lists or mappings", _options)]
+Moment = Annotated[datetime, ValueReader("date and time with its zone, such as 2027-01-31T12:00:00Z", _moment)]
+Parameters = Annotated[Mapping[str, object], ValueReader("mapping of names to values or lists", _parameters)]
+ParametersByVO = Annotated[Mapping[str, object], ValueReader("mapping of VOs to such mappings", _parameters_by_vo)]
+Options = Annotated[Mapping[str, object], ValueReader("mapping of names to values, lists or mappings", _options)]
 
 VOName = Annotated[str, reference_to("vo")]
 GroupName = Annotated[str, reference_to("group")]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from wms.documentation.made_parts import sentence, table, with_part
@@ -45,6 +45,12 @@ def test_the_command_writes_the_pages_that_are_not_current(tmp_path: Path, setti
     call_command("document", stdout=written)
     assert written.getvalue() == f"{old} written.\n"
     assert old.read_text(encoding="utf-8") == (DOCS / "errors.md").read_text(encoding="utf-8")
+
+
+def test_the_command_needs_the_repository(tmp_path: Path, settings: Settings) -> None:
+    settings.BASE_DIR = tmp_path
+    with pytest.raises(CommandError, match="in the repository, not in an installation"):
+        call_command("document")
 
 
 def test_a_document_without_a_place_for_a_part_is_refused() -> None:

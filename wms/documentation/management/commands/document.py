@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from wms.documentation.pages import PARTS, documented
 
@@ -13,8 +13,13 @@ class Command(BaseCommand):
     requires_system_checks = ()  # the pages are also for those whose settings are refused
 
     def handle(self, **options: object) -> None:  # noqa: ARG002 - Django's signature
+        docs = Path(settings.BASE_DIR) / "docs"
+        if not docs.is_dir():
+            raise CommandError(
+                f"There is no directory {docs}: the documents are in the repository, not in an installation."
+            )
         for name in PARTS:
-            page = Path(settings.BASE_DIR) / "docs" / name
+            page = docs / name
             old = page.read_text(encoding="utf-8")
             new = documented(name, old)
             if new != old:
