@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from wms.client.commands.descriptions import OPTIONS
+from wms.client.commands.description_options import OPTIONS
 from wms.documentation.made_parts import table
 from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.description import JobDescription
