@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.benchmarks.catalogue import MEASURES
 from tests.end_to_end.docs.fences import PROJECT, Command, Fence, differs, fences_of
 from tests.end_to_end.docs.system import PASSWORD, running_system
 from tests.end_to_end.docs.terminal import Terminal
@@ -22,10 +23,20 @@ OWN_SERVER: Final = "localhost:8000"
 #: A command that runs until the page ends.
 STARTS: Final = re.compile(r"wms-server (up|demo)\b")
 #: {a command, as a regular expression: why this test does not run it}.
-NOT_RUN: Final[Mapping[str, str]] = {}
+NOT_RUN: Final[Mapping[str, str]] = {
+    r"pip install uv": "tests have no package index",
+    r"uv run manage\.py demo.*": "tests/end_to_end/stack/test_demo.py runs it",
+    r"(FUZZ_EXAMPLES=\d+ |WMS_TESTS_NODE=\S+ )?uv run pytest( .*)?": "this is a part of it",
+    r"uv run python -m tests\.(benchmarks|screenshots) .*": "tests/end_to_end runs small ones",
+    r"\.ci/(run|lowest).*": "it runs this test",
+    r"uv run (ruff|pre-commit) .*": "it needs the repository; .ci/run runs ruff",
+    r"(npm|npx) .*": "tests have no package index",
+    r"WMS_EMBEDDED=1 uv run manage\.py spectacular .*": "tests/api/contract makes the document",
+}
 #: Seconds of an idle machine for one command.
 COMMAND_S: Final = 180.0
-PAGES: Final = sorted(page for page in [*PROJECT.glob("docs/*.md"), PROJECT / "README.md"] if "```" in page.read_text())
+PAGES: Final = sorted([*PROJECT.glob("docs/*.md"), *PROJECT.glob("*.md"), PROJECT / "wms" / "client" / "README.md"])
+WITH_EXAMPLES: Final = [page for page in PAGES if "```" in page.read_text(encoding="utf-8")]
 
 
 class Reader:
@@ -61,7 +72,7 @@ class Reader:
             path.chmod(0o755)
 
     def _run(self, fence: Fence, command: Command, *, code: int) -> None:
-        if any(re.fullmatch(pattern, command.text) for pattern in NOT_RUN):
+        if _is_not_run(command):
             return
         text = self._real(command.text)
         if STARTS.match(text):
@@ -112,10 +123,11 @@ _CHECKS: Final[Mapping[str, Callable[[Reader, Fence], None]]] = {
     "yaml": Reader.configuration,
     # Shown only: drawings, formulas, output.
     "text": lambda _reader, _fence: None,
+    "mermaid": lambda _reader, _fence: None,
 }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_the_examples_of_a_page_do_what_it_says(page: Path, installed: Path, tmp_path: Path) -> None:
     needed("curl")
     fences, port = list(fences_of(page)), free_port()
@@ -134,6 +146,26 @@ def test_the_examples_of_a_page_do_what_it_says(page: Path, installed: Path, tmp
         reader = Reader(directory, terminal, addresses, own_port=port)
         for fence in fences:
             reader.follow(fence)
+
+
+def test_the_blocks_of_all_pages_can_be_run() -> None:
+    """They are fenced, are of known languages, and name only files of the repository that are there."""
+    fences = [fence for page in PAGES for fence in fences_of(page)]
+    assert {fence.language for fence in fences if not fence.title} <= {"console", *_CHECKS}
+    consoles = [fence for fence in fences if fence.language == "console"]
+    not_run = [command.text for fence in consoles for command in fence.commands if _is_not_run(command)]
+    named = {name for text in not_run for name in re.findall(r"tests/[\w/]+(?:\.py)?", text)}
+    assert [name for name in named if not (PROJECT / name).exists()] == []
+    benchmarks = {text.split("tests.benchmarks ")[1].split()[0] for text in not_run if "tests.benchmarks " in text}
+    assert benchmarks <= {*MEASURES, "list"}
+    unused = [pattern for pattern in NOT_RUN if not any(re.fullmatch(pattern, text) for text in not_run)]
+    assert unused == []
+
+
+def _is_not_run(command: Command) -> bool:
+    # Without the words beside it.
+    text = re.sub(r" +# .*", "", command.text)
+    return any(re.fullmatch(pattern, text) for pattern in NOT_RUN)
 
 
 def _needs_a_server(fences: Sequence[Fence]) -> bool:
