@@ -3,7 +3,6 @@
 Only addresses, accounts and paths are replaced.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ import yaml
 from pilots.backends.local import dismiss
 from tests.backends.htcondor.pool import htcondor_pool
 from tests.end_to_end.pilots.grid import SETTINGS, System, running_system, until
+from tests.end_to_end.titled import titled
 from tests.slurm import slurm_cluster
 from tests.ssh import ssh_host
 
-PAGE = Path(__file__).parents[3] / "docs" / "sites.md"
 #: Of the guide's queue, in the words of Slurm.
 FOUR_DAYS = "4-00:00:00"
 #: Options of which a site has other values.
@@ -44,9 +43,7 @@ class DocumentedSite:
 
 def documented(file: str, directory: Path, replaced: Callable[[Options], Options]) -> DocumentedSite:
     """Return the site of a file of the guide, with the options of its CE replaced."""
-    text = re.search(rf'```yaml title="{re.escape(file)}"\n(.*?)```', PAGE.read_text(), re.DOTALL)
-    assert text is not None
-    (site,) = yaml.safe_load(text[1])["sites"]
+    (site,) = yaml.safe_load(titled("sites.md", file))["sites"]
     (ce,) = site["ces"]
     ce["options"] = replaced(ce["options"])
     return DocumentedSite(directory=directory, site=site)
