@@ -30,7 +30,7 @@ _DATABASE = "wms"
 _SITES_AT_ONCE = 16
 #: Seconds for pilots to leave, which takes them at most 8 s.
 _LEAVING_S = 15.0
-#: Seconds of a directors' cycle; shorter than on a grid.
+#: Seconds of a directors' cycle with an embedded database; shorter than on a grid.
 _CYCLE_S = "2"
 
 
@@ -161,7 +161,6 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
         environment.setdefault("WMS_SERVER_URL", options.listener.url)
     elif "WMS_SERVER_URL" not in environment:
         raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
-    environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
     directory.part("static")  # WhiteNoise warns if it is missing
     servers: list[ServicePart] = []
     before: list[Stage] = []
@@ -170,6 +169,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
     if "WMS_DATABASE_URL" not in os.environ:
         postgres = PostgresServer(programs=find_postgres(), data=directory.path / "postgres", sockets=sockets)
         environment |= {"WMS_DATABASE_URL": postgres.url(_DATABASE), "WMS_EMBEDDED": "1"}
+        environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
         before.append([CallPart(function=postgres.create)])
         servers.append(
             ServicePart(

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 import yaml
@@ -88,6 +89,17 @@ class Production:
             return answer.status, answer.read()
         finally:
             connection.close()
+
+    def variables_of(self, word: str) -> set[str]:
+        """Return the names of the variables of this server's processes in whose command line the word is."""
+        found = set[str]()
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                variables = process.environ()
+                if word in process.cmdline() and self.settings["WMS_DATA_DIR"] in variables.values():
+                    found |= variables.keys()
+        assert found
+        return found
 
     def empty_the_database(self) -> None:
         with psycopg.connect(self.postgres.url("postgres"), autocommit=True) as connection:
@@ -180,6 +192,8 @@ def test_a_server_is_set_up_backed_up_lost_and_restored_with_another_key(product
     with production.up():
         assert "The system is up at https://wms.example.org/ " in production.output
         assert "Traceback" not in production.output
+        # Batch systems of others are not asked every two seconds.
+        assert "WMS_DIRECTOR_CYCLE_S" not in production.variables_of("celery")
         assert not (production.directory / "data" / "secret_key").exists()
         assert production.ask("/accounts/login/")[0] == 200
         assert production.ask("/static/portal/portal.css")[0] == 200
