@@ -212,7 +212,7 @@ def test_every_module_that_is_cited_exists() -> None:
         f"{file.relative_to(ROOT)}: {name}"
         for file in texts()
         for name in MODULE.findall(text_of(file))
-        if name.rpartition(".")[2] not in {"py", "yaml", "sql", "env", "service", "org"}
+        if name.rpartition(".")[2] not in {"py", "yaml", "sql", "md", "env", "service", "org"}
         and not exists(name)
         and name not in names_in_code()
     ]
