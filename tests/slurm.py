@@ -53,7 +53,7 @@ SlurmdParameters=config_overrides
 GresTypes=gpu
 NodeName=localhost NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory_mb} TmpDisk=10000 Features=el9,avx,fast \
  Gres=gpu:{gpus} State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=01:00:00 State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime={main_time} State=UP
 PartitionName=short Nodes=ALL MaxTime={short_minutes} State=UP
 """
 
@@ -129,12 +129,13 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(name: str, directory: Path) -> Iterator[SlurmCluster]:
+def slurm_cluster(name: str, directory: Path, *, main_time: str = "01:00:00") -> Iterator[SlurmCluster]:
     """Run a cluster; its jobs end with it, also when the tests are killed.
 
     Args:
         name: of the cluster.
         directory: for all its files; must exist.
+        main_time: the longest time of the partition ``main``.
     """
     needed("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "sacct", "scontrol")
     slurmctld_port, slurmd_port = _free_ports()
@@ -149,6 +150,7 @@ def slurm_cluster(name: str, directory: Path) -> Iterator[SlurmCluster]:
         _CONFIGURATION.format(
             name=name, directory=directory, spool=spool, user=getpass.getuser(), slurmctld_port=slurmctld_port,
             slurmd_port=slurmd_port, cores=CORES, memory_mb=MEMORY_MB, gpus=GPUS, short_minutes=SHORT_MINUTES,
+            main_time=main_time,
         )
     )  # fmt: skip
     guard = Guard(paths=[spool])

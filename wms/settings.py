@@ -221,7 +221,8 @@ WMS_PILOT_LOG_S = env.int("WMS_PILOT_LOG_S", default=30 * 24 * 3600)
 WMS_BLACK_HOLE_FAILURES = env.int("WMS_BLACK_HOLE_FAILURES", default=10)
 #: Time after the match within which a failure is fast: missing software or a full disk ends a payload within seconds.
 WMS_BLACK_HOLE_FAST_S = env.int("WMS_BLACK_HOLE_FAST_S", default=120)
-#: Time between two cycles of a director; `up` sets a shorter one (PIL §2.3: "work in cycles").
+#: Time between two cycles of a director; `up` with an embedded database sets a shorter one (PIL §2.3: "work in
+#: cycles").
 WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
 #: Backends of computing elements, by type; a new one is a file and a line here.
 WMS_BACKENDS = {

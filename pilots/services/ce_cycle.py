@@ -98,6 +98,11 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
 
 
 def _round(ce: ComputingElement, *, clock: Clock) -> None:
+    if _is_left_to_the_site(ce):
+        note_silence(ce, now=clock())
+        quiet = {"busy_until": None, "failures": 0, "ask_after": None, "send_after": None}
+        CEHealth.objects.filter(ce=ce).update(**quiet, trouble="", doubts="", stalls="")
+        return
     backend = backend_of(ce)
     while orders := _ordered(ce):
         _submit(ce, backend, orders, clock=clock)
@@ -119,6 +124,17 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
         trouble=_PILOTS_FAIL if paused else "",
         stalls=_stalls(ce, now=now),
     )
+
+
+def _is_left_to_the_site(ce: ComputingElement) -> bool:
+    """Return whether the site alone starts pilots here: none is sent, and none that was sent is left to look after.
+
+    Such a CE is not asked: the server may have no way to it.
+    """
+    # Uses index: pilot_not_cleaned_at_queue
+    sent = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, secret__isnull=False)
+    queues = ce.queues.all()
+    return queues.exists() and not queues.filter(max_waiting_pilots__gt=0).exists() and not sent.exists()
 
 
 def _stalls(ce: ComputingElement, *, now: datetime) -> str:

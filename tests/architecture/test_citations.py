@@ -33,7 +33,7 @@ DECISION: Final = re.compile(r"\bADRs? (\d+)((?:(?:, | and |, and )(?:ADR )?\d+\
 #: A path from the root of the repository. What follows a slash, a dot or a brace is part of something else: an address.
 PATH: Final = re.compile(rf"(?<![\w./{{}}~-])(?:{'|'.join(TOP)})/[\w./-]*\w/?")
 #: A file with the last parts of its path, such as `services/match.py` or `claim.sql`.
-FILE: Final = re.compile(r"(?<![\w./{}~<*-])[\w-]+(?:/[\w-]+)*\.(?:py|sql|html|md)\b(?![\w/]|\.\w)")
+FILE: Final = re.compile(r"(?<![\w./{}~<*:-])[\w-]+(?:/[\w-]+)*\.(?:py|sql|html|md)\b(?![\w/]|\.\w)")
 MODULE: Final = re.compile(rf"(?<![\w./@-])(?:{'|'.join((*PRODUCT, 'tests'))})(?:\.[A-Za-z_]\w*)+(?![\w/])")
 #: Directories of tests in a row of a table, and variables of the environment that tests read.
 ROW: Final = re.compile(r"`tests/(\w+)`")
@@ -212,7 +212,7 @@ def test_every_module_that_is_cited_exists() -> None:
         f"{file.relative_to(ROOT)}: {name}"
         for file in texts()
         for name in MODULE.findall(text_of(file))
-        if name.rpartition(".")[2] not in {"py", "yaml", "sql", "md"}
+        if name.rpartition(".")[2] not in {"py", "yaml", "sql", "md", "env", "service", "org"}
         and not exists(name)
         and name not in names_in_code()
     ]

@@ -55,4 +55,4 @@ def _started_s(owner: Person, file: Path) -> float:
 
 
 def _cycle_s(ready: Surroundings) -> str:
-    return ready.system.environment["WMS_DIRECTOR_CYCLE_S"]
+    return ready.system.environment.get("WMS_DIRECTOR_CYCLE_S", "60")

@@ -72,15 +72,19 @@ class Listener:
                     f"Port {self.port} of {self.host} cannot be used ({error.strerror}): name another one with --port."
                 ) from error
 
-    def answers(self) -> bool:
-        """Whether the web server answers without an internal error."""
+    def answers(self, *, host: str = "") -> bool:
+        """Whether the web server answers without an internal error.
+
+        Args:
+            host: name in the request, one of WMS_ALLOWED_HOSTS, as others are logged as errors; empty: the address.
+        """
         connection = (
             _UnixConnection(self.path)
             if self.path
             else http.client.HTTPConnection(self._own_host, self.port, timeout=_ANSWER_WITHIN_S)
         )
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", "/healthz", headers={"Host": host} if host else {})
             return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
         except (OSError, http.client.HTTPException):
             return False

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from environ import Env
 
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
@@ -27,7 +30,7 @@ _DATABASE = "wms"
 _SITES_AT_ONCE = 16
 #: Seconds for pilots to leave, which takes them at most 8 s.
 _LEAVING_S = 15.0
-#: Seconds of a directors' cycle; shorter than on a grid.
+#: Seconds of a directors' cycle with an embedded database; shorter than on a grid.
 _CYCLE_S = "2"
 
 
@@ -72,8 +75,8 @@ class System:
 
     @property
     def address(self) -> str:
-        """The web server's address for users of this machine."""
-        return self.options.listener.url or self.environment["WMS_SERVER_URL"]
+        """The web server's address for users, with a slash at its end."""
+        return self.environment["WMS_SERVER_URL"].rstrip("/") + "/"
 
     def python(self, *arguments: str) -> list[str]:
         """Return the command line of a Python program that ends with the supervisor."""
@@ -152,12 +155,12 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
-    environment.setdefault("WMS_SECRET_KEY", directory.secret_key())
+    if "WMS_SECRET_KEY" not in environment:
+        environment["WMS_SECRET_KEY"] = directory.secret_key()
     if options.listener.url:
         environment.setdefault("WMS_SERVER_URL", options.listener.url)
     elif "WMS_SERVER_URL" not in environment:
         raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
-    environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
     directory.part("static")  # WhiteNoise warns if it is missing
     servers: list[ServicePart] = []
     before: list[Stage] = []
@@ -166,6 +169,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
     if "WMS_DATABASE_URL" not in os.environ:
         postgres = PostgresServer(programs=find_postgres(), data=directory.path / "postgres", sockets=sockets)
         environment |= {"WMS_DATABASE_URL": postgres.url(_DATABASE), "WMS_EMBEDDED": "1"}
+        environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
         before.append([CallPart(function=postgres.create)])
         servers.append(
             ServicePart(
@@ -195,7 +199,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
 
 
 def _own_stages(system: System) -> list[Stage]:
-    stages: list[Stage] = [[_prepare(system)], [_web(system), *_workers(system), _beat(system)]]
+    stages: list[Stage] = [[_prepare(system), *_static_files(system)], [_web(system), *_workers(system), _beat(system)]]
     # After the web server and so stopped before it: pilots of this machine give their jobs back.
     stages.append([_pilots(system)])
     return stages
@@ -216,13 +220,23 @@ def _prepare(system: System) -> CommandPart:
     )
 
 
+def _static_files(system: System) -> list[CommandPart]:
+    """Return the command that collects style sheets and scripts; embedded systems serve them from the packages."""
+    if system.environment.get("WMS_EMBEDDED", "").lower() in Env.BOOLEAN_TRUE_STRINGS:
+        return []
+    collect = system.manage("collectstatic", "--no-input", "--verbosity", "0")
+    return [CommandPart(name="static", command=collect, environment=system.environment)]
+
+
 def _web(system: System) -> ServicePart:
+    # Of a Unix socket, too: the server answers only requests for its own names.
+    host = urlsplit(system.environment["WMS_SERVER_URL"]).hostname or ""
     concurrency = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
     return ServicePart(
         name="web",
         command=system.python("-m", "wms.web", *system.options.listener.server_options, *concurrency),
         environment=system.environment,
-        is_ready=system.options.listener.answers,
+        is_ready=partial(system.options.listener.answers, host=host),
     )
 
 

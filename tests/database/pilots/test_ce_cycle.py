@@ -14,7 +14,7 @@ from pilots.queries import free_slots
 from pilots.services import ce_cycle
 from resources.models import ComputingElement, Queue
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
-from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
+from tests.factories import NOW, make_ce, make_group, make_pilot, make_queue, make_task_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -127,3 +127,22 @@ def test_a_pause_that_a_wrong_clock_has_noted_is_none(
     else:
         fleet.serve()
         assert (health_of(queue.ce).asked_at != NOW) == waits
+
+
+def test_a_ce_to_which_no_pilots_are_sent_is_not_asked_and_its_silent_pilots_end(
+    fleet: Fleet, backend: ScriptedBackend
+) -> None:
+    backend.fails = BackendError("There is no way to this CE.")
+    queue = make_queue(max_waiting_pilots=0)
+    pilot = make_pilot(queue=queue, status=PilotStatus.RUNNING)
+    Pilot.objects.update(started_at=NOW, last_seen_at=NOW)
+
+    fleet.serve()
+    pilot.refresh_from_db()
+    assert (pilot.status, backend.asked) == (PilotStatus.RUNNING, 0)
+    assert (health_of(queue.ce).trouble, health_of(queue.ce).failures) == ("", 0)
+
+    for minutes in range(60):  # silence counts only while rounds are made
+        fleet.serve(after=timedelta(minutes=minutes))
+    pilot.refresh_from_db()
+    assert (pilot.status, backend.asked) == (PilotStatus.LOST, 0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import psutil
@@ -122,15 +122,26 @@ def farms(directory: Path) -> Iterator[Farms]:
                     process.kill()
 
 
+class Resources(Protocol):
+    """Resources outside of the system, and the configuration that names them."""
+
+    @property
+    def directory(self) -> Path:
+        """The directory for the files of the system."""
+
+    def configuration(self) -> Record:
+        """Return the system's configuration; alice is a user with the password of the tests."""
+
+
 class System:
-    """`manage.py up` with the farms as its resources.
+    """`manage.py up` with resources outside of it.
 
     Args:
         farms: to which it sends pilots.
         settings: environment variables of the system.
     """
 
-    def __init__(self, farms: Farms, settings: Mapping[str, str]) -> None:
+    def __init__(self, farms: Resources, settings: Mapping[str, str]) -> None:
         self.data = farms.directory / "data"
         self.port = free_port()
         self._settings = dict(settings)
@@ -280,7 +291,7 @@ class System:
 
 
 @contextmanager
-def running_system(farms: Farms, settings: Mapping[str, str]) -> Iterator[System]:
+def running_system(farms: Resources, settings: Mapping[str, str]) -> Iterator[System]:
     """Run the system, and end it whatever happens."""
     system = System(farms, settings)
     try:

@@ -86,6 +86,7 @@ def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory
     up.wait_until_ready()
 
     assert up.status_of("/healthz") < 500
+    assert "Next, in a second terminal: `uv run manage.py configure FILE`" in up.output
     assert re.search(rf"is in use by process {up.process.pid}\b", refused_up(directory, port=port))
     assert f"Port {port} of 127.0.0.1 cannot be used" in refused_up(directory.with_name("other"), port=port)
     assert up.status_of("/healthz") < 500
@@ -104,7 +105,8 @@ def test_it_listens_at_a_socket_for_a_proxy(directory: Path, port: int) -> None:
     up = Up(directory, "--listen", f"unix:{path}", port=port, **behind)
     try:
         up.wait_until_ready()
-        assert "The system is up at https://wms.example.org" in up.output
+        assert "The system is up at https://wms.example.org/ " in up.output
+        assert "administration: https://wms.example.org/admin/)" in up.output
         assert path.stat().st_mode & 0o777 == 0o660
         assert (status_at(path, "https"), status_at(path, "http")) == (200, 301)
     finally:

@@ -1,5 +1,6 @@
 """`manage.py up`: the whole system in the foreground."""
 
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
@@ -75,14 +76,24 @@ def _refuse_open_doors(listener: Listener) -> None:
 
 
 def _greeting(system: System) -> str:
-    address = system.address
+    address, command = system.address, command_of(sys.argv[0])
     return (
         f"\nThe system is up at {address} (API: {address.rstrip('/')}{API_V1}docs/, administration: {address}admin/).\n"
         f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
         f"{_in_other_terminals(system)}"
-        "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
-        "`uv run manage.py createsuperuser`; then `uv run manage.py token USER` for a first request.\n"
+        f"Next, in a second terminal: `{command} configure FILE` with your sites, groups and users, or\n"
+        f"`{command} createsuperuser`; then `{command} token USER` for a first request.\n"
     )
+
+
+def command_of(program: str) -> str:
+    """Return what a user types before the name of a command.
+
+    Args:
+        program: path of the program that runs, such as that of `wms-server` or of manage.py.
+    """
+    name = Path(program).name
+    return {"manage.py": "uv run manage.py", "__main__.py": "python -m wms"}.get(name, name)
 
 
 def _in_other_terminals(system: System) -> str:
