@@ -21,6 +21,7 @@ PERMITTED: Final = frozenset(
 )
 #: What is locked for other systems than this one, where nothing can be read of it.
 ELSEWHERE: Final[Mapping[str, str]] = {
+    "appnope": "BSD-2-Clause",
     "async-timeout": "Apache-2.0",
     "colorama": "BSD-3-Clause",
     "tzdata": "Apache-2.0",
