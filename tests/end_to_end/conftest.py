@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from tests.agent.running import processes_with
+from tests.end_to_end.installed import install
 from tests.pace import wait_for
 from tests.programs import directory_of_agents
 
@@ -42,3 +43,9 @@ def _at_work() -> int:
         cursor.execute(_AT_WORK)
         (count,) = cursor.fetchone()
     return int(count)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the programs of an environment with both wheels."""
+    return install(tmp_path_factory.mktemp("packages"))
