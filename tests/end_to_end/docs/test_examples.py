@@ -22,7 +22,10 @@ OWN_SERVER: Final = "localhost:8000"
 #: A command that runs until the page ends.
 STARTS: Final = re.compile(r"wms-server (up|demo)\b")
 #: {a command, as a regular expression: why this test does not run it}.
-NOT_RUN: Final[Mapping[str, str]] = {}
+NOT_RUN: Final[Mapping[str, str]] = {
+    r"pip install uv": "there is no index",
+    r"uv run manage\.py demo": "tests/end_to_end/stack/test_demo.py does",
+}
 #: Seconds of an idle machine for one command.
 COMMAND_S: Final = 180.0
 PAGES: Final = sorted(page for page in [*PROJECT.glob("docs/*.md"), PROJECT / "README.md"] if "```" in page.read_text())
