@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from . import credentials
 from .connection import API, Connection, Record
-from .descriptions import Description, body_of, with_uploads
+from .descriptions import Description, LocalDescription, read, request_of
 from .errors import WrongUsageError
 from .job import Job
 from .submission import Submission
@@ -57,15 +57,16 @@ class Client:
     ) -> Submission:
         """Submit jobs, all or none, and return them.
 
-        Local files in ``input_sandbox`` (``InputSandbox`` of JDL and CFG) are uploaded first. The request has an id,
-        and is repeated with it when its answer is lost: the jobs are there once.
+        Local files in ``input_sandbox`` (``InputSandbox`` of JDL and CFG) are uploaded first; in a file with a
+        description they are relative to its directory. The request has an id, and is repeated with it when its answer
+        is lost: the jobs are there once.
 
         Args:
-            description: fields by name, the text of a JDL, a ``pathlib.Path`` of a file with one of them, or a
-                sequence of these; None: only *fields*.
+            description: fields by name, the text of a JDL, a ``pathlib.Path`` of a file that ends with ``.jdl``,
+                ``.cfg`` or ``.json``, or a sequence of these; None: only *fields*.
             group: the group to act in; None: the default group.
             request_id: a UUID; None: a new one. A script that is run again names its own.
-            fields: fields of the description, such as ``executable="/bin/echo"``; not beside a sequence.
+            fields: fields of the description, such as ``executable="/bin/echo"``; not beside several.
 
         Raises:
             ServerRefusedError: a description is not valid; ``errors`` has the sentences by field.
@@ -92,10 +93,13 @@ class Client:
             return stored[file]
 
         if isinstance(description, Sequence) and not isinstance(description, str):
-            if fields:
-                raise WrongUsageError("Fields are not for several descriptions; write them into each of these.")
-            return {"jobs": [with_uploads(body_of(each), upload) for each in description]}
-        return with_uploads({**(body_of(description) if description is not None else {}), **fields}, upload)
+            local = [each for one in description for each in read(one)]
+        else:
+            local = read({} if description is None else description)
+        if fields and len(local) != 1:
+            raise WrongUsageError("Fields are not for several descriptions; write them into each of these.")
+        jobs = [LocalDescription({**each.body, **fields}, each.directory) for each in local]
+        return request_of([job.with_names(upload) for job in jobs])
 
     def upload(self, file: str | Path) -> str:
         """Upload a file, or an archive to be unpacked in the job's directory; return its name, ``sha256:…``.

@@ -1,77 +1,118 @@
-"""Descriptions of jobs as users give them, and the bodies of requests made from them."""
+"""Descriptions of jobs as users give them, and the requests made from them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from .errors import WrongUsageError
 from .sandbox_names import cfg_with_names, jdl_with_names
 
-#: Fields by name, the text of a JDL, or a file with one of them (``.json``, ``.cfg``, else JDL).
+#: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``).
 Description = Union[Mapping[str, Any], str, Path]
+#: Returns the name at the server that stands for a local file: ``sha256:…``.
+NameOf = Callable[[Path], str]
 
 #: Entries of an input sandbox that the server has already, or that are files of the catalogue.
 _NOT_LOCAL = re.compile(r"(sha256|lfn|sb):", re.IGNORECASE)
+#: {ending of a file: field of the request for its text}; JSON is the request itself.
+_TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
+_CHUNK_BYTES = 1024 * 1024
 
 
-def body_of(description: Description) -> dict[str, Any]:
-    """Return the body of the request for one description.
+class LocalDescription(NamedTuple):
+    """A description of this computer.
+
+    Args:
+        body: fields, or a text as ``jdl`` or ``cfg``.
+        directory: to which the names of local files are relative.
+    """
+
+    body: Mapping[str, Any]
+    directory: Path
+
+    def with_names(self, name_of: NameOf) -> dict[str, Any]:
+        """Return the description with other names for the local files of its input sandbox.
+
+        Raises:
+            WrongUsageError: there is no such file.
+        """
+
+        def stored(entry: str) -> str:
+            return entry if _NOT_LOCAL.match(entry) else name_of(_checked(self.directory / Path(entry).expanduser()))
+
+        changed = dict(self.body)
+        entries = changed.get("input_sandbox")
+        if isinstance(entries, Sequence) and not isinstance(entries, str):
+            changed["input_sandbox"] = [stored(str(entry)) for entry in entries]
+        elif entries:
+            changed["input_sandbox"] = [stored(str(entries))]
+        if isinstance(changed.get("jdl"), str):
+            changed["jdl"] = jdl_with_names(changed["jdl"], stored)
+        if isinstance(changed.get("cfg"), str):
+            changed["cfg"] = cfg_with_names(changed["cfg"], stored)
+        return changed
+
+
+def read(description: Description) -> list[LocalDescription]:
+    """Return the descriptions of a mapping or a text, or those in a file.
+
+    Files of an input sandbox are relative to the file that names them, else to the current directory.
 
     Raises:
-        WrongUsageError: it is none, or its file cannot be read.
+        WrongUsageError: it is none, or its file cannot be read, or the name of the file does not say what it is.
     """
     if isinstance(description, Path):
-        return _body_of_file(description)
+        return [LocalDescription(body, description.parent) for body in _bodies_of(description)]
     if isinstance(description, str):
-        return {"jdl": description}
+        return [LocalDescription({"jdl": description}, Path())]
     if isinstance(description, Mapping):
-        return dict(description)
+        return [LocalDescription(description, Path())]
     raise WrongUsageError(
         f"A description is a mapping of fields, the text of a JDL, or a pathlib.Path, not {type(description).__name__}."
     )
 
 
-def with_uploads(body: Mapping[str, Any], upload: Callable[[Path], str]) -> dict[str, Any]:
-    """Return the body with the local files of its input sandbox replaced by the names that *upload* returns.
-
-    Args:
-        body: fields, or a text as ``jdl`` or ``cfg``.
-        upload: stores a file on the server; returns its name there, ``sha256:…``.
-    """
-
-    def stored(entry: str) -> str:
-        return entry if _NOT_LOCAL.match(entry) else upload(Path(entry).expanduser())
-
-    changed = dict(body)
-    entries = body.get("input_sandbox")
-    if isinstance(entries, Sequence) and not isinstance(entries, str):
-        changed["input_sandbox"] = [stored(str(entry)) for entry in entries]
-    elif entries:
-        changed["input_sandbox"] = [stored(str(entries))]
-    if isinstance(body.get("jdl"), str):
-        changed["jdl"] = jdl_with_names(body["jdl"], stored)
-    if isinstance(body.get("cfg"), str):
-        changed["cfg"] = cfg_with_names(body["cfg"], stored)
-    return changed
+def request_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the request that submits the jobs; of none, one that the server refuses."""
+    return dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
 
 
-def _body_of_file(file: Path) -> dict[str, Any]:
+def digest_of(path: Path) -> str:
+    """Return the name that a file has when it is uploaded."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _bodies_of(path: Path) -> list[dict[str, Any]]:
+    form = _TEXT_FORMS.get(path.suffix.lower())
+    if form is None and path.suffix.lower() != ".json":
+        raise WrongUsageError(f"{path} is no description; give a file that ends with .jdl, .cfg or .json.")
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise WrongUsageError(f"{file} cannot be read ({getattr(error, 'strerror', None) or error}).") from error
-    if file.suffix.lower() == ".cfg":
-        return {"cfg": text}
-    if file.suffix.lower() != ".json":
-        return {"jdl": text}
-    try:
-        body = json.loads(text)
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if form is None else {form: text}
+    except OSError as error:
+        raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise WrongUsageError(f"{file} is not JSON: {error}.") from error
-    if not isinstance(body, dict):
-        raise WrongUsageError(f"{file} must contain one JSON object with the fields of a job.")
-    return body
+        raise WrongUsageError(f"{path} is not valid: {error}.") from error
+    if isinstance(content, dict) and "jobs" in content:
+        content = content["jobs"]
+    jobs = content if isinstance(content, list) else [content]
+    if not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise WrongUsageError(f"{path} must contain a description, a JSON object, or a list of them.")
+    return jobs
+
+
+def _checked(path: Path) -> Path:
+    if path.is_dir():
+        raise WrongUsageError(f"{path} is a directory; pack it into an archive, such as a .tar.gz, and name that.")
+    if not path.is_file():
+        raise WrongUsageError(f"There is no file {path}; correct the name in the input sandbox.")
+    return path

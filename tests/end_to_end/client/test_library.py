@@ -1,6 +1,7 @@
 """The Python library against a live server, with jobs that a real agent runs."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -136,11 +137,22 @@ def test_files_of_jdl_and_cfg_are_uploaded(client: Client, tmp_path: Path, monke
     names = [client.job(job_id).record["description"]["input_sandbox"] for job_id in submission.job_ids]
     assert [len(each) for each in names] == [2, 2, 1]
     assert {each[0] for each in names} == {client.upload("run.sh")}
-    with pytest.raises(WrongUsageError, match=r"missing\.txt cannot be read"):
+    with pytest.raises(WrongUsageError, match=r"There is no file missing\.txt"):
         client.submit(executable="/bin/true", input_sandbox=["missing.txt"])
     with pytest.raises(ServerRefusedError) as refused:
         client.submit(executabel="/bin/true")
     assert "executabel" in str(refused.value.errors)
+
+
+def test_files_are_relative_to_the_description_that_names_them(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("")
+    job = {"executable": "run.sh", "input_sandbox": ["run.sh"]}
+    (tmp_path / "jobs.json").write_text(json.dumps([job, job]))
+    submission = client.submit(tmp_path / "jobs.json")
+    names = [client.job(job_id).record["description"]["input_sandbox"] for job_id in submission.job_ids]
+    assert names == [[client.upload(tmp_path / "run.sh")]] * 2
+    with pytest.raises(WrongUsageError, match="several descriptions"):
+        client.submit(tmp_path / "jobs.json", job_name="both")
 
 
 def test_a_submission_that_is_cancelled_leaves_no_thread(client: Client) -> None:

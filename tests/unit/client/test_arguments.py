@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.client.commands.arguments import FILTERS, MOST_JOBS, filters_in, id_range, ids_in
-from wms.client.commands.descriptions import with_uploads
+from wms.client.descriptions import LocalDescription
 from wms.client.errors import WrongUsageError
 from wms.client.sandbox_names import cfg_with_names, jdl_with_names
 from wms.portal.search import KEYS
@@ -107,5 +107,5 @@ def test_a_jdl_without_an_input_sandbox_stays_as_it_is(text: str) -> None:
 def test_uploaded_files_and_those_of_storage_elements_keep_their_names(tmp_path: Path) -> None:
     names = ["sha256:abc", "LFN:/lhcb/a", "run.sh"]
     (tmp_path / "run.sh").write_text("")
-    job = with_uploads({"input_sandbox": names}, directory=tmp_path, name_of=lambda path: f"new of {path.name}")
+    job = LocalDescription({"input_sandbox": names}, tmp_path).with_names(lambda path: f"new of {path.name}")
     assert job == {"input_sandbox": ["sha256:abc", "LFN:/lhcb/a", "new of run.sh"]}

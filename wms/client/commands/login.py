@@ -11,8 +11,8 @@ from getpass import getpass
 from .. import credentials
 from ..connection import API, Connection, checked_url
 from ..device_log_in import log_in_by_provider
-from ..devices import devices, keep_devices
 from ..errors import ServerRefusedError, WrongUsageError
+from ..known_devices import devices, keep_devices
 from ..terminal.tables import Facts
 from ..terminal.text import moment, plain
 from .command import Command, CommandOutput, CommandSession

@@ -11,13 +11,14 @@ from typing import Any
 from uuid import uuid4
 
 from ..connection import API, Record
+from ..descriptions import LocalDescription, digest_of, read, request_of
 from ..errors import Exit, WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.progress import ProgressBar, ended
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .command import Command, CommandOutput, CommandSession
-from .descriptions import add_description, described, digest_of, read, request_of, with_uploads
+from .description_options import add_description, described
 
 #: Seconds between two looks at the jobs: the first, and the longest.
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 10.0
@@ -49,7 +50,7 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
             uploaded[path] = str(session.server.upload(f"{API}sandboxes/", path, expects="sandbox")["sandbox"])
         return uploaded[path]
 
-    sent = [with_uploads(job, directory=directory, name_of=upload) for job, directory in jobs]
+    sent = [job.with_names(upload) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), "request_id": str(uuid4())}
     answer = session.server.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
     for warning in answer["warnings"]:
@@ -59,16 +60,15 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
     return CommandOutput(answer, _submitted(answer, session))
 
 
-def _jobs(options: Namespace) -> list[tuple[dict[str, Any], Path]]:
-    """Return the descriptions, each with the directory to which its files are relative."""
+def _jobs(options: Namespace) -> list[LocalDescription]:
     given = described(options)
     if given and options.files:
         raise WrongUsageError("Describe jobs by files or by options, not by both.")
     if given:
-        return [(given, Path())]
+        return read(given)
     if not options.files:
         raise WrongUsageError("Name a file with a description, such as job.jdl, or give at least --executable.")
-    return [(job, Path(name).parent) for name in options.files for job in read(Path(name))]
+    return [job for name in options.files for job in read(Path(name))]
 
 
 def _envelope(jobs: Sequence[Mapping[str, Any]], options: Namespace) -> dict[str, Any]:
@@ -131,9 +131,7 @@ def _wait(answer: Record, session: CommandSession) -> CommandOutput:
 # ---- rehearsal -------------------------------------------------------------------------------------------------------
 
 
-def _rehearse(
-    jobs: Sequence[tuple[dict[str, Any], Path]], options: Namespace, session: CommandSession
-) -> CommandOutput:
+def _rehearse(jobs: Sequence[LocalDescription], options: Namespace, session: CommandSession) -> CommandOutput:
     """Say what a submission would be answered; the names of local files are computed here."""
     coming: dict[str, str] = {}
 
@@ -142,7 +140,7 @@ def _rehearse(
         coming[reference] = path.name
         return reference
 
-    sent = [with_uploads(job, directory=directory, name_of=name) for job, directory in jobs]
+    sent = [job.with_names(name) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), **({"coming_files": coming} if coming else {})}
     answer = session.server.post(f"{API}jobs/rehearsal/", body, expects="kinds", repeatable=True)
     number = answer["jobs"]

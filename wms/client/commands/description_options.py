@@ -1,25 +1,13 @@
-"""Job descriptions of files and of options, and the local files that they name as input sandboxes."""
+"""The options of ``submit`` that describe jobs, in place of a file."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import descriptions
 from ..errors import WrongUsageError
 from .arguments import whole_number
-
-#: Beginning of the name of an uploaded file.
-SANDBOX_PREFIX = "sha256:"
-#: {ending of a file: field of the request for its text}; JSON is the request itself.
-_TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
-_CHUNK_BYTES = 1024 * 1024
-#: Returns the name that stands for a local file in a request.
-NameOf = Callable[[Path], str]
 
 
 class DescriptionOption(NamedTuple):
@@ -102,63 +90,3 @@ def described(options: Namespace) -> dict[str, Any]:
     if options.count is not None:
         found["parameters"] = {"count": options.count}
     return found
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the descriptions in a file: JDL, CFG, or JSON.
-
-    Raises:
-        WrongUsageError: it cannot be read, or its name does not say what it is.
-    """
-    form = _TEXT_FORMS.get(path.suffix.lower())
-    if form is None and path.suffix.lower() != ".json":
-        raise WrongUsageError(f"{path} is no description; give a file that ends with .jdl, .cfg or .json.")
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if form is None else {form: text}
-    except OSError as error:
-        raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
-    except ValueError as error:
-        raise WrongUsageError(f"{path} is not valid: {error}.") from error
-    if isinstance(content, dict) and "jobs" in content:
-        content = content["jobs"]
-    jobs = content if isinstance(content, list) else [content]
-    if not jobs or not all(isinstance(job, dict) for job in jobs):
-        raise WrongUsageError(f"{path} must contain a description, a JSON object, or a list of them.")
-    return jobs
-
-
-def with_uploads(job: Mapping[str, Any], *, directory: Path, name_of: NameOf) -> dict[str, Any]:
-    """Return a description in which names of uploaded files replace those of local ones.
-
-    Args:
-        job: as ``read`` returns it.
-        directory: to which names of local files are relative.
-        name_of: returns the name of the uploaded file.
-
-    Raises:
-        WrongUsageError: there is no such file.
-    """
-    return descriptions.with_uploads(job, lambda path: name_of(_checked(directory / path)))
-
-
-def digest_of(path: Path) -> str:
-    """Return the name that a file has when it is uploaded."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
-            digest.update(chunk)
-    return SANDBOX_PREFIX + digest.hexdigest()
-
-
-def request_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the request that submits the jobs."""
-    return dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
-
-
-def _checked(path: Path) -> Path:
-    if path.is_dir():
-        raise WrongUsageError(f"{path} is a directory; pack it into an archive, such as a .tar.gz, and name that.")
-    if not path.is_file():
-        raise WrongUsageError(f"There is no file {path}; correct the name in the input sandbox.")
-    return path
