@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.physicist.conftest import PASSWORD, InstalledClient
-from tests.end_to_end.stack.running import environment
+from tests.end_to_end.docs.system import PASSWORD
+from tests.end_to_end.installed import ENVIRONMENT
+from tests.end_to_end.physicist.conftest import InstalledClient
 from tests.pace import wait_for, within
 from tests.programs import directory_of_payloads, needed
 
@@ -65,7 +66,7 @@ class Terminal:
     def _run(self, *arguments: str) -> str:
         return subprocess.run(
             [*self._tmux, *arguments],
-            env=environment(),
+            env=ENVIRONMENT,
             capture_output=True,
             text=True,
             check=True,
@@ -111,13 +112,13 @@ def shared() -> Iterator[Path]:
 
 
 @pytest.fixture
-def terminal(installed: InstalledClient, directory: Path, shared: Path) -> Iterator[Terminal]:
+def terminal(client: InstalledClient, directory: Path, shared: Path) -> Iterator[Terminal]:
     needed("tmux")
     home = directory / "home"
     home.mkdir()
     (home / "scan.sh").write_text(SCRIPT)
     (home / "scan.jdl").write_text(DESCRIPTION.format(shared=shared))
-    made = Terminal(directory / "tmux", home=home, programs=installed.programs)
+    made = Terminal(directory / "tmux", home=home, programs=client.programs)
     yield made
     made.close()
 

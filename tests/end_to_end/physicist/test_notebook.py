@@ -1,6 +1,7 @@
 """The notebook of the documentation, executed against a server whose pilots run its jobs."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,19 +9,20 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.end_to_end.physicist.conftest import PASSWORD, ROOT, InstalledClient
-from tests.end_to_end.stack.running import environment
+from tests.end_to_end.docs.system import PASSWORD
+from tests.end_to_end.installed import ENVIRONMENT, ROOT
+from tests.end_to_end.physicist.conftest import InstalledClient
 from tests.pace import within
 
 NOTEBOOK = ROOT / "docs" / "notebooks" / "first-analysis.ipynb"
 
 
-def log_in(installed: InstalledClient, server: str, *, home: Path) -> None:
+def log_in(client: InstalledClient, server: str, *, home: Path) -> None:
     """Log in as Alice, as a user of this home."""
     home.mkdir()
     subprocess.run(
-        [installed.programs / "wms", "login", "--server", server, "--user", "alice"],
-        env=environment() | {"HOME": str(home)},
+        [client.programs / "wms", "login", "--server", server, "--user", "alice"],
+        env=ENVIRONMENT | {"HOME": str(home)},
         input=f"{PASSWORD}\n",
         text=True,
         check=True,
@@ -45,16 +47,16 @@ def test_the_notebook_has_no_stored_outputs() -> None:
 
 
 def test_the_notebook_submits_follows_retries_and_downloads(
-    installed: InstalledClient, server: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+    client: InstalledClient, server: str, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log_in(installed, server, home=directory / "home")
+    log_in(client, server, home=directory / "home")
     work = directory / "notebook"
     work.mkdir()
-    for name in [name for name in dict(environment()) if name.startswith("WMS_")]:
+    for name in os.environ.keys() - ENVIRONMENT.keys():
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(directory / "home"))
     # The kernel is that of the tests; the client is the installed one.
-    monkeypatch.setenv("PYTHONPATH", str(installed.packages))
+    monkeypatch.setenv("PYTHONPATH", str(client.packages))
     monkeypatch.setenv("IPYTHONDIR", str(directory / "ipython"))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
 
