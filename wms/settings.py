@@ -357,6 +357,7 @@ INSTALLED_APPS = [
     "matching",
     "wms.portal",
     "wms.configuration",
+    "wms.documentation",
     "wms.simulation",
     "wms.stack",
     "wms.demo",

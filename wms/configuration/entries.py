@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from wms.configuration.document import Node, Word, parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
-from wms.configuration.reading import Location, Reader, Reading, items, pairs, shown
+from wms.configuration.reading import Location, Reading, ValueReader, items, pairs, shown
 from wms.configuration.value_types import flag, one_of, whole_number
 from wms.kernel.amounts import AMOUNT
 from wms.kernel.names import did_you_mean
@@ -75,7 +75,7 @@ class SectionEntry:
 class Key:
     """One key of an entry."""
 
-    reader: Reader
+    reader: ValueReader
     #: MISSING: the key is required.
     default: object
 
@@ -110,19 +110,22 @@ def _default(declared: "Field[Any]") -> object:
     return declared.default if declared.default_factory is MISSING else declared.default_factory()
 
 
-def _reader_of(hint: Any) -> Reader:  # noqa: ANN401 - a type, or what typing makes of it
+def _reader_of(hint: Any) -> ValueReader:  # noqa: ANN401 - a type, or what typing makes of it
     """Return the reader that an annotation names, or the one for its type."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        reader: Reader = hint.__metadata__[-1]
+        reader: ValueReader = hint.__metadata__[-1]
         return reader
     if origin is tuple:
-        is_entry = isinstance(inner[0], type) and issubclass(inner[0], SectionEntry)
-        return partial(_read_entries, inner[0]) if is_entry else partial(_read_set, _reader_of(inner[0]))
+        if isinstance(inner[0], type) and issubclass(inner[0], SectionEntry):
+            return ValueReader("list of mappings", partial(_read_entries, inner[0]), entry=inner[0])
+        reader = _reader_of(inner[0])
+        return ValueReader(f"list: {reader.accepts}", partial(_read_set, reader))
     if NoneType in inner:
-        return partial(_read_or_none, _reader_of(inner[0]))
+        reader = _reader_of(inner[0])
+        return ValueReader(f"{reader.accepts}, or null", partial(_read_or_none, reader), entry=reader.entry)
     if issubclass(hint, SectionEntry):
-        return partial(_read_entry, hint)
+        return ValueReader("mapping", partial(_read_entry, hint), entry=hint)
     return flag if hint is bool else one_of(hint)
 
 
@@ -172,7 +175,7 @@ def _read_entry(record: type[EntryT], node: Node, at: Location) -> EntryT:
     return entry
 
 
-def named_lists(record: type[EntryT]) -> Reader:
+def named_lists(record: type[EntryT]) -> ValueReader:
     """Return the reader of a mapping of names to lists; each item becomes an entry with two keys, name and list."""
 
     def read(node: Node, at: Location) -> tuple[EntryT, ...]:
@@ -189,7 +192,7 @@ def named_lists(record: type[EntryT]) -> Reader:
                 entries.append(record(**values, source=Source(line=word.line, path=inner.path, lines=lines)))
         return tuple(entries)
 
-    return read
+    return ValueReader("mapping of names to lists", read, entry=record)
 
 
 def _read_entries(record: type[EntryT], node: Node, at: Location) -> tuple[EntryT, ...]:
@@ -205,7 +208,7 @@ def _read_entries(record: type[EntryT], node: Node, at: Location) -> tuple[Entry
     return tuple(by_name.values())
 
 
-def _read_set(reader: Reader, node: Node, at: Location) -> tuple[str, ...]:
+def _read_set(reader: ValueReader, node: Node, at: Location) -> tuple[str, ...]:
     """Return the texts of a list without order or duplicates, sorted."""
     lines: dict[str, int] = {}
     for position, item in enumerate(items(node, at)):
@@ -217,7 +220,7 @@ def _read_set(reader: Reader, node: Node, at: Location) -> tuple[str, ...]:
     return tuple(sorted(lines))
 
 
-def _read_or_none(reader: Reader, node: Node, at: Location) -> object:
+def _read_or_none(reader: ValueReader, node: Node, at: Location) -> object:
     return None if isinstance(node, Word) and node.is_null else reader(node, at)
 
 

@@ -59,8 +59,20 @@ class Location:
         return Unreadable()
 
 
-#: Returns the value of a node; notes a problem and raises Unreadable if there is none.
-Reader = Callable[[Node, Location], object]
+@dataclass(frozen=True, slots=True)
+class ValueReader:
+    """Reads the values of one type."""
+
+    #: The values that it accepts, in words, for the documentation.
+    accepts: str
+    #: Returns the value of a node; notes a problem and raises Unreadable if there is none.
+    read: Callable[[Node, Location], object]
+    #: Class of the entries that the value contains; None: it contains none.
+    entry: type | None = None
+
+    def __call__(self, node: Node, at: Location) -> object:
+        """Return the value of a node."""
+        return self.read(node, at)
 
 
 def shown(node: Node) -> str:

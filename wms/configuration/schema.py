@@ -66,18 +66,28 @@ _Manager = Annotated[str, reference_to("user", may_be_missing=True)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VOEntry(SectionEntry):
-    """One of ``vos``."""
+    """One of ``vos``: virtual organisations."""
 
     noun: ClassVar[str] = "vo"
 
+    #: Name of the VO.
     name: Annotated[str, name(64)]
+    #: Setup of jobs and pilots that name none.
     setup: Annotated[str, text(64)]
+    #: All setups that jobs may name; `setup` must be among them. Left out: `setup` only.
     setups: tuple[Annotated[str, text(64)], ...] = ()
+    #: Users who manage the VO. They need not exist yet.
     managers: tuple[_Manager, ...] = ()
+    #: Correct the shares of groups by their recent usage, by a factor of 3 at most in either direction.
     history_fair_share: bool = False
+    #: Part of the matches in which jobs of all CPU segments compete, not the longest alone: above 0, so that long jobs
+    #: cannot starve short ones for ever.
     any_segment_fraction: Fraction = 0.0
+    #: A payload with hardly any CPU time for so many seconds is stopped; 0: never; null: 1800 s.
     stalled_s: _StallWindow | None = None
+    #: CPU time per wall-clock time, as a part of one core, that counts as hardly any; null: 0.05.
     stalled_cpu_fraction: Fraction | None = None
+    #: Longest window that a job may set for itself; 0: any, also none; null: WMS_MAX_STALLED_S.
     max_stalled_s: _StallWindow | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -92,32 +102,46 @@ class VOEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEntry(SectionEntry):
-    """One of ``groups``."""
+    """One of ``groups``: the groups of a VO, among which its share is divided."""
 
     noun: ClassVar[str] = "group"
 
+    #: Name of the group; unique on the server.
     name: Annotated[str, name(64)]
+    #: Its VO.
     vo: VOName
+    #: Share of the group, relative to the other groups of the VO; 0: its jobs are never matched.
     priority: Annotated[float, real_number()] = 1.0
+    #: `JOB_SHARING`: members see and control each other's jobs, and share the group's priority. `PRODUCTION`: any
+    #: number of jobs of one user may wait.
     properties: tuple[GroupProperty, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserEntry(SectionEntry):
-    """One of ``users``."""
+    """One of ``users``: accounts. A user who logs in by OpenID Connect needs no entry."""
 
     noun: ClassVar[str] = "user"
     named_by: ClassVar[str] = "username"
     secrets: ClassVar[frozenset[str]] = frozenset({"password"})
 
+    #: User name.
     username: _Username
+    #: Password. The rules on strong passwords do not apply here. Null, for a new user: no log-in by password.
     password: Annotated[str | None, text(1024, secret=True)] = None
+    #: Names of the user's certificates.
     dns: tuple[Label, ...] = ()
+    #: Groups in which the user may act.
     groups: tuple[GroupName, ...] = ()
+    #: Group of submissions that name none; one of `groups`.
     default_group: GroupName | None = None
+    #: May log in to the administration.
     staff: bool = False
+    #: Has all rights in the administration.
     superuser: bool = False
+    #: Sees and manages every VO.
     operator: bool = False
+    #: May not log in; tokens are not valid, and waiting jobs are not matched.
     suspended: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -128,14 +152,18 @@ class UserEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionEntry(SectionEntry):
-    """One of ``requirement_definitions``."""
+    """One of ``requirement_definitions``: how ``requirements`` of jobs compare with parameters of resources (RFC7)."""
 
     noun: ClassVar[str] = "requirement definition"
     ignores_case: ClassVar[bool] = True
 
+    #: Name of the parameter; letter case is ignored.
     name: Name
+    #: `set`: the resource has all required values. `capacity`: it has at least as much. `exact`: the values are equal.
     kind: RequirementKind
+    #: Unit, as pages show it.
     unit: Annotated[str, text(32, empty=True)] = ""
+    #: VOs for which it holds; empty: all.
     vos: tuple[VOName, ...] = ()
 
 
@@ -145,7 +173,9 @@ class PlatformEntry(SectionEntry):
 
     noun: ClassVar[str] = "platform"
 
+    #: Platform of a node.
     name: Name
+    #: Platforms of jobs that such a node can run; its own is always among them.
     runs: tuple[Name, ...] = ()
 
     def settled(self) -> Self:
@@ -155,15 +185,21 @@ class PlatformEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageElementEntry(SectionEntry):
-    """One of ``storage_elements``."""
+    """One of ``storage_elements``: where jobs read and write files."""
 
     noun: ClassVar[str] = "storage element"
     secrets: ClassVar[frozenset[str]] = frozenset({"credential"})
 
+    #: Name of the storage element.
     name: Name
+    #: VOs that may use it; empty: nobody.
     vos: tuple[VOName, ...] = ()
+    #: Address, `file://…` or `https://…`; a file is stored at this address followed by its logical name.
     url: Annotated[str, text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)]
+    #: Bearer token for the address; stored encrypted.
     credential: Annotated[str | None, text(4096, pattern=BEARER, hint=BEARER_HINT, secret=True)] = None
+    #: Give the credential to pilots with a job that has files there. They, and whoever reads their memory, may read
+    #: and write whatever it opens.
     credential_for_pilots: bool = False
 
 
@@ -171,8 +207,12 @@ class StorageElementEntry(SectionEntry):
 class StatusEntry(SectionEntry):
     """``status`` of a site, a computing element or a queue."""
 
+    #: `active`. `draining`: no new jobs and no new pilots; what runs there ends normally. `banned`: in addition,
+    #: waiting pilots are removed and none may register.
     state: ResourceState
+    #: Why; users see it. Required unless it is active.
     reason: Annotated[str, text(empty=True)] = ""
+    #: End of the state; then it is active again. Null: no end.
     until: Moment | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -188,17 +228,27 @@ ACTIVE = StatusEntry(state=ResourceState.ACTIVE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleEntry(SectionEntry):
-    """``throttle`` of a site (SAM)."""
+    """``throttle`` of a site: limits the flow of jobs by the load that the site advertises (SAM)."""
 
     terse: ClassVar[bool] = True
 
+    #: What is limited: `matches` needs `max_matches`; `level0` needs `max_submitting_jobs`; `level1` needs
+    #: `max_submitting_and_output_gathering_jobs`; `level2` needs that and `max_jobs`; `custom` needs `requirements`.
     policy: ThrottlePolicy
+    #: Matches since the measurement.
     max_matches: Count | None = None
+    #: Jobs that the gateway is submitting.
     max_submitting_jobs: Count | None = None
+    #: Jobs that it is submitting, or whose output it is gathering.
     max_submitting_and_output_gathering_jobs: Count | None = None
+    #: Jobs at the site.
     max_jobs: Count | None = None
+    #: ClassAd expression over the advertised numbers and the job.
     requirements: Annotated[str, text(MAX_BYTES, empty=True)] = ""
+    #: Seconds for which an advertisement holds.
     advertisement_s: Positive = 300
+    #: After the last advertisement has expired: `count`, the server counts its jobs itself; `closed`, the site gets no
+    #: jobs.
     when_expired: WhenExpired = WhenExpired.COUNT
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -215,36 +265,53 @@ class ThrottleEntry(SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensEntry(SectionEntry):
-    """``tokens`` of a site."""
+    """``tokens`` of a site: stored as digests, and never exported."""
 
+    #: Token by which the site registers pilots that it starts itself.
     register: _Token = None
+    #: Token by which its gateway advertises load.
     advertise: _Token = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry(DividedAmounts, SectionEntry):
-    """One of ``queues`` of a computing element."""
+    """One of ``queues`` of a computing element: batch queues, whose slots are all alike."""
 
     noun: ClassVar[str] = "queue"
     terse: ClassVar[bool] = True
 
+    #: Name of the queue in the batch system.
     name: Name
+    #: CPU time of a slot, in reference-core seconds per core.
     cpu_time_s: Positive
+    #: Platforms of its nodes; empty: those that its nodes report.
     platforms: tuple[Name, ...] = ()
     # What one of its slots offers beside the amounts.
     wall_time_s: Positive | None = None
+    #: Whether its nodes can run containers.
     container: bool = False
     # Which jobs and how many pilots it takes.
+    #: Types of jobs that it takes; empty: all.
     job_types: tuple[Label, ...] = ()
+    #: Tags that jobs may require.
     tags: tuple[Label, ...] = ()
+    #: Tags that jobs must require to run here; they must be among `tags`.
     required_tags: tuple[Label, ...] = ()
+    #: Pilots that may wait in the batch queue.
     max_waiting_pilots: Count = 10
+    #: Pilots that may wait or run.
     max_pilots: Count = 100
+    #: A payload with hardly any CPU time for so many seconds is stopped; 0: never; null: as for the VO.
     stalled_s: _StallWindow | None = None
+    #: CPU time per wall-clock time, as a part of one core, that counts as hardly any; null: as for the VO.
     stalled_cpu_fraction: Fraction | None = None
+    #: Longest window that a job may set for itself; it cannot exceed that of the VO. 0 or null: as for the VO.
     max_stalled_s: _StallWindow | None = None
+    #: State of the queue.
     status: StatusEntry = ACTIVE
+    #: Parameters that jobs' `requirements` compare; they precede those of the computing element.
     parameters: Parameters = field(default_factory=dict)
+    #: The same for jobs of one VO; they precede the general ones of the same level.
     vo_parameters: ParametersByVO = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -256,22 +323,32 @@ class QueueEntry(DividedAmounts, SectionEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CEEntry(SectionEntry):
-    """One of ``ces`` of a site."""
+    """One of ``ces`` of a site: computing elements, to which pilots are sent."""
 
     noun: ClassVar[str] = "ce"
     terse: ClassVar[bool] = True
     children: ClassVar[str] = "queues"
 
+    #: Name of the computing element.
     name: Name
-    #: Empty: left out, which is refused for a new CE; a simulation ignores it.
+    #: Batch system; required of a new one. computing-elements.md lists their options.
     type: Annotated[str, one_of(settings.WMS_BACKENDS)] = ""
+    #: Name by which jobs may name it in `grid_middlewares`; empty: the type.
     middleware: Annotated[str, text(128, empty=True)] = ""
+    #: Options of the type: host, partition, account and so on.
     options: Options = field(default_factory=dict)
+    #: Types of pilots that it accepts; empty: both.
     pilot_types: tuple[PilotType, ...] = ()
+    #: Unix account of payloads. `none`: that of the pilot. `environment`: the same, with the owner's name in USER and
+    #: LOGNAME. `sudo`: another one.
     identity: PayloadIdentity = PayloadIdentity.NONE
+    #: State of the computing element.
     status: StatusEntry = ACTIVE
+    #: Parameters that jobs' `requirements` compare; they precede those of the site, and queues inherit them.
     parameters: Parameters = field(default_factory=dict)
+    #: The same for jobs of one VO; they precede the general ones of the same level.
     vo_parameters: ParametersByVO = field(default_factory=dict)
+    #: Its batch queues.
     queues: tuple[QueueEntry, ...] = ()
 
 
@@ -283,59 +360,88 @@ class SiteEntry(SectionEntry):
     secrets: ClassVar[frozenset[str]] = frozenset({"tokens"})
     children: ClassVar[str] = "ces"
 
+    #: Name of the site.
     name: Name
+    #: VOs that the site serves; empty: all.
     vos: tuple[VOName, ...] = ()
+    #: State of the site.
     status: StatusEntry = ACTIVE
+    #: Parameters that jobs' `requirements` compare; computing elements and queues inherit them, and may give other
+    #: values.
     parameters: Parameters = field(default_factory=dict)
+    #: The same for jobs of one VO; they precede the general ones of the same level.
     vo_parameters: ParametersByVO = field(default_factory=dict)
+    #: Containers give jobs the platforms of their queue, whatever the nodes are.
     containers_provide_platforms: bool = False
+    #: Limit on the flow of jobs; null: none.
     throttle: ThrottleEntry | None = None
+    #: Storage elements that are close to the site.
     storage_elements: tuple[Annotated[str, reference_to("storage element")], ...] = ()
+    #: Tokens of the site. A token that is left out stays as it is.
     tokens: TokensEntry | None = None
+    #: Its computing elements.
     ces: tuple[CEEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectorEntry(SectionEntry):
-    """One of ``directors``."""
+    """One of ``directors``: they send pilots. If none is configured, one director of kind ``site`` serves all sites."""
 
     noun: ClassVar[str] = "director"
 
+    #: Name of the director.
     name: Annotated[str, name(64)]
+    #: `site`: iterates over sites. `taskqueue`: iterates over task queues.
     kind: DirectorKind = DirectorKind.SITE
+    #: Sites to which it sends pilots; empty: all.
     sites: tuple[SiteName, ...] = ()
+    #: Types of jobs for which it sends pilots; empty: all.
     job_types: tuple[Label, ...] = ()
+    #: Pilots that it may send in one cycle.
     pilots_per_cycle: Positive = 40
+    #: Of the pilots that may be of either type, the part that is private.
     private_fraction: Fraction = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeEntry(SectionEntry):
-    """``scope`` of a limit."""
+    """``scope`` of a limit: the jobs that it counts. All keys that are given must hold; at least one is required."""
 
     terse: ClassVar[bool] = True
 
+    #: Jobs of this VO.
     vo: Annotated[str | None, reference_to("vo")] = None
+    #: Jobs at this site.
     site: Annotated[str | None, reference_to("site")] = None
+    #: Jobs at this computing element.
     ce: Annotated[str | None, reference_to("ce")] = None
+    #: Jobs of this group.
     group: Annotated[str | None, reference_to("group")] = None
+    #: Jobs of this user.
     user: Annotated[str | None, reference_to("user")] = None
+    #: Jobs of this type.
     job_type: Annotated[str | None, text()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitEntry(SectionEntry):
-    """One of ``limits``."""
+    """One of ``limits``: a file that states ``limits`` states all. Each has one or more of the keys below ``scope``."""
 
     noun: ClassVar[str] = "limit"
     terse: ClassVar[bool] = True
     named_by: ClassVar[str] = ""
 
+    #: The jobs that it counts.
     scope: ScopeEntry
+    #: Jobs held by pilots at a time.
     running: Count | None = None
+    #: Jobs in task queues at a time; not together with a site or computing element.
     waiting: Count | None = None
+    #: CPU time, in seconds, that jobs have reported in the last 24 hours.
     cpu_s_per_day: Annotated[int, whole_number(most=MAX_BIG_INTEGER)] | None = None
+    #: Mean seconds between two matches.
     delay_s: Annotated[float, real_number(most=LONGEST_DELAY_S)] | None = None
+    #: Matches at once after a pause; needs `delay_s`.
     burst: Annotated[int, whole_number(1, LARGEST_BURST)] | None = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -354,12 +460,21 @@ class LimitEntry(SectionEntry):
 class Configuration(SectionEntry):
     """The whole file."""
 
+    #: Virtual organisations.
     vos: tuple[VOEntry, ...] = ()
+    #: Groups of VOs, with their shares.
     groups: tuple[GroupEntry, ...] = ()
+    #: Accounts.
     users: tuple[UserEntry, ...] = ()
+    #: Definitions of parameters that jobs may require.
     requirement_definitions: tuple[DefinitionEntry, ...] = ()
+    #: Platforms of nodes, each with the platforms of jobs that it can run.
     platforms: Annotated[tuple[PlatformEntry, ...], named_lists(PlatformEntry)] = ()
+    #: Storage elements.
     storage_elements: tuple[StorageElementEntry, ...] = ()
+    #: Sites with computing elements and queues.
     sites: tuple[SiteEntry, ...] = ()
+    #: Directors, which send pilots.
     directors: tuple[DirectorEntry, ...] = ()
+    #: Limits on jobs.
     limits: tuple[LimitEntry, ...] = ()

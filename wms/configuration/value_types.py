@@ -9,13 +9,16 @@ from typing import Annotated
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
 from wms.configuration.document import ListNode, Node, Pairs, Word
 from wms.configuration.problems import Unreadable
-from wms.configuration.reading import MAX_SHOWN, Location, Reader, Use, atom, number, pairs, shown, what
+from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
 from wms.kernel.names import composed, did_you_mean
 from wms.kernel.validators import NAME_PATTERN
 
 #: PostgreSQL's integer columns.
 MAX_INTEGER = 2**31 - 1
 MAX_BIG_INTEGER = 2**63 - 1
+
+#: {noun of an entry: the noun in sentences, where it differs}.
+NOUNS = {"vo": "VO", "ce": "computing element"}
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -31,7 +34,7 @@ def text(
     hint: str = "",
     secret: bool = False,
     as_written: bool = False,
-) -> Reader:
+) -> ValueReader:
     """Return the reader of a text; numbers and other words with a meaning in YAML need quotes.
 
     Args:
@@ -59,16 +62,17 @@ def text(
             raise at.refuse(node, hint if secret else f"{what(node)} is not accepted: {hint}")
         return value
 
-    return read
+    kind = "secret text" if secret else "text"
+    return ValueReader(f"{kind}, at most {longest} characters{', or empty' if empty else ''}", read)
 
 
-def name(longest: int = 128) -> Reader:
+def name(longest: int = 128) -> ValueReader:
     """Return the reader of a name that fits into URLs, logs and lists."""
     hint = "use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _"
-    return text(longest, pattern=NAME_PATTERN, hint=hint)
+    return ValueReader(f"name, at most {longest} characters", text(longest, pattern=NAME_PATTERN, hint=hint))
 
 
-def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
+def reference_to(noun: str, *, may_be_missing: bool = False) -> ValueReader:
     """Return the reader of a reference to an object of the file or the database; it is checked after the whole file.
 
     Args:
@@ -82,25 +86,25 @@ def reference_to(noun: str, *, may_be_missing: bool = False) -> Reader:
         at.reading.uses.append(Use(node.line, at.path, noun, str(value), may_be_missing=may_be_missing))
         return value
 
-    return read
+    return ValueReader(f"name of a {NOUNS.get(noun, noun)}", read)
 
 
-def one_of(words: Iterable[str]) -> Reader:
+def one_of(words: Iterable[str]) -> ValueReader:
     """Return the reader of one of *words*; of an enumeration, of its member."""
     known = {str(word): word for word in words if word}
+    *others, last = known
+    listed = " or ".join(filter(None, [", ".join(others), last]))
 
     def read(node: Node, at: Location) -> str:
         value = atom(node, at)
         if not isinstance(value, str) or value not in known:
-            *others, last = known
-            listed = " or ".join(filter(None, [", ".join(others), last]))
             raise at.refuse(node, f"use {listed}.{did_you_mean(str(value)[:MAX_SHOWN], known)}")
         return known[value]
 
-    return read
+    return ValueReader(listed, read)
 
 
-def moment(node: Node, at: Location) -> datetime:
+def _moment(node: Node, at: Location) -> datetime:
     """Return a date and time with its zone."""
     if not isinstance(node, Word):
         raise at.refuse(node, f"use a date and time, not {what(node)}")
@@ -118,7 +122,7 @@ def moment(node: Node, at: Location) -> datetime:
 # ---- Numbers and flags -----------------------------------------------------------------------------------------------
 
 
-def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = False) -> Reader:
+def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = False) -> ValueReader:
     """Return the reader of a number without a fraction, within bounds, both inclusive."""
 
     def read(node: Node, at: Location) -> int:
@@ -129,10 +133,10 @@ def whole_number(least: int = 0, most: int = MAX_INTEGER, *, or_zero: bool = Fal
             raise at.refuse(node, f"must be {'0, or ' if or_zero else ''}from {least} to {most}")
         return value
 
-    return read
+    return ValueReader(f"whole number, {'0, or ' if or_zero else ''}{least} to {most}", read)
 
 
-def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
+def real_number(least: float = 0.0, most: float = 1e12) -> ValueReader:
     """Return the reader of a number within bounds, both inclusive."""
 
     def read(node: Node, at: Location) -> float:
@@ -143,10 +147,10 @@ def real_number(least: float = 0.0, most: float = 1e12) -> Reader:
             raise at.refuse(node, f"must be from {least:g} to {most:g}")
         return float(value)
 
-    return read
+    return ValueReader(f"number, {least:g} to {most:g}", read)
 
 
-def flag(node: Node, at: Location) -> bool:
+def _flag(node: Node, at: Location) -> bool:
     """Return true or false."""
     value = number(node, at)
     if not isinstance(value, bool):
@@ -154,10 +158,13 @@ def flag(node: Node, at: Location) -> bool:
     return value
 
 
+flag = ValueReader("true or false", _flag)
+
+
 # ---- Free parameters and options -------------------------------------------------------------------------------------
 
 
-def parameters(node: Node, at: Location) -> Mapping[str, object]:
+def _parameters(node: Node, at: Location) -> Mapping[str, object]:
     """Return free parameters of a resource (RFC7), names with a value or a list of values; the values are canonical."""
     read: dict[str, object] = {}
     for written, key, value in pairs(node, at, same=lambda name: composed(name).casefold()):
@@ -179,18 +186,18 @@ def _parameter(spelt: str, key: Word, node: Node, at: Location) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def parameters_by_vo(node: Node, at: Location) -> Mapping[str, object]:
+def _parameters_by_vo(node: Node, at: Location) -> Mapping[str, object]:
     """Return {VO: parameters}."""
     by_vo = {}
     for written, key, value in pairs(node, at, same=composed):
         place = at.key(composed(written))
         at.reading.uses.append(Use(key.line, place.path, "vo", composed(written)))
         with suppress(Unreadable):
-            by_vo[composed(written)] = parameters(value, place)
+            by_vo[composed(written)] = _parameters(value, place)
     return dict(sorted(by_vo.items()))
 
 
-def options(node: Node, at: Location) -> Mapping[str, object]:
+def _options(node: Node, at: Location) -> Mapping[str, object]:
     """Return options of a backend: names with values, lists or mappings of them."""
     read = {}
     for option, key, value in pairs(node, at):
@@ -203,7 +210,7 @@ def options(node: Node, at: Location) -> Mapping[str, object]:
 
 def _option(node: Node, at: Location) -> object:
     if isinstance(node, Pairs):
-        return options(node, at)
+        return _options(node, at)
     if isinstance(node, ListNode):
         return [_option(item, at.item(position)) for position, item in enumerate(node.nodes)]
     value = atom(node, at)
@@ -220,10 +227,10 @@ Label = Annotated[str, text()]
 Count = Annotated[int, whole_number()]
 Positive = Annotated[int, whole_number(1)]
 Fraction = Annotated[float, real_number(most=1.0)]
-Moment = Annotated[datetime, moment]
-Parameters = Annotated[Mapping[str, object], parameters]
-ParametersByVO = Annotated[Mapping[str, object], parameters_by_vo]
-Options = Annotated[Mapping[str, object], options]
+Moment = Annotated[datetime, ValueReader("date and time with its zone, such as 2027-01-31T12:00:00Z", _moment)]
+Parameters = Annotated[Mapping[str, object], ValueReader("mapping of names to values or lists", _parameters)]
+ParametersByVO = Annotated[Mapping[str, object], ValueReader("mapping of VOs to such mappings", _parameters_by_vo)]
+Options = Annotated[Mapping[str, object], ValueReader("mapping of names to values, lists or mappings", _options)]
 
 VOName = Annotated[str, reference_to("vo")]
 GroupName = Annotated[str, reference_to("group")]

@@ -66,7 +66,7 @@ class _DescribedJob:
 
 @dataclass(frozen=True)
 class LeasedJob(RequiredAmounts, _DescribedJob):
-    """The fields of a job's description that the pilot needs; docs/rest.md lists all."""
+    """The fields of a job's description that the pilot needs; docs/descriptions.md lists all."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,13 @@
 """The table of attributes: each is read, ignored with a warning, or refused with a remedy; the page shows it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, parse
 from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
 from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
-from wms.jobs.domain.jdl_page import page
 from wms.jobs.domain.request import parse_submission
 from wms.kernel.errors import RejectedError
 
@@ -184,16 +181,3 @@ def test_a_request_has_the_warnings_of_its_texts_with_the_positions_of_their_job
         "LogLevel": [1, 2],
     }
     assert parse_submission({"executable": "a"}).warnings == {}
-
-
-# ---- The page --------------------------------------------------------------------------------------------------------
-
-
-def test_the_documented_table_is_the_one_of_the_code() -> None:
-    documented = (Path(settings.BASE_DIR) / "docs" / "jdl.md").read_text(encoding="utf-8")
-    assert documented == page(), "run `manage.py document_jdl`"
-
-
-def test_the_page_has_a_row_for_each_attribute() -> None:
-    rows = [line for line in page().splitlines() if line.startswith("| `") and not line.startswith("| `other.")]
-    assert [row.split("`")[1] for row in rows] == [attribute.name for attribute in ALL]

@@ -33,7 +33,9 @@ FILTERS: Mapping[str, Filter] = {
     "name": Filter("job_name", "NAME", "name; each * stands for any characters"),
     "site": Filter("site", "SITE", "site of the last match"),
     "host": Filter("host", "HOST", "host of the last match"),
-    "since": Filter("submitted_after", "TIME", "submitted at this time or later: 12h, 2d, 2026-06-01 …"),
+    "since": Filter(
+        "submitted_after", "TIME", "submitted at this time or later: 12h, 2d, 2026-06-01 (UTC), or a time of RFC 3339"
+    ),
     "before": Filter("submitted_before", "TIME", "submitted before this time"),
     "exit": Filter("exit_code", "CODE", "exit code of the payload"),
     "reason": Filter("minor_status", "TEXT", "reason of the status; each * stands for any characters"),

@@ -37,7 +37,7 @@ def _configure_output(parser: ArgumentParser) -> None:
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="where directories of jobs are made; default .",
+        help="where directories of jobs are made; default: the current one",
     )
     parser.add_argument("--archive", action="store_true", help="keep the .tar.gz instead of a directory")
     parser.add_argument("--force", action="store_true", help="fetch again what is there")

@@ -85,21 +85,40 @@ def _explained(answer: Record) -> list[Part]:
     return [*parts, *(f"Warning: {plain(warning)}" for warning in warnings)]
 
 
+#: {option of ``match-test``: what it is}.
+_NAMES = {
+    "vo": "VO of the pilot",
+    "setup": "setup of the pilot; left out: that of the VO",
+    "site": "site of the pilot; left out: not compared",
+    "ce": "computing element; left out: not compared",
+    "queue": "batch queue; left out: not compared",
+    "grid-middleware": "grid middleware of the computing element; not compared",
+}
+#: {option of ``match-test`` that may be repeated: what it is}.
+_LISTS = {
+    "platform": "platform that the slot can run; left out: not compared",
+    "tag": "tag that jobs may require",
+    "required-tag": "tag that jobs must require",
+    "job-type": "type of jobs that it takes; left out: those of the queue, else all",
+    "submit-pool": "id of a submit pool; left out: those of the queue",
+}
+
+
 def _configure_match_test(parser: ArgumentParser) -> None:
     """Add the fields of an offer; the server has defaults for those left out (see /api/v1/docs/)."""
     parser.add_argument(
         "--cpu-time-s", type=whole_number, required=True, metavar="S", help="reference-core seconds per core"
     )
-    for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
-        parser.add_argument(f"--{name}", metavar="NAME")
+    for name, about in _NAMES.items():
+        parser.add_argument(f"--{name}", metavar="NAME", help=about)
     for amount in OFFERED_AMOUNTS:
         name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
         parser.add_argument(f"--{name}", type=whole_number, metavar=unit, help=amount.help_of_slot)
     # Left out it is not sent, rather than False.
     parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
-    for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
-        several = f"{name.replace('-', '_')}s"
-        parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help="may be repeated")
+    for name, about in _LISTS.items():
+        several, help_text = f"{name.replace('-', '_')}s", f"{about}; may be repeated"
+        parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help=help_text)
     parser.add_argument("--group", metavar="NAME", help="group of a private pilot")
     parser.add_argument("--owner", metavar="NAME", help="owner of a private pilot whose group does not share jobs")
 

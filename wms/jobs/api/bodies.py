@@ -4,17 +4,27 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH, MIN_STALLED_CPU_FRACTION
+from wms.accounts.domain import MAX_STALLED_S
+from wms.jobs.domain.description import (
+    DATA_POLICIES,
+    MAX_ARGUMENTS_BYTES,
+    MAX_CPU_TIME_S,
+    MAX_OUTPUT_PATH,
+    MAX_PATH,
+    MAX_PRIORITY,
+    MIN_STALLED_CPU_FRACTION,
+)
+from wms.jobs.domain.fields import MAX_NAME
 from wms.jobs.domain.parsing_budget import MAX_JOBS
 from wms.kernel.amounts import AMOUNTS
 
 
 def _names(help_text: str) -> serializers.ListField:
-    return serializers.ListField(child=serializers.CharField(max_length=255), required=False, help_text=help_text)
+    return serializers.ListField(child=serializers.CharField(max_length=MAX_NAME), required=False, help_text=help_text)
 
 
-def _text(help_text: str) -> serializers.CharField:
-    return serializers.CharField(required=False, allow_blank=True, help_text=help_text)
+def _text(help_text: str, *, most: int = MAX_NAME) -> serializers.CharField:
+    return serializers.CharField(required=False, allow_blank=True, max_length=most, help_text=help_text)
 
 
 class EditBody(serializers.Serializer[Any]):
@@ -23,7 +33,7 @@ class EditBody(serializers.Serializer[Any]):
     priority = serializers.IntegerField(
         required=False,
         min_value=0,
-        max_value=10,
+        max_value=MAX_PRIORITY,
         help_text="User priority, 0 to 10: chance relative to other jobs of the same owner.",
     )
     sites = _names("Sites where it may run; empty: any.")
@@ -34,12 +44,19 @@ class EditBody(serializers.Serializer[Any]):
 class DescriptionBody(EditBody):
     """One job, or many with `parameters`."""
 
-    executable = serializers.CharField(required=False, max_length=1024, help_text="Program that the job runs.")
-    arguments = _text("Arguments as the shell reads them, or as a list of words.")
+    executable = serializers.CharField(
+        required=False,
+        max_length=MAX_PATH,
+        help_text="Program that the job runs: a path or command on the node, or the name of a file of its directory.",
+    )
+    arguments = _text("Arguments as the shell reads them, or as a list of words.", most=MAX_ARGUMENTS_BYTES)
     job_group = _text("Free label of the owner.")
-    job_type = _text("Type of the job; default User.")
+    job_type = _text("Type of the job, by which queues and limits select; default User.")
     cpu_time_s = serializers.IntegerField(
-        required=False, min_value=1, help_text="CPU time, in reference-core seconds per core; default 86400."
+        required=False,
+        min_value=1,
+        max_value=MAX_CPU_TIME_S,
+        help_text="CPU time, in reference-core seconds per core; default 86400.",
     )
     grid_ces = _names("Computing elements where it may run; empty: any.")
     platforms = _names("Platforms on which it runs; empty: any.")
@@ -49,15 +66,16 @@ class DescriptionBody(EditBody):
         "Grid middleware of the computing elements to which pilots for it are sent; not compared in a match."
     )
     setup = serializers.CharField(
-        required=False, allow_null=True, help_text="Setup, one of the VO's; default: the VO's own."
+        required=False, allow_null=True, max_length=MAX_NAME, help_text="Setup, one of the VO's; null: the VO's own."
     )
     tags = _names("Tags that the queue must offer.")
     stalled_s = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=0,
-        help_text="Seconds with hardly any CPU time after which it is stopped; 0: never, if the VO allows it; "
-        "null: that of the queue or VO.",
+        max_value=MAX_STALLED_S,
+        help_text="Seconds with hardly any CPU time after which it is stopped, at least 60; 0: never, if the VO allows "
+        "it; null: that of the queue or VO.",
     )
     stalled_cpu_fraction = serializers.FloatField(
         required=False,
@@ -69,7 +87,8 @@ class DescriptionBody(EditBody):
     )
     container = _text(
         "Container image in which it runs: docker://…, oras://…, library://…, https://…, "
-        "/cvmfs/…/image.sif, or a file of its directory; empty: none."
+        "/cvmfs/…/image.sif, or a file of its directory; empty: none.",
+        most=MAX_PATH,
     )
     requirements = serializers.DictField(
         required=False, help_text='Required parameters of resources, such as {"Memory": 4000} (RFC7).'
@@ -83,7 +102,7 @@ class DescriptionBody(EditBody):
     input_data = _names("Logical names of its input files; it runs only at sites that hold all of them.")
     output_sandbox = _names("Names or patterns of the files of its output sandbox.")
     output_data = _names(
-        "Output files to store: names or patterns, or LFN:/vo/… of a file with the same last part; "
+        "Output files to store and register: names or patterns, or LFN:/vo/… of a file with the same last part; "
         "the job fails if one of them matches no file."
     )
     input_data_policy = serializers.ChoiceField(
@@ -94,7 +113,7 @@ class DescriptionBody(EditBody):
     output_se = serializers.CharField(
         required=False,
         allow_null=True,
-        max_length=255,
+        max_length=MAX_NAME,
         help_text="Storage element for output_data (default: that of the site), and for an output sandbox "
         "above the limit.",
     )
@@ -130,7 +149,9 @@ class DescriptionBody(EditBody):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Return the fields with the amounts."""
         amounts = {
-            amount.name: serializers.IntegerField(required=False, min_value=amount.least, help_text=amount.help_of_job)
+            amount.name: serializers.IntegerField(
+                required=False, min_value=amount.least, max_value=amount.most, help_text=amount.help_of_job
+            )
             for amount in AMOUNTS
         }
         return {**super().get_fields(), **amounts}

@@ -1,7 +1,7 @@
 """The attributes of JDL and CFG: each is read as a field, ignored with a warning, or refused.
 
 ``SECTIONS`` is the only list of them. The parsers, their warnings and errors, the words that the portal's editor
-completes, and docs/jdl.md (``jdl_page``) are made from it.
+completes, and the tables of docs/jdl.md are made from it.
 """
 
 from collections.abc import Mapping, Sequence

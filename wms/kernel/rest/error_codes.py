@@ -1,6 +1,6 @@
 """The error codes of the REST interface: what each means, and what a client does about it.
 
-docs/rest.md has them as a table, which ``document_errors`` writes, and ``{API_V1}errors/`` as pages, to which the
+docs/errors.md has them as a table, which ``manage.py document`` writes, and ``{API_V1}errors/`` as pages, to which the
 ``type`` of each error leads (RFC 9457). A test compares them with the codes that the program can answer.
 """
 

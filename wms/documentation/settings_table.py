@@ -5,15 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wms.documentation.made_parts import table
+
 SECTION = re.compile(r"# -+ (?P<title>.+?) -+$")
-TITLE = """# Settings
-
-Whatever differs between machines is an environment variable. Durations are in seconds (`_S`), sizes in megabytes
-(`_MB`) or bytes (`_BYTES`); lists are separated by commas; flags are `true` or `false`. `manage.py check` refuses
-values that are out of range.
-
-<!-- Made from the comments in wms/settings.py by `manage.py document_settings`; do not edit. -->
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +43,17 @@ def settings_in(source: str) -> list[Setting]:
     ]
 
 
-def table_of(settings: list[Setting]) -> str:
-    """Return the Markdown page that documents *settings*."""
-    parts = [TITLE]
+def tables_of(settings: list[Setting]) -> str:
+    """Return a Markdown table for each section of *settings*."""
+    parts = []
     for section in dict.fromkeys(setting.section for setting in settings):
         rows = [
-            f"| `{setting.name}` | {setting.kind} | {_code(setting.default)} | {_cell(setting.meaning)} |"
+            [f"`{setting.name}`", setting.kind, f"`{setting.default}`" if setting.default else "empty", setting.meaning]
             for setting in settings
             if setting.section == section
         ]
-        parts.append(
-            "\n".join([f"\n## {section}\n", "| variable | kind | default | meaning |", "|---|---|---|---|", *rows])
-        )
-    return "\n".join(parts) + "\n"
+        parts.append(f"## {section}\n\n{table(['variable', 'kind', 'default', 'meaning'], rows)}")
+    return "\n\n".join(parts)
 
 
 def _reads(module: ast.Module) -> Iterator[tuple[ast.Call, ast.Constant]]:
@@ -115,11 +107,3 @@ def _comment_above(lines: list[str], number: int) -> str:
 def _section_above(lines: list[str], number: int) -> str:
     titles = [match["title"] for line in lines[:number] if (match := SECTION.match(line))]
     return titles[-1] if titles else "General"
-
-
-def _code(text: str) -> str:
-    return f"`{_cell(text)}`" if text else "empty"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class DocumentationConfig(AppConfig):
+    name = "wms.documentation"

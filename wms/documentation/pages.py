@@ -1,0 +1,54 @@
+"""The parts of the pages below docs/ that are made from the code, by page and name."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from pilots.domain import pilot
+from wms.client.catalogue import ENTRIES
+from wms.documentation import client_commands, configuration_keys, description_fields
+from wms.documentation.jdl_tables import attributes, words_of_expressions
+from wms.documentation.made_parts import table, with_part
+from wms.documentation.settings_table import settings_in, tables_of
+from wms.documentation.state_diagram import diagram_of
+from wms.jobs.domain import lifecycle
+from wms.kernel.rest.error_codes import ERROR_CODES
+
+
+def _settings() -> str:
+    source = Path(settings.BASE_DIR) / "wms" / "settings.py"
+    return tables_of(settings_in(source.read_text(encoding="utf-8")))
+
+
+def _error_codes() -> str:
+    rows = [[f"`{each.code}`", str(int(each.status)), each.meaning, each.remedy] for each in ERROR_CODES.values()]
+    return table(["code", "status", "meaning", "what to do"], rows)
+
+
+#: {page: {name of a part: function that returns its Markdown}}.
+PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "architecture.md": {
+        "Jobs": lambda: diagram_of(lifecycle.TRANSITIONS),
+        "Pilots": lambda: diagram_of(pilot.TRANSITIONS),
+    },
+    "configuration.md": {"Keys": configuration_keys.sections},
+    "descriptions.md": {"Fields": description_fields.sections},
+    "errors.md": {"Error codes": _error_codes},
+    "jdl.md": {"Attributes": attributes, "Words of expressions": words_of_expressions},
+    "settings.md": {"Settings": _settings},
+    "wms.md": {
+        "Commands": client_commands.overview,
+        "Filters": client_commands.filters,
+        **{f"wms {name}": partial(client_commands.command, name) for name in ENTRIES},
+    },
+}
+
+
+def documented(page: str, text: str) -> str:
+    """Return the text of a page with its parts as the code has them now."""
+    for name, content in PARTS[page].items():
+        text = with_part(text, of=name, content=content())
+    return text
