@@ -58,7 +58,7 @@ def test_the_notebook_submits_follows_retries_and_downloads(
     # The kernel is that of the tests; the client is the installed one.
     monkeypatch.setenv("PYTHONPATH", str(client.packages))
     monkeypatch.setenv("IPYTHONDIR", str(directory / "ipython"))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
 
     NotebookClient(notebook, timeout=int(within(300)), resources={"metadata": {"path": str(work)}}).execute()
 
