@@ -13,7 +13,8 @@ REGISTRY: Final = {"registry": "https://pypi.org/simple"}
 #: As packages call them, by the expression of their metadata or its classifiers; one of several is enough.
 PERMITTED: Final = frozenset(
     {
-        *("Apache-2.0", "Apache Software License", "BSD-2-Clause", "BSD-3-Clause", "BSD 3-Clause", "BSD License"),
+        *("Apache-2.0", "Apache 2.0", "Apache Software License"),
+        *("BSD-2-Clause", "BSD-3-Clause", "BSD 3-Clause", "BSD License"),
         *("MIT", "MIT License", "MIT-0", "ISC License (ISCL)", "PSF-2.0", "Python Software Foundation License"),
         # Of whole files, or of a library that is called: neither reaches this project's own code.
         *("MPL-2.0", "Mozilla Public License 2.0 (MPL 2.0)", "LGPL-3.0-only"),
@@ -21,6 +22,7 @@ PERMITTED: Final = frozenset(
 )
 #: What is locked for other systems than this one, where nothing can be read of it.
 ELSEWHERE: Final[Mapping[str, str]] = {
+    "appnope": "BSD-2-Clause",
     "async-timeout": "Apache-2.0",
     "colorama": "BSD-3-Clause",
     "tzdata": "Apache-2.0",

@@ -103,6 +103,20 @@ def test_why_explains_one_job_or_many(sample: SampleData, wms: Wms) -> None:
     assert [each["job_id"] for each in wms("why", job.pk, other.pk, "--json").json] == [job.pk, other.pk]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["show"], ["why"], ["output"], ["logs"], ["kill"], ["edit", "--priority", "3"]],
+    ids=lambda words: words[0],
+)
+def test_a_job_that_is_not_there_is_named(sample: SampleData, wms: Wms, command: list[str]) -> None:
+    job = make_job(owner=sample.alice, group=sample.group)
+    several = [job.pk] if command[0] in {"show", "why", "output"} else []
+    ran = wms(*command, *several, 10**9)
+    assert ran.code == 1
+    assert ran.err == "wms: There is no job 1000000000, or you may not see it.\n"
+    assert wms(*command, *several, 10**9, "--json").json["code"] == "not_found"
+
+
 def status_of(job: Job) -> str:
     return str(Job.objects.values_list("status", flat=True).get(pk=job.pk))
 

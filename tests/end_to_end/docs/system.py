@@ -47,13 +47,16 @@ def running_system(programs: Path, directory: Path) -> Iterator[RunningSystem]:
         directory: for its data; made.
     """
     directory.mkdir()
+    # Of any account, as payloads have their own.
+    (storage := directory / "storage").mkdir()
+    storage.chmod(0o777)
     port, log = free_port(), directory / "log"
     words = ["up", "--config", str(CONFIGURATION), "--port", str(port), "--data-dir", str(directory / "data")]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(programs / "wms-server"), *words, "--web-workers", "1"],
             cwd=directory,
-            env={**ENVIRONMENT, **_SETTINGS},
+            env={**ENVIRONMENT, **_SETTINGS, "STORAGE": str(storage)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

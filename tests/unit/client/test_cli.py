@@ -281,7 +281,12 @@ def test_json_is_the_answer_as_it_is(
 @pytest.mark.parametrize(
     ("status", "body", "code", "sentence"),
     [
-        (404, {"code": "not_found", "detail": "There is no such object."}, 1, "There is no such object."),
+        (
+            404,
+            {"code": "not_found", "detail": "There is no such object."},
+            1,
+            "There is no job 7, or you may not see it.",
+        ),
         (429, {"code": "too_many", "detail": "Wait."}, 1, "Wait."),
         (500, b"<html>", 3, "failed (status 500)"),
         (503, {"code": "x", "detail": "y"}, 3, "failed (status 503)"),

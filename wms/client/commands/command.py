@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from .. import credentials
 from ..connection import API, Connection, Record
-from ..errors import Exit, WrongUsageError
+from ..errors import Exit, ServerRefusedError, WrongUsageError
 from ..terminal.console import Console, Part
 
 
@@ -55,6 +56,22 @@ class CommandSession:
         if not self._username:
             self._username = str(self.server.get(f"{API}auth/me/", expects="username")["username"])
         return self._username
+
+
+@contextmanager
+def about_job(job_id: int) -> Iterator[None]:
+    """Name the job in a refusal that says only that there is no such object.
+
+    Raises:
+        ServerRefusedError: as inside.
+    """
+    try:
+        yield
+    except ServerRefusedError as error:
+        if error.code != "not_found":
+            raise
+        detail = f"There is no job {job_id}, or you may not see it."
+        raise ServerRefusedError({**error.as_json(), "detail": detail}, status=error.status) from error
 
 
 #: Runs the command.

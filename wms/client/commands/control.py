@@ -10,7 +10,7 @@ from ..errors import Exit, WrongUsageError
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from .arguments import job_id, whole_number
-from .command import Command, CommandOutput, CommandSession
+from .command import Command, CommandOutput, CommandSession, about_job
 from .selection import add_selection, confirm, count_of, selection_in
 
 #: {action: what was done to jobs}.
@@ -43,7 +43,8 @@ def _act(options: Namespace, session: CommandSession, *, action: str) -> Command
     body: dict[str, object] = {"reason": options.because} if getattr(options, "because", None) else {}
     if len(selection.ids) == 1:
         # Its refusal is a sentence about this job.
-        session.server.post(f"{API}jobs/{selection.ids[0]}/{action}/", body)
+        with about_job(selection.ids[0]):
+            session.server.post(f"{API}jobs/{selection.ids[0]}/{action}/", body)
         return CommandOutput({"done": 1, "refused": []}, [f"Job {selection.ids[0]} is {PAST[action]}."])
     number = count_of(selection, session)
     if number == 0:
@@ -92,7 +93,8 @@ def _edit(options: Namespace, session: CommandSession) -> CommandOutput:
             changes[name] = []
     if not changes:
         raise WrongUsageError("Say what to change: --priority, --site, --any-site, --banned-site, or --name.")
-    job = session.server.patch(f"{API}jobs/{options.job}/", changes, expects="status")
+    with about_job(options.job):
+        job = session.server.patch(f"{API}jobs/{options.job}/", changes, expects="status")
     return CommandOutput(job, [f"Job {job['id']} is changed; it is {job['status']}."])
 
 

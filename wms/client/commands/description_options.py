@@ -66,9 +66,8 @@ def add_description(parser: ArgumentParser) -> None:
     group.add_argument(
         "--environment", action="append", metavar="NAME=VALUE", help="variable of the program; may be repeated"
     )
-    group.add_argument(
-        "--count", type=whole_number, metavar="N", help="so many jobs; %%n is the number of each, from 0"
-    )
+    about = "so many jobs; %%s is the number of each, from 0, and %%n the same with leading zeros"
+    group.add_argument("--count", type=whole_number, metavar="N", help=about)
 
 
 def described(options: Namespace) -> dict[str, Any]:

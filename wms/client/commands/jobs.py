@@ -10,7 +10,7 @@ from ..connection import API, Record
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
-from .command import Command, CommandOutput, CommandSession
+from .command import Command, CommandOutput, CommandSession, about_job
 
 #: Jobs of a list without ``--limit``.
 DEFAULT_LIMIT = 30
@@ -67,7 +67,10 @@ def _configure_show(parser: ArgumentParser) -> None:
 
 
 def _show(options: Namespace, session: CommandSession) -> CommandOutput:
-    jobs = [session.server.get(f"{API}jobs/{job_id}/", expects="status") for job_id in ids_in(options.jobs)]
+    jobs = []
+    for job_id in ids_in(options.jobs):
+        with about_job(job_id):
+            jobs.append(session.server.get(f"{API}jobs/{job_id}/", expects="status"))
     if len(jobs) > 1:
         return CommandOutput(jobs, [table_of_jobs(jobs)])
     return CommandOutput(jobs[0], [_facts(jobs[0])])

@@ -15,7 +15,7 @@ from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import job_id
-from .command import Command, CommandOutput, CommandSession
+from .command import Command, CommandOutput, CommandSession, about_job
 from .selection import add_selection, jobs_of, selection_in
 
 _ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
@@ -138,7 +138,8 @@ def _logs(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.follow and options.json is not None:
         raise WrongUsageError("--json shows the last lines once; leave out --follow.")
     path, stream = f"{API}jobs/{options.job}/peek/", "std_error" if options.stderr else "std_output"
-    peek = session.server.get(path, expects="std_output")
+    with about_job(options.job):
+        peek = session.server.get(path, expects="std_output")
     if not options.follow:
         return CommandOutput(peek, _lines(peek[stream], session) or _nothing(peek, session))
     shown = ""

@@ -11,7 +11,7 @@ from ..connection import API, Record
 from ..errors import ClientError, WrongUsageError
 from ..terminal.console import can_ask
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner
-from .command import CommandSession
+from .command import CommandSession, about_job
 
 
 class CancelledError(ClientError):
@@ -85,7 +85,9 @@ def jobs_of(selection: JobSelection, session: CommandSession) -> Iterator[Record
     """
     if selection.ids:
         for job_id in selection.ids:
-            yield session.server.get(f"{API}jobs/{job_id}/", expects="status")
+            with about_job(job_id):
+                job = session.server.get(f"{API}jobs/{job_id}/", expects="status")
+            yield job
     else:
         query = {**selection.filters, "ordering": "id", "page_size": "1000"}
         yield from session.server.rows(f"{API}jobs/", query=query)

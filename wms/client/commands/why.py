@@ -10,7 +10,7 @@ from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import id_range, ids_in, whole_number
-from .command import Command, CommandOutput, CommandSession
+from .command import Command, CommandOutput, CommandSession, about_job
 
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
@@ -52,10 +52,10 @@ def _configure_why(parser: ArgumentParser) -> None:
 
 def _why(options: Namespace, session: CommandSession) -> CommandOutput:
     query = {} if options.site is None else {"site": options.site}
-    answers = [
-        session.server.get(f"{API}jobs/{job_id}/explain/", expects="summary", query=query)
-        for job_id in ids_in(options.jobs)
-    ]
+    answers = []
+    for job_id in ids_in(options.jobs):
+        with about_job(job_id):
+            answers.append(session.server.get(f"{API}jobs/{job_id}/explain/", expects="summary", query=query))
     if len(answers) > 1:
         rows = [[answer["job_id"], answer["status"], answer["summary"]] for answer in answers]
         return CommandOutput(answers, [Table(_SUMMARIES, rows)])
