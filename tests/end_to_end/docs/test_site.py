@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.end_to_end.docs.fences import PROJECT
 from tests.end_to_end.installed import ENVIRONMENT
@@ -63,8 +63,8 @@ def test_the_pages_ask_no_other_host(site: Path, address: str) -> None:
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         for page in pages:
             tab.goto(f"{address}{page}/", wait_until="networkidle")
-        tab.get_by_role("textbox", name="Search").fill("priority")
-        tab.locator(".md-search-result__item").first.wait_for()
+        tab.get_by_role("textbox", name="Search").press_sequentially("priority")
+        expect(tab.locator(".md-search-result__item").first).to_be_visible()
         chromium.close()
     assert complaints == []
     assert [url for url in asked if not url.startswith(address)] == []
