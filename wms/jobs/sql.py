@@ -914,6 +914,27 @@ _LARGEST_PARTS: Final = """
 """
 
 
+#: A line that this server's transactions have written has the number of one of them; xmin has its last 32 bits.
+_FORGET_OTHER_SERVER: Final = """
+    UPDATE jobs_jobhistory SET transaction_number = NULL
+     WHERE transaction_number >= %s AND transaction_number %% 4294967296 <> xmin::text::bigint
+"""
+
+
+@transaction_required
+def forget_other_server(*, end: int) -> int:
+    """Forget the numbers of transactions of another server, whose database was restored on this one; return how many.
+
+    Else these lines would be new once more when the transactions of this server reach their numbers.
+
+    Args:
+        end: number of the first transaction of this server that has not begun.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET_OTHER_SERVER, [end])
+        return cursor.rowcount
+
+
 @transaction_required
 def add_to_buckets(*, since: str, until: str, first: int, end: int) -> None:
     """Add starts and ends that are visible in the snapshot *until*, and were not in *since*, to their buckets.

@@ -21,8 +21,9 @@ from wms.jobs.domain.accounting import Grouping, Span, UnmatchedCount, Width
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod, JobBucketSum
+from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod, JobBucketSum, JobHistory
 from wms.jobs.queries import accounting as queries
+from wms.jobs.queries import changes
 from wms.jobs.queries.accounting import Sums
 from wms.jobs.services import bulk, transitions
 from wms.jobs.services.accounting import account
@@ -84,6 +85,27 @@ def test_starts_and_ends_are_in_their_hour_day_and_week_once() -> None:
     move(matched(), JobStatus.RUNNING, at=late)
     account(now=NOON)
     assert totals()[NOON] == (2, 1, 0, 0)
+
+
+def test_lines_of_the_server_of_a_backup_do_not_count_when_their_numbers_come_up_again() -> None:
+    account(now=NOON)
+    move(matched(), JobStatus.RUNNING)
+    restored, own = JobHistory.objects.get(), matched()
+    coming = changes.now().end + 10
+    JobHistory.objects.filter(pk=restored.pk).update(transaction_number=coming)
+    Accounting.objects.update(seen="4000000:4000000:")
+    with transaction.atomic():
+        transitions.move(own.pk, status=JobStatus.RUNNING, source="test", now=NOON)
+        # As a run that takes its snapshot while this transaction is at work.
+        sql.forget_other_server(end=changes.now().first)
+        assert dict(JobHistory.objects.values_list("job_id", "transaction_number"))[own.pk] is not None
+    account(now=NOON)
+    restored.refresh_from_db()
+    assert restored.transaction_number is None
+    while changes.now().end <= coming:
+        move(matched(), JobStatus.FAILED)
+    account(now=NOON)
+    assert totals()[NOON][0] == 0
 
 
 def test_a_payload_that_stalls_goes_on_and_a_new_reason_is_no_start() -> None:

@@ -55,7 +55,8 @@ def _account(*, now: datetime, unmatched: Collection[UnmatchedCount] | None) -> 
     since = Position(seen=state.seen)
     if since.end > here.end:
         # The database was restored on a server whose transactions are counted from a lower number.
-        logger.warning("accounting.restarted", extra={"seen": state.seen})
+        lines = sql.forget_other_server(end=here.end)
+        logger.warning("accounting.restarted", extra={"seen": state.seen, "lines": lines})
     elif not is_new:
         sql.add_to_buckets(since=since.seen, until=here.seen, first=since.first, end=here.end)
     state.seen, state.runs = here.seen, state.runs + 1
