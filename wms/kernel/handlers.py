@@ -3,6 +3,7 @@
 wms.urls names these functions as handler400, handler403, handler404 and handler500.
 """
 
+import sys
 from http import HTTPStatus
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
 from django.views import defaults
 
+from wms.kernel.database_away import RETRY_AFTER_S, is_database_away
 from wms.kernel.protocol import API_V1
 from wms.kernel.rest.errors import PROBLEM, error_body
 
@@ -47,6 +49,14 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answer a request that failed inside the server; the cause is in its log."""
     if not request.path.startswith(API):
         return defaults.server_error(request)
+    if is_database_away(sys.exc_info()[1]):
+        return api_error(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "unavailable",
+            "The database is away at present. Repeat the request later; if it changes something, look first whether it "
+            "has.",
+            retry_after_s=RETRY_AFTER_S,
+        )
     return api_error(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",
@@ -86,6 +96,7 @@ def _exists(path: str) -> bool:
     return True
 
 
-def api_error(status: HTTPStatus, code: str, detail: str) -> JsonResponse:
+def api_error(status: HTTPStatus, code: str, detail: str, *, retry_after_s: int | None = None) -> JsonResponse:
     """Return an error in the API's shape, outside Django REST framework."""
-    return JsonResponse(error_body(status, code, detail), status=status, content_type=PROBLEM)
+    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    return JsonResponse(error_body(status, code, detail), status=status, content_type=PROBLEM, headers=headers)

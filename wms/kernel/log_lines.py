@@ -9,6 +9,8 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
+from wms.kernel.database_away import is_database_away
+
 #: Written in place of a secret.
 MASK: Final = "[masked]"
 #: Characters: longer texts are cut, as facts are names, ids and states.
@@ -118,7 +120,12 @@ class LineWithFacts(logging.Formatter):
         return " ".join([line, *(f"{name}={_written(value)}" for name, value in safe_facts(extra).items())])
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
-        """Return the traceback, indented so that no line of it looks like a record."""
+        """Return the traceback, indented so that no line of it looks like a record.
+
+        While the database is away every request fails, wherever it was: then one line says so.
+        """
+        if is_database_away(ei[1]):
+            return f"    The database is away: {escaped(str(ei[1]).partition(chr(10))[0])}"
         return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())
 
 

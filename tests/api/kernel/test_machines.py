@@ -1,11 +1,12 @@
 """Endpoints for monitoring, and error bodies of requests that no view answers."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from celery import current_app
 from django.core.exceptions import PermissionDenied
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, include, path
@@ -15,6 +16,7 @@ from pytest_django import Settings
 from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import handlers
 from wms.kernel.db import DatabaseNow
+from wms.kernel.log_lines import LineWithFacts
 from wms.kernel.models import Pulse
 from wms.kernel.tasks import beat_pulse
 
@@ -32,6 +34,14 @@ def refused(request: HttpRequest) -> HttpResponse:
     raise PermissionDenied
 
 
+def counts(request: HttpRequest) -> HttpResponse:
+    with transaction.atomic(), connection.cursor() as cursor:
+        if timeout := request.GET.get("statement_timeout"):
+            cursor.execute(f"SET LOCAL statement_timeout = {int(timeout)}")
+        cursor.execute("SELECT pg_sleep(%s)", [1 if timeout else 0])
+    return HttpResponse()
+
+
 def reads(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(len(request.body)))
 
@@ -42,7 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *(
         path(f"{prefix}{name}/", view)
         for prefix in ("api/v1/", "")
-        for name, view in {"broken": broken, "refused": refused, "reads": reads}.items()
+        for name, view in {"broken": broken, "refused": refused, "reads": reads, "counts": counts}.items()
     ),
 ]
 
@@ -140,6 +150,27 @@ def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: s
     assert of_problem(answer.json())[:2] == (status, code)
     assert "errors" not in answer.json()
     assert "secret" not in answer.json()["detail"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_the_database_is_away_clients_are_told_to_come_back(
+    visitor: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.close()
+    with monkeypatch.context() as patched:
+        patched.setitem(connection.settings_dict, "HOST", str(tmp_path))
+        answer = visitor.get("/api/v1/counts/")
+        page = visitor.get("/counts/")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert of_problem(answer.json())[:2] == (503, "unavailable")
+    assert page.status_code == 500
+    (record,) = [each for each in caplog.records if each.exc_info and each.getMessage().endswith("/api/v1/counts/")]
+    lines = LineWithFacts().format(record).splitlines()
+    assert len(lines) == 2
+    assert "The database is away: " in lines[1]
+    # An error of a statement is one of ours.
+    assert visitor.get("/api/v1/counts/?statement_timeout=1").status_code == 500
+    assert visitor.get("/api/v1/counts/").status_code == 200
 
 
 @pytest.mark.django_db  # a refusal is in the security log
