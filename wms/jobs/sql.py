@@ -932,7 +932,7 @@ def forget_other_server(*, end: int) -> int:
     """
     with connection.cursor() as cursor:
         cursor.execute(_FORGET_OTHER_SERVER, [end])
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 @transaction_required
