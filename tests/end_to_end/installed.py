@@ -43,4 +43,7 @@ def install(directory: Path) -> Path:
     (there / "tests_environment.pth").write_text(f"{here}\n")
     wheels = sorted((directory / "dist").glob("*.whl"))
     run("uv", "pip", "install", "-q", "--no-deps", "--python", directory / "venv", *wheels, cwd=directory)
-    return directory / "venv" / "bin"
+    pip = directory / "venv" / "bin" / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {directory}/venv/bin/python -m pip "$@"\n')
+    pip.chmod(0o755)
+    return pip.parent

@@ -63,6 +63,11 @@ def test_the_pages_ask_no_other_host(site: Path, address: str) -> None:
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         for page in pages:
             tab.goto(f"{address}{page}/", wait_until="networkidle")
+        tab.goto(f"{address}tutorial/")
+        code = tab.locator("code", has_text="wms whoami").first
+        # As the button does, which copies what is visible then.
+        code.evaluate("code => code.setAttribute('data-md-copying', '')")
+        assert code.inner_text().strip() == "wms whoami"
         tab.get_by_role("textbox", name="Search").press_sequentially("priority")
         expect(tab.locator(".md-search-result__item").first).to_be_visible()
         chromium.close()
