@@ -12,7 +12,7 @@ from django.core.management import call_command
 ROOT = Path(__file__).resolve().parents[2]
 PYPI = {"https://pypi.org", "https://files.pythonhosted.org"}
 AT_THE_ROOT = {
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "mkdocs.yml"),
     *("docs", "deploy", "manage.py", "pyproject.toml", "uv.lock", ".ci", ".gitignore", ".pre-commit-config.yaml"),
     *("matching", "pilots", "resources", "taskqueues", "templates", "tests", "wms"),
 }
