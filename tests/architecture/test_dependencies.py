@@ -1,5 +1,6 @@
 """The packages of uv.lock: from one registry, with digests, under licences that this project may use."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 REGISTRY: Final = {"registry": "https://pypi.org/simple"}
@@ -61,3 +63,19 @@ def test_every_package_comes_from_one_registry_with_digests() -> None:
         files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
         assert files, package["name"]
         assert all(file["hash"].startswith("sha256:") for file in files), package["name"]
+
+
+def test_the_lower_bounds_are_the_versions_that_ci_tests() -> None:
+    """Of what the server needs; `.ci/lowest --compile` writes the list."""
+    lines = (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8").splitlines()
+    tested = dict(re.findall(r"^([\w-]+)==([^\s;]+)", "\n".join(lines), flags=re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = {
+        requirement.name: specifier.version
+        for requirement in map(Requirement, project["dependencies"])
+        for specifier in requirement.specifier
+        if specifier.operator == ">="
+    }
+    assert len(bounds) == len(project["dependencies"])
+    wrong = {name: tested[name] for name, bound in bounds.items() if not f"{tested[name]}.0".startswith(f"{bound}.")}
+    assert wrong == {}
