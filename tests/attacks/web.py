@@ -87,6 +87,7 @@ def web(
         "DJANGO_SETTINGS_MODULE": "wms.settings",
         "PYTHONPATH": str(settings.BASE_DIR),
         "WMS_SECRET_KEY": settings.SECRET_KEY,
+        "WMS_SERVER_URL": f"http://{HOST}:{port}",
         "WMS_DATABASE_URL": os.environ["WMS_DATABASE_URL"].replace("/wms?", f"/{database}?"),
         **variables,
     }
