@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Union
 from uuid import uuid4
@@ -85,13 +86,7 @@ class Client:
         **fields: Any,  # noqa: ANN401 - fields of several types
     ) -> dict[str, Any]:
         """Return the body of the request that ``submit`` sends, after the upload of local files; as ``submit``."""
-        stored: dict[Path, str] = {}
-
-        def upload(file: Path) -> str:
-            if file not in stored:
-                stored[file] = self.upload(file)
-            return stored[file]
-
+        name_of = cache(self.upload)
         if isinstance(description, Sequence) and not isinstance(description, str):
             local = [each for one in description for each in read(one)]
         else:
@@ -99,7 +94,7 @@ class Client:
         if fields and len(local) != 1:
             raise WrongUsageError("Fields are not for several descriptions; write them into each of these.")
         jobs = [LocalDescription({**each.body, **fields}, each.directory) for each in local]
-        return request_of([job.with_names(upload) for job in jobs])
+        return request_of([job.with_names(name_of) for job in jobs])
 
     def upload(self, file: str | Path) -> str:
         """Upload a file, or an archive to be unpacked in the job's directory; return its name, ``sha256:…``.

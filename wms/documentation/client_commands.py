@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from wms.client.catalogue import ALIASES, ENTRIES, SECTIONS, actions_below, parser_of
 from wms.client.commands.arguments import FILTERS
-from wms.documentation.made_parts import sentence, table
+from wms.documentation.made_parts import table
+from wms.kernel.rest.error_codes import as_sentence
 
 #: Options that every command has.
 _OF_ALL = frozenset({"help", "json"})
@@ -24,7 +25,7 @@ def overview() -> str:
 
 def filters() -> str:
     """Return the table of filters."""
-    rows = [[f"`{name}:…`", f"`--{name} {each.metavar}`", sentence(each.about)] for name, each in FILTERS.items()]
+    rows = [[f"`{name}:…`", f"`--{name} {each.metavar}`", as_sentence(each.about)] for name, each in FILTERS.items()]
     return table(["word", "option", "jobs of this"], rows)
 
 
@@ -32,7 +33,7 @@ def command(name: str) -> str:
     """Return what a command does, its usage, and the table of its arguments."""
     parser = parser_of(name)
     others = [f"`wms {alias}`" for alias, meant in ALIASES.items() if meant == name]
-    about = sentence(ENTRIES[name].summary) + (f" Other name: {', '.join(others)}." if others else "")
+    about = as_sentence(ENTRIES[name].summary) + (f" Other name: {', '.join(others)}." if others else "")
     parts = [about]
     for each in actions_below(parser) or [parser]:
         parts.append(f"Usage: `{_usage(each)}`")
@@ -74,6 +75,6 @@ def _rows(parser: ArgumentParser) -> Iterator[list[str]]:
         value = "" if action.nargs == 0 or not action.option_strings else f" {action.metavar or action.dest.upper()}"
         value = f" [{value.strip()}]" if action.nargs == "?" and action.option_strings else value
         names = [f"`{option}{value}`" for option in action.option_strings] or [f"`{action.metavar or action.dest}`"]
-        yield [", ".join(names), sentence((action.help or "").replace("%%", "%"))]
+        yield [", ".join(names), as_sentence((action.help or "").replace("%%", "%"))]
     if _has_filters(parser):
         yield ["filters", "Each [filter](#jobs-and-filters) as an option."]

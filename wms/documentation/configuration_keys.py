@@ -7,8 +7,9 @@ from dataclasses import MISSING
 
 from wms.configuration.entries import SectionEntry, as_written, keys_of
 from wms.configuration.schema import ACTIVE, Configuration, StatusEntry
-from wms.documentation.made_parts import sentence, table
+from wms.documentation.made_parts import table
 from wms.kernel.amounts import AMOUNT
+from wms.kernel.rest.error_codes import as_sentence
 
 _COMMENT = re.compile(r" {4}#:(.*)")
 _KEY = re.compile(r" {4}(\w+): (?!ClassVar)")
@@ -48,7 +49,7 @@ def _sections_of(record: type[SectionEntry], *, path: tuple[str, ...], done: set
     about = (inspect.getdoc(record) or "").replace("``", "`")
     parts = [table(["key", "value", "default", "meaning"], rows)]
     if path:
-        parts = [f"{'#' * max(2, len(path) + 1)} {'.'.join(path)}", sentence(about), *parts]
+        parts = [f"{'#' * max(2, len(path) + 1)} {'.'.join(path)}", as_sentence(about), *parts]
     yield "\n\n".join(parts)
     for name, key in keys.items():
         if key.reader.entry is not None and key.reader.entry not in done:

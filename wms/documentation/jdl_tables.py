@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from wms.documentation.made_parts import sentence, table
+from wms.documentation.made_parts import table
 from wms.jobs.domain.jdl_attributes import SECTIONS, JdlAttribute, Kind
 from wms.jobs.domain.jdl_reasons import IN_EXPRESSIONS
+from wms.kernel.rest.error_codes import as_sentence
 
 
 def attributes() -> str:
@@ -12,7 +13,7 @@ def attributes() -> str:
     parts = []
     for heading, listed in SECTIONS.items():
         # NB: a sentence continues a warning or an error if it begins with a small letter.
-        rows = [[f"`{each.name}`", _becomes(each), sentence(each.sentence)] for each in listed]
+        rows = [[f"`{each.name}`", _becomes(each), as_sentence(each.sentence)] for each in listed]
         parts.append(f"## {heading}\n\n{table(['attribute', 'becomes', 'meaning'], rows)}")
     return "\n\n".join(parts)
 

@@ -20,8 +20,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; cells are Markdown, except for their ``|``."""
     lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" if row else f"|{'---|' * len(head)}" for row in (head, (), *lines))
-
-
-def sentence(words: str) -> str:
-    """Return words that begin with a small letter as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?')) else '.'}"

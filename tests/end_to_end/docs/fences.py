@@ -82,6 +82,12 @@ def fences_of(page: Path) -> Iterator[Fence]:
         )
 
 
+def titled(page: str, title: str) -> str:
+    """Return the content of the file of this title on a page below docs/."""
+    (content,) = [fence.content for fence in fences_of(PROJECT / "docs" / page) if fence.title == title]
+    return content
+
+
 def differs(shown: tuple[str, ...], real: str) -> str:
     """Return how a real output differs from the one that is shown, or nothing.
 

@@ -29,6 +29,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     r"(FUZZ_EXAMPLES=\d+ |WMS_TESTS_NODE=\S+ )?uv run pytest( .*)?": "this is a part of it",
     r"uv run python -m tests\.(benchmarks|screenshots) .*": "tests/end_to_end runs small ones",
     r"\.ci/(run|lowest).*": "it runs this test",
+    r"uv run mkdocs serve": "test_site.py builds the site",
     r"uv run (ruff|pre-commit) .*": "it needs the repository; .ci/run runs ruff",
     r"(npm|npx) .*": "tests have no package index",
     r"WMS_EMBEDDED=1 uv run manage\.py spectacular .*": "tests/api/contract makes the document",

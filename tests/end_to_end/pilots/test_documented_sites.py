@@ -12,8 +12,8 @@ import yaml
 
 from pilots.backends.local import dismiss
 from tests.backends.htcondor.pool import htcondor_pool
+from tests.end_to_end.docs.fences import titled
 from tests.end_to_end.pilots.grid import SETTINGS, System, running_system, until
-from tests.end_to_end.titled import titled
 from tests.slurm import slurm_cluster
 from tests.ssh import ssh_host
 

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 import yaml
 
+from tests.end_to_end.docs.fences import titled
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage, processes_of
-from tests.end_to_end.titled import titled
 from tests.pace import wait_for, within
 from tests.programs import needed
 from wms.stack.binaries import PostgresPrograms, find_postgres, find_valkey

@@ -9,8 +9,9 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from wms.documentation.made_parts import sentence, table, with_part
+from wms.documentation.made_parts import table, with_part
 from wms.documentation.pages import PARTS, documented
+from wms.kernel.rest.error_codes import as_sentence
 
 DOCS = Path(settings.BASE_DIR) / "docs"
 MARK = re.compile(r"^<!-- (.+); made by `manage\.py document`\. -->$", re.MULTILINE)
@@ -73,4 +74,4 @@ def test_a_cell_cannot_break_its_table() -> None:
 
 
 def test_words_become_a_sentence() -> None:
-    assert [sentence(words) for words in ("kills jobs", "Done.", "Why?")] == ["Kills jobs.", "Done.", "Why?"]
+    assert [as_sentence(words) for words in ("kills jobs", "Done.", "Why?")] == ["Kills jobs.", "Done.", "Why?"]

@@ -6,6 +6,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -43,12 +44,10 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
     jobs = _jobs(options)
     if options.dry_run:
         return _rehearse(jobs, options, session)
-    uploaded: dict[Path, str] = {}
 
+    @cache
     def upload(path: Path) -> str:
-        if path not in uploaded:
-            uploaded[path] = str(session.server.upload(f"{API}sandboxes/", path, expects="sandbox")["sandbox"])
-        return uploaded[path]
+        return str(session.server.upload(f"{API}sandboxes/", path, expects="sandbox")["sandbox"])
 
     sent = [job.with_names(upload) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), "request_id": str(uuid4())}

@@ -240,8 +240,8 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
 
 
 def as_sentence(words: str) -> str:
-    """Return words with a capital and a full stop."""
-    return f"{words[:1].upper()}{words[1:]}."
+    """Return words with a capital, and a full stop unless they end as a sentence does."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?')) else '.'}"
 
 
 def _all() -> Iterator[ErrorCode]:
