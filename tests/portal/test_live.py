@@ -1,19 +1,20 @@
 """Live pages: ETags that change when something on the page does, and only then."""
 
 from collections.abc import Iterator
+from http import HTTPStatus
 from threading import Event, Thread
 from unittest.mock import Mock
 
 import pytest
 from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.views.decorators.http import require_http_methods
 
 from tests import factories
 from tests.factories import NOW
-from wms.accounts import sql
+from wms.accounts import sessions, sql
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.request import parse_submission
@@ -21,7 +22,7 @@ from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
 from wms.jobs.services.submission import submit
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import ask_directly
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import (
@@ -242,14 +243,50 @@ class TestSlowReadings:
 def test_the_scope_of_a_user_is_read_with_one_prepared_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     sharing, plain, managed = factories.make_group(shares_jobs=True), factories.make_group(), factories.make_group()
     user = factories.make_user(groups=[sharing, plain], manages=[managed.vo])
-    asked = Mock(wraps=ask_prepared)
-    monkeypatch.setattr(sql, "ask_prepared", asked)
+    asked = Mock(wraps=ask_directly)
+    monkeypatch.setattr(sql, "ask_directly", asked)
     with CaptureQueriesContext(connection) as by_the_orm:
         scope = scope_of(user)
     assert (asked.call_count, len(by_the_orm)) == (1, 0)
     assert scope.groups == {(sharing.pk, sharing.vo_id), (plain.pk, plain.vo_id)}
     assert (list(scope.sharing), list(scope.managed_vos)) == ([sharing.pk], [managed.vo_id])
     assert not scope.invitations
+
+
+@pytest.mark.django_db
+class TestSession:
+    """Session, user and scope of an open page."""
+
+    def test_they_are_read_with_one_prepared_statement(
+        self, portal: Client, alice: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        etag = portal.get("/submissions/")["ETag"]
+        asked, asked_otherwise = Mock(wraps=ask_directly), Mock(wraps=sql.ask_prepared)
+        monkeypatch.setattr(sql, "ask_directly", asked)
+        monkeypatch.setattr(sql, "ask_prepared", asked_otherwise)
+        response = portal.get("/submissions/", headers={"If-None-Match": etag})
+        assert response.status_code == HTTPStatus.NOT_MODIFIED
+        assert [call.args[0] for call in asked.call_args_list] == ["visit"]
+        assert asked_otherwise.call_count == 0
+        assert response.wsgi_request.user == alice
+
+    def test_the_user_is_that_of_the_session_whoever_was_read_with_it(self, portal: Client, alice: User) -> None:
+        key = portal.session.session_key
+        assert key is not None
+        for user_id in (factories.make_user().pk, alice.pk + 1_000_000):
+            sessions._users[key] = user_id
+            assert portal.get("/submissions/").wsgi_request.user == alice
+
+    def test_a_suspended_user_is_logged_out(self, portal: Client, alice: User) -> None:
+        assert portal.get("/submissions/").status_code == HTTPStatus.OK
+        User.objects.filter(pk=alice.pk).update(is_active=False)
+        assert portal.get("/submissions/").status_code == HTTPStatus.FOUND
+
+    def test_users_of_many_sessions_are_forgotten(self, portal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sessions, "_MOST_USERS", 1)
+        monkeypatch.setattr(sessions, "_users", {"another": 1})
+        assert portal.get("/submissions/").status_code == HTTPStatus.OK
+        assert list(sessions._users) == [portal.session.session_key]
 
 
 @pytest.mark.django_db

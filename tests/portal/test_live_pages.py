@@ -24,7 +24,7 @@ from pilots.models import Pilot
 from pilots.services import logs
 from resources.domain.enums import ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Queue, Site
-from taskqueues.models import Limit, TaskQueue, UsageCounter
+from taskqueues.models import Limit, TaskQueue, UsageCounter, UsageInterval
 from taskqueues.services import priorities
 from tests.factories import NOW, make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_user
 from wms.accounts import services as accounts
@@ -179,6 +179,12 @@ def usage_is_counted(world: World) -> None:
     UsageCounter.objects.create(counted_until=world.running.submitted_at)
 
 
+def usage_of_a_group_is_counted(world: World) -> None:
+    now = timezone.now()
+    UsageInterval.objects.create(group=world.group, cpu_segment_s=300, began_at=now, matches=1, processor_s=60)
+    UsageCounter.objects.update_or_create(defaults={"counted_until": now})
+
+
 def site_is_banned(world: World) -> None:
     Site.objects.filter(pk=world.site.pk).update(state=ResourceState.BANNED)
 
@@ -244,7 +250,10 @@ REASONS: Final = (
 #: {page: changes that it shows}.
 SHOWN: Final[Mapping[str, tuple[Change, ...]]] = MappingProxyType(
     {
-        "/": (job_starts, job_fails, share_changes, usage_is_counted, site_is_banned, ce_is_banned, queue_offers_more),
+        "/": (
+            job_starts, job_fails, share_changes, usage_of_a_group_is_counted, site_is_banned, ce_is_banned,
+            queue_offers_more,
+        ),
         "/jobs/": (job_starts, job_fails),
         "/jobs/?q=owner:*": (job_starts,),
         "/failures/": (job_fails,),
@@ -322,6 +331,15 @@ def test_a_change_that_a_page_shows_is_another_etag_and_nothing_is_304(page: str
         assert not tab.is_changed(), change.__name__
     # What concerns others only is shown nowhere.
     _move(world.elsewhere, JobStatus.MATCHED)
+    assert not tab.is_changed()
+
+
+def test_usage_that_changes_no_share_as_shown_leaves_the_home_page_as_it_is(world: World, portal: Client) -> None:
+    usage_of_a_group_is_counted(world)
+    tab = Tab(portal, "/")
+    assert not tab.is_changed()
+    UsageInterval.objects.update(processor_s=90)
+    UsageCounter.objects.update(counted_until=timezone.now())
     assert not tab.is_changed()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
+from typing import NamedTuple
 
 #: Least window of the stall rule, in seconds, beside 0: the watchdog needs several samples; payloads may read input.
 MIN_STALLED_S = 60
@@ -91,6 +92,18 @@ REFUSALS = frozenset(
         SecurityEventKind.SECOND_FACTOR_REFUSED,
     }
 )
+
+
+class Standing(NamedTuple):
+    """A group of a user, a VO that it manages, or an open invitation to a group."""
+
+    #: ``group``, ``vo`` or ``invitation``.
+    kind: str
+    #: Of the group, the VO, or the invitation.
+    id: int
+    vo_id: int
+    #: Whether the members of the group see one another's jobs.
+    shares_jobs: bool
 
 
 class TokenScope(StrEnum):

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from wms.accounts import stall_rule
-from wms.accounts.domain import GroupProperty, MailWhen, TokenScope
+from wms.accounts.domain import GroupProperty, MailWhen, Standing, TokenScope
 from wms.kernel.validators import valid_name
 
 
@@ -182,6 +182,8 @@ class User(AbstractUser):
 
     #: Set for the requests of a token whose scope is ``submit``.
     acts_on_own_jobs_only = False
+    #: Set if they were read with the user's session, and not used yet.
+    standings_read: list[Standing] | None = None
 
     class Meta(AbstractUser.Meta):
         constraints = [

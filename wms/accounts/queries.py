@@ -7,9 +7,9 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from wms.accounts import sql
-from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
+from wms.accounts.domain import BRAKE_WINDOW, Failure, Standing, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, Group, Invitation, Membership, User
-from wms.accounts.sql import Bearer, Standing
+from wms.accounts.sql import Bearer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,14 @@ def live_tokens(user: User, *, now: datetime) -> QuerySet[ApiToken]:
 
 
 def standings_of(user: User, *, now: datetime) -> list[Standing]:
-    """Return the groups of *user*, the VOs that it manages, and the open invitations to it."""
-    return sql.standings_of(user, now=now)
+    """Return the groups of *user*, the VOs that it manages, and the open invitations to it.
+
+    If they were read with the user's session they are not read again, once.
+    """
+    if user.standings_read is None:
+        return sql.standings_of(user.pk, now=now)
+    read, user.standings_read = user.standings_read, None
+    return read
 
 
 def groups_of(user: User) -> tuple[Group, ...]:

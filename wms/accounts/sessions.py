@@ -1,17 +1,44 @@
-"""Sessions in the database, read by a prepared statement: every open page reads one every few seconds."""
+"""Sessions in the database, read with their users: every open page reads both every few seconds."""
 
+from typing import Any, Final
+
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from wms.accounts.sql import session_of
+from wms.accounts.models import User
+from wms.accounts.sql import visit_of
+
+#: {key of a session: id of the user for which it was opened}: what a session holds is known only after it was read.
+_users: Final[dict[str, int]] = {}
+#: Entries; all are dropped when there are more.
+_MOST_USERS: Final = 10_000
 
 
 class SessionStore(db.SessionStore):
-    """Django's sessions in the database."""
+    """Django's sessions in the database, read by a prepared statement, together with the user if this process knows it.
+
+    Attributes:
+        user_read: the user that was read with the session, if any. It need not be the session's.
+    """
+
+    user_read: User | None = None
+
+    def load(self) -> dict[str, Any]:
+        """Return what the session holds; of one that has expired or does not exist, nothing."""
+        held: dict[str, Any] = super().load()
+        if self.session_key and SESSION_KEY in held:
+            if len(_users) >= _MOST_USERS:
+                _users.clear()
+            _users[self.session_key] = int(held[SESSION_KEY])
+        return held
 
     def _get_session_from_db(self) -> Session | None:
-        session = session_of(self.session_key, now=timezone.now()) if self.session_key else None
-        if session is None:
+        key = self.session_key
+        visit = visit_of(key, user_id=_users.get(key), now=timezone.now()) if key else None
+        if visit is None:
             self._session_key = None
-        return session
+            return None
+        self.user_read = visit.user
+        return visit.session

@@ -1,16 +1,17 @@
 """SQL queries of every user's request: the ORM takes four times as long to write one as the database to answer."""
 
-from collections.abc import Collection
+import json
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.contrib.sessions.models import Session
 from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.utils import timezone
 
-from wms.accounts.domain import GroupProperty, TokenScope
+from wms.accounts.domain import GroupProperty, Standing, TokenScope
 from wms.accounts.models import VO, Group, User, lapsed_before
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import ask_directly, ask_prepared
 
 
 def _columns(model: type[models.Model], alias: str) -> str:
@@ -21,13 +22,9 @@ def _fields(model: type[models.Model]) -> tuple[str, ...]:
     return tuple(field.attname for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
 
 
-_USER, _GROUP, _VO, _SESSION_FIELDS = _fields(User), _fields(Group), _fields(VO), _fields(Session)
+_USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
 
-_SESSION = f"""
-SELECT {_columns(Session, "session")} FROM django_session AS session WHERE session_key = %s AND expire_date > %s
-"""  # noqa: S608 - names of columns
-
-_USER_BY_ID = f"SELECT {_columns(User, 'person')} FROM accounts_user AS person WHERE id = %s"  # noqa: S608 - likewise
+_USER_BY_ID = f"SELECT {_columns(User, 'person')} FROM accounts_user AS person WHERE id = %s"  # noqa: S608 - names of columns
 
 #: That has not lapsed; the parameter is ``lapsed_before``.
 _IS_VALID = "(membership.confirmed_at IS NULL OR membership.confirmed_at > %s)"
@@ -60,37 +57,43 @@ SELECT membership.user_id, membership.group_id
    AND {_IS_VALID}
 """  # noqa: S608 - a constant
 
-#: As InvitationQuerySet.open_to finds them.
-_STANDING = f"""
-SELECT 'group', membership.group_id, member_of.vo_id, %s = ANY(member_of.properties)
-  FROM accounts_membership AS membership
-  JOIN accounts_group AS member_of ON member_of.id = membership.group_id
- WHERE membership.user_id = %s AND {_IS_VALID}
-UNION ALL
-SELECT 'vo', vo_id, vo_id, false FROM accounts_vo_managers WHERE user_id = %s
-UNION ALL
-SELECT 'invitation', invitation.id, to_group.vo_id, false
-  FROM accounts_invitation AS invitation
-  JOIN accounts_group AS to_group ON to_group.id = invitation.group_id
-  JOIN accounts_user AS sender ON sender.id = invitation.invited_by_id
- WHERE invitation.username = %s AND invitation.expires_at > %s AND invitation.declined_at IS NULL
-   AND sender.is_active
-   AND (sender.operator OR sender.is_superuser
-        OR EXISTS (SELECT FROM accounts_vo_managers AS manager
-                    WHERE manager.vo_id = to_group.vo_id AND manager.user_id = sender.id))
+#: The standings of the user with the id $1 at the time $2, in JSON. $3 is ``lapsed_before``, $4 the property of groups
+#: whose members see one another's jobs. Invitations are those that InvitationQuerySet.open_to finds.
+_STANDINGS = f"""
+(SELECT coalesce(json_agg(json_build_array(kind, id, vo_id, shares_jobs)), '[]')
+   FROM (SELECT 'group' AS kind, membership.group_id AS id, member_of.vo_id,
+                $4 = ANY(member_of.properties) AS shares_jobs
+           FROM accounts_membership AS membership
+           JOIN accounts_group AS member_of ON member_of.id = membership.group_id
+          WHERE membership.user_id = $1::bigint AND {_IS_VALID.replace("%s", "$3::timestamptz")}
+         UNION ALL
+         SELECT 'vo', vo_id, vo_id, false FROM accounts_vo_managers WHERE user_id = $1::bigint
+         UNION ALL
+         SELECT 'invitation', invitation.id, to_group.vo_id, false
+           FROM accounts_user AS invited
+           JOIN accounts_invitation AS invitation ON invitation.username = invited.username
+           JOIN accounts_group AS to_group ON to_group.id = invitation.group_id
+           JOIN accounts_user AS sender ON sender.id = invitation.invited_by_id
+          WHERE invited.id = $1::bigint AND invitation.expires_at > $2::timestamptz AND invitation.declined_at IS NULL
+            AND sender.is_active
+            AND (sender.operator OR sender.is_superuser
+                 OR EXISTS (SELECT FROM accounts_vo_managers AS manager
+                             WHERE manager.vo_id = to_group.vo_id AND manager.user_id = sender.id))) AS standing)
+"""  # noqa: S608 - a constant
+
+#: The session with the key $5, and the user with the id $1, which may be null, with its standings.
+_VISIT = f"""
+SELECT session.session_data, session.expire_date::text, (SELECT to_json(person) FROM accounts_user AS person
+ WHERE person.id = $1::bigint)::text, {_STANDINGS}::text
+  FROM django_session AS session WHERE session.session_key = $5 AND session.expire_date > $2::timestamptz
 """  # noqa: S608 - a constant
 
 
-class Standing(NamedTuple):
-    """A group of a user, a VO that it manages, or an open invitation to a group."""
+class Visit(NamedTuple):
+    """A session, and the user that was read with it."""
 
-    #: ``group``, ``vo`` or ``invitation``.
-    kind: str
-    #: Of the group, the VO, or the invitation.
-    id: int
-    vo_id: int
-    #: Whether the members of the group see one another's jobs.
-    shares_jobs: bool
+    session: Session
+    user: User | None
 
 
 class Bearer(NamedTuple):
@@ -112,10 +115,17 @@ def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
     return None
 
 
-def session_of(key: str, *, now: datetime) -> Session | None:
-    """Return the session with this key, unless it has expired."""
-    for values in ask_prepared(_SESSION, key, now):
-        return Session.from_db(DEFAULT_DB_ALIAS, _SESSION_FIELDS, values)
+def visit_of(session_key: str, *, user_id: int | None, now: datetime) -> Visit | None:
+    """Return the session with this key, unless it has expired, and with it the user with this id and its standings."""
+    rows = ask_directly("visit", _VISIT, *_of_user(user_id, now=now), session_key)
+    for session_data, expire_date, person, standings in rows:
+        expires_at = _moment(expire_date)
+        session = Session(session_key=session_key, session_data=session_data, expire_date=expires_at)
+        if person is None:
+            return Visit(session, None)
+        user = _user_from(json.loads(person))
+        user.standings_read = _standings_from(standings)
+        return Visit(session, user)
     return None
 
 
@@ -142,8 +152,32 @@ def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int])
     return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids), lapsed))
 
 
-def standings_of(user: User, *, now: datetime) -> list[Standing]:
-    """Return the groups of *user*, the VOs that it manages, and the open invitations to it."""
-    lapsed = lapsed_before(now=now)
-    parameters = (GroupProperty.JOB_SHARING.value, user.pk, lapsed, user.pk, user.get_username(), now)
-    return [Standing(*row) for row in ask_prepared(_STANDING, *parameters)]
+def standings_of(user_id: int, *, now: datetime) -> list[Standing]:
+    """Return the groups of a user, the VOs that it manages, and the open invitations to it."""
+    ((standings,),) = ask_directly("standings", f"SELECT {_STANDINGS}::text", *_of_user(user_id, now=now))
+    return _standings_from(standings)
+
+
+def _of_user(user_id: int | None, *, now: datetime) -> tuple[str | None, ...]:
+    times = now.isoformat(), lapsed_before(now=now).isoformat()
+    return None if user_id is None else str(user_id), *times, GroupProperty.JOB_SHARING.value
+
+
+def _standings_from(text: str | None) -> list[Standing]:
+    return [Standing(*values) for values in json.loads(text or "[]")]
+
+
+def _user_from(row: Mapping[str, Any]) -> User:
+    """Return the user of a row in JSON."""
+    return User.from_db(DEFAULT_DB_ALIAS, _USER, [read(row[column]) for column, read in _USER_IN_JSON])
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+#: Columns of a user, and functions that read their values in JSON.
+_USER_IN_JSON: Final[tuple[tuple[str, Callable[[Any], object]], ...]] = tuple(
+    (field.column, _moment if isinstance(field, models.DateTimeField) else field.to_python)
+    for field in User._meta.concrete_fields  # noqa: SLF001 - Django's API
+)

@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.forms.models import model_to_dict
+from django.test import Client
 
 from tests import factories
 from tests.factories import NOW
@@ -30,6 +32,54 @@ def test_the_user_of_a_token_is_read_with_all_columns() -> None:
     expected = User.objects.get(pk=alice.pk)
     assert bearer is not None
     assert vars(bearer.user) | {"_state": None} == vars(expected) | {"_state": None}
+
+
+def test_a_session_is_read_with_all_columns_of_its_user() -> None:
+    group = factories.make_group(shares_jobs=True)
+    alice = factories.make_user(groups=[group])
+    User.objects.filter(pk=alice.pk).update(
+        last_login=NOW, waits_since=NOW + timedelta(microseconds=5), first_name='"é\\'
+    )
+    session = _session_of(alice)
+    visit = sql.visit_of(session.session_key, user_id=alice.pk, now=NOW)
+    assert visit is not None
+    assert visit.user is not None
+    expected = User.objects.get(pk=alice.pk)
+    standings = [("group", group.pk, group.vo_id, True)]
+    assert vars(visit.user) | {"_state": None} == vars(expected) | {"_state": None, "standings_read": standings}
+    assert model_to_dict(visit.session) == model_to_dict(session)
+
+
+def test_standings_that_were_read_with_a_session_are_used_once() -> None:
+    alice = factories.make_user(groups=[factories.make_group()])
+    visit = sql.visit_of(_session_of(alice).session_key, user_id=alice.pk, now=NOW)
+    assert visit is not None
+    assert visit.user is not None
+    alice.memberships.all().delete()
+    assert len(queries.standings_of(visit.user, now=NOW)) == 1
+    assert queries.standings_of(visit.user, now=NOW) == []
+
+
+@pytest.mark.parametrize("user_id", [None, 2**62])
+def test_a_session_is_read_without_a_user(user_id: int | None) -> None:
+    session = _session_of(factories.make_user())
+    visit = sql.visit_of(session.session_key, user_id=user_id, now=NOW)
+    assert visit is not None
+    assert visit.user is None
+
+
+def test_an_expired_session_is_none() -> None:
+    alice = factories.make_user()
+    session = _session_of(alice)
+    assert sql.visit_of(session.session_key, user_id=alice.pk, now=session.expire_date) is None
+    assert sql.visit_of("unknown", user_id=alice.pk, now=NOW) is None
+
+
+def _session_of(user: User) -> Session:
+    client = Client()
+    client.force_login(user)
+    Session.objects.filter(pk=client.session.session_key).update(expire_date=NOW + timedelta(hours=1))
+    return Session.objects.get(pk=client.session.session_key)
 
 
 def test_the_standing_of_a_user_is_that_of_the_orm() -> None:

@@ -107,14 +107,20 @@ def share_rows(groups: Iterable[Group], portions: Mapping[int, GroupPortion]) ->
     return [_share(group, portions[group.pk]) for group in groups if group.pk in portions]
 
 
+def portion_texts(portion: GroupPortion) -> tuple[str, str]:
+    """Return the configured and the delivered portion as shown."""
+    return f"{portion.configured:.1%}", "" if portion.delivered is None else f"{portion.delivered:.1%}"
+
+
 def _share(group: Group, portion: GroupPortion) -> ShareRow:
+    configured, delivered = portion_texts(portion)
     return ShareRow(
         group=group.name,
         vo=group.vo.name,
-        configured=f"{portion.configured:.1%}",
-        configured_width=f"{100 * portion.configured:.2f}",
-        delivered="nothing was used" if portion.delivered is None else f"{portion.delivered:.1%}",
-        delivered_width=f"{100 * (portion.delivered or 0.0):.2f}",
+        configured=configured,
+        configured_width=configured.removesuffix("%"),
+        delivered=delivered or "nothing was used",
+        delivered_width=delivered.removesuffix("%") or "0",
     )
 
 

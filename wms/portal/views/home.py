@@ -24,7 +24,7 @@ from wms.portal.live import live
 from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
-from wms.portal.presentation.home import held_rows, share_rows, strip_of, unmatched_rows
+from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, unmatched_rows
 from wms.portal.presentation.submission import row_of
 
 #: Submissions on the page.
@@ -39,7 +39,15 @@ _portions: Final[BriefMemo[Mapping[int, GroupPortion]]] = BriefMemo(kept_s=300)
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
-    return (*revisions.own_demand(user), *revisions.usage(), closed_for(revisions.visible_vos(user)))
+    return (*revisions.own_demand(user), _shares_shown(user), closed_for(revisions.visible_vos(user)))
+
+
+def _shares_shown(user: User) -> Sequence[object]:
+    """Return the portions of the user's groups as shown: usage is counted each minute, which seldom changes them."""
+    scope = revisions.scope_of(user)
+    portions = _portions_in(scope.vo_ids)
+    shown = [group_id for group_id, _ in scope.groups if group_id in portions]
+    return sorted((group_id, *portion_texts(portions[group_id])) for group_id in shown)
 
 
 @login_required
