@@ -19,7 +19,7 @@ from matching.queries.explain.pilots import pilots_there
 from matching.queries.node_failures import failing_hosts
 from matching.queries.pilot_leases import leases_of
 from matching.queries.restrictions import leased_jobs_at
-from matching.services import black_holes, leases
+from matching.services import black_holes, lease_ends, ordinary_reports
 from matching.services.draining import tell_drained_pilots
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
@@ -116,7 +116,7 @@ def pilots_of_host(filled: Filled) -> object:
 
 
 def heartbeat(filled: Filled) -> object:
-    return leases.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
+    return ordinary_reports.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
 
 
 def shares_of_changed_groups(filled: Filled) -> object:
@@ -195,7 +195,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     # ---- Leases
     "match_open": lambda _: tell_drained_pilots(now=database_now()),
     "match_ended": lambda _: failing_hosts(fast=timedelta(minutes=1), failures=10, now=database_now()),
-    "matching_match_job_id_aeda778d": lambda filled: leases._deaths_during(filled.job),
+    "matching_match_job_id_aeda778d": lambda filled: lease_ends._deaths_during(filled.job),
     "a_request_of_a_pilot_gets_its_leases_once": (
         lambda filled: leases_of(filled.pilot, actor=filled.operator, most=100)
     ),
