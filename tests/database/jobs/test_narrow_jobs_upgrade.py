@@ -15,7 +15,7 @@ from tests.factories import make_group, make_job, make_pilot, make_user
 from tests.migrations import before_narrow_jobs
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, StoredDescription
-from wms.jobs.sql import wrong_job_counts
+from wms.jobs.sql.counts import wrong_job_counts
 from wms.kernel.protocol import Tails, Usage
 
 _BEFORE = "SELECT id, description, std_output_tail FROM jobs_job ORDER BY id"
