@@ -34,7 +34,7 @@ from matching.api.serializers import (
     tails_of,
 )
 from matching.queries.preview import preview
-from matching.services import leases, offers
+from matching.services import leases, offers, ordinary_reports
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
 from matching.services.retry_after import seconds_to_wait
@@ -224,7 +224,7 @@ class HeartbeatView(_LeaseView):
         another = isinstance(credential, JobCredential) and credential.match_id != lease
         if another or values.get("acknowledged"):
             return None
-        renewed = leases.renew(lease, of=pilot_id, usage=usage, tails=tails)
+        renewed = ordinary_reports.renew(lease, of=pilot_id, usage=usage, tails=tails)
         return None if renewed is None else FastAnswer(answer_out(renewed, token=renewed_token(credential, lease)))
 
     @classmethod

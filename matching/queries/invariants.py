@@ -17,7 +17,7 @@ from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, UsageSamples
-from wms.jobs.sql import wrong_job_counts
+from wms.jobs.sql.counts import wrong_job_counts
 
 #: A priority may be one recalculation old; a larger difference is an error.
 PRIORITY_TOLERANCE = 1e-6

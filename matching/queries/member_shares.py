@@ -15,7 +15,8 @@ from taskqueues.models import UsageCounter, UsageInterval
 from taskqueues.queries import corrected_shares, shares_in_effect
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import LEASED_STATUSES, CurrentJobCount
+from wms.jobs.models import CurrentJobCount
+from wms.jobs.models.jobs import LEASED_STATUSES
 
 #: Groups on a page.
 MOST_GROUPS: Final = 100

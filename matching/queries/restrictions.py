@@ -15,7 +15,8 @@ from resources.services.throttles import validity_of
 from taskqueues.models import TaskQueue
 from taskqueues.services.restrictions import Closings, closings_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import LEASED_STATUSES, CurrentSiteJobCount
+from wms.jobs.models import CurrentSiteJobCount
+from wms.jobs.models.jobs import LEASED_STATUSES
 
 #: Policies whose numbers fall as jobs move on. The others count matches only, from 0 in each cycle.
 COUNTING_LEASED_JOBS: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})

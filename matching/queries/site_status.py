@@ -20,7 +20,8 @@ from resources.models import ComputingElement, Site
 from resources.queries.throttles import ThrottleStanding, standings
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import LEASED_STATUSES, CurrentSiteJobCount, Job
+from wms.jobs.models import CurrentSiteJobCount, Job
+from wms.jobs.models.jobs import LEASED_STATUSES
 from wms.jobs.queries.filtering import JobFilters
 from wms.jobs.queries.found_jobs import Extent, find
 

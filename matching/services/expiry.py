@@ -10,8 +10,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from django.db.models.functions import Greatest
 
 from matching.models import ExpirerRun, Match
-from matching.services import leases
-from matching.services.leases import EndReason
+from matching.services.lease_ends import EndReason, end_unfinished
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
@@ -109,7 +108,7 @@ def _end_if_still_over(match_id: UUID, *, now: datetime, memo: Memo) -> bool:
         if match is None:
             return False
         ended = match.pilot.ended_at is not None
-        leases.end_unfinished(
+        end_unfinished(
             match,
             job,
             reason=EndReason.PILOT_ENDED if ended else EndReason.EXPIRED,

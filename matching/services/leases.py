@@ -1,93 +1,36 @@
-"""Leases: reports of pilots on them, and their end (docs/architecture.md, Leases).
+"""Reports of pilots on leases, the last of which ends the lease (docs/architecture.md, Leases).
 
 Lock order: Pilot, Job, Match. A job that returns to its task queue does so as the last locking step.
 """
 
-import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce, Greatest
-from psycopg.errors import NoDataFound
 
 from matching.models import Match
-from matching.services import attempts
-from matching.services.signs_of_life import seen_within_s
-from pilots.domain.pilot import PilotStatus
+from matching.services import attempts, ordinary_reports
+from matching.services.lease_ends import EndReason, end_finished, end_killed, source_of
+from matching.services.ordinary_reports import LeaseRenewal
 from pilots.models import Pilot
-from pilots.queries import others_alive
 from pilots.services.reports import PilotRevokedError
-from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
-from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, JobCommand
-from wms.jobs.services import rescheduling, sandboxes, transitions
-from wms.kernel.db import array_of, database_now, transaction_required
+from wms.jobs.services import sandboxes, transitions
+from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError
-from wms.kernel.fast.statements import ask_directly
-from wms.kernel.memo import Memo
-from wms.kernel.protocol import (
-    KILL,
-    LEASE_ENDED,
-    NO_TAILS,
-    NOT_EXECUTABLE_EXIT_CODE,
-    NOT_FOUND_EXIT_CODE,
-    OUTPUT_SANDBOX_NAME,
-    RESCHEDULE_EXIT_CODE,
-    SANDBOX_PREFIX,
-    Tails,
-    Usage,
-)
-
-#: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
-_NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
-
-_RENEW: Final = (
-    "SELECT lease_end::text, orders::text FROM wms_heartbeat("
-    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::bytea, $9::float8, "
-    "$10::float8)"
-)
-_REPORT_STATUS: Final = (
-    "SELECT lease_end::text, orders::text FROM wms_report_status("
-    "$1::uuid, $2::text, $3::text[], $4::text, $5::text, $6::float8, $7::float8)"
-)
-_END: Final = (
-    "SELECT wms_end_lease("
-    "$1::uuid, $2::text, $3::text[], $4::text, $5::text, $6::boolean, $7::integer, "
-    "$8::float8, $9::float8, $10::float8, $11::float8, $12::text, $13::text, $14::bytea, $15::bytea, $16::float8)::text"
-)
-#: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
-_SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
-
-
-class EndReason(StrEnum):
-    """The reason for which a lease ended."""
-
-    FINISHED = "finished"
-    KILLED = "killed"
-    EXPIRED = "expired"
-    PILOT_ENDED = "pilot_ended"
+from wms.kernel.protocol import KILL, LEASE_ENDED, NO_TAILS, RESCHEDULE_EXIT_CODE, Tails, Usage
 
 
 class LeaseEndedError(ConflictError):
     """The lease has ended; the pilot must stop the payload, whose job may already run elsewhere."""
 
     code = LEASE_ENDED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRenewal:
-    """The answer to a report: the commands not yet acknowledged, and the end of the lease."""
-
-    commands: Sequence[JobCommand]
-    expires_at: datetime
 
 
 def report_status(
@@ -99,7 +42,7 @@ def report_status(
         LeaseEndedError: the lease has ended; nothing has changed.
         IllegalTransitionError: the job cannot become *status* any more.
     """
-    if answer := report_ordinary_status(match_id, status=status, minor=minor, application=application):
+    if answer := ordinary_reports.report_ordinary_status(match_id, status=status, minor=minor, application=application):
         return answer
     with transaction.atomic(durable=True):
         now = database_now()
@@ -109,40 +52,16 @@ def report_status(
                 job.pk,
                 minor=minor,
                 application=application,
-                source=_source(match),
+                source=source_of(match),
                 now=now,
                 only_from=LEASED,
             )
         elif job.status in LEASED:
             transitions.move(
-                job.pk, status=status, minor=minor or "", application=application, source=_source(match), now=now
+                job.pk, status=status, minor=minor or "", application=application, source=source_of(match), now=now
             )
         Match.objects.filter(pk=match.pk).update(reported_status=status)
         return _renewed(match, now=now)
-
-
-def report_ordinary_status(
-    match_id: UUID, *, status: JobStatus, minor: str | None, application: str | None
-) -> LeaseRenewal | None:
-    """Process an ordinary status report in one round trip to the database (``sql/reports.sql``).
-
-    The arguments are those of ``report_status``.
-
-    Returns:
-        None if more is to be done, or the report must be refused: nothing has changed.
-    """
-    rows = _ask_unless_it_ends(
-        "report_status",
-        _REPORT_STATUS,
-        str(match_id),
-        status,
-        _SOURCES[status],
-        minor or "",
-        application,
-        repr(settings.WMS_LEASE_S),
-        repr(seen_within_s()),
-    )
-    return _renewal(rows[0]) if rows else None
 
 
 def heartbeat(match_id: UUID, *, usage: Usage, tails: Tails, acknowledged: Collection[int]) -> LeaseRenewal:
@@ -154,7 +73,7 @@ def heartbeat(match_id: UUID, *, usage: Usage, tails: Tails, acknowledged: Colle
         PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
         LeaseEndedError: the lease has ended; nothing has changed.
     """
-    if not acknowledged and (answer := renew(match_id, usage=usage, tails=tails)):
+    if not acknowledged and (answer := ordinary_reports.renew(match_id, usage=usage, tails=tails)):
         return answer
     with transaction.atomic(durable=True):
         now = database_now()
@@ -167,58 +86,16 @@ def heartbeat(match_id: UUID, *, usage: Usage, tails: Tails, acknowledged: Colle
                 job.pk,
                 status=JobStatus(match.reported_status),
                 minor="Heartbeats resumed",
-                source=_source(match),
+                source=source_of(match),
                 now=now,
             )
         obeyed = JobCommand.objects.filter(job=job, pk__in=acknowledged, acknowledged_at__isnull=True)
         killed = obeyed.filter(name=KILL).exists()
         obeyed.update(acknowledged_at=now)
         if killed:
-            _end(match, reason=EndReason.KILLED, now=now)
-            rescheduling.requeue([job.pk], source=_source(match), now=now)
+            end_killed(match, job, now=now)
             return LeaseRenewal(commands=[], expires_at=now)
         return _renewed(match, now=now)
-
-
-def renew(match_id: UUID, *, of: int | None = None, usage: Usage, tails: Tails) -> LeaseRenewal | None:
-    """Process an ordinary heartbeat in one round trip to the database; its text is ``sql/heartbeat.sql``.
-
-    Args:
-        match_id: the lease.
-        of: primary key of the pilot that must hold the lease; None: already checked.
-        usage: of the payload so far.
-        tails: its last lines.
-
-    Returns:
-        None if more is to be done, or the heartbeat must be refused: nothing has changed.
-    """
-    rows = _ask_unless_it_ends(
-        "heartbeat",
-        _RENEW,
-        str(match_id),
-        *(None if value is None else repr(value) for value in (of, *usage)),
-        *attempts.stored_texts(tails),
-        repr(settings.WMS_LEASE_S),
-        repr(seen_within_s()),
-    )
-    return _renewal(rows[0]) if rows else None
-
-
-def _ask_unless_it_ends(name: str, statement: str, *parameters: str | None) -> list[tuple[str | None, ...]]:
-    """Return the rows of a report's statement; none if the lease has ended meanwhile, which rolled it back."""
-    try:
-        return ask_directly(name, statement, *parameters)
-    except DatabaseError as error:
-        if isinstance(error.__cause__, NoDataFound):
-            return []
-        raise
-
-
-def _renewal(row: tuple[str | None, ...]) -> LeaseRenewal:
-    lease_end, orders = row
-    rows_of_commands = () if orders is None else json.loads(orders)
-    commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in rows_of_commands]
-    return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
 
 
 def finish(
@@ -256,7 +133,7 @@ def finish(
         UnusableSandboxError: *output_sandbox* was not uploaded for this job.
     """
     if exit_code != RESCHEDULE_EXIT_CODE:
-        ended = end_ordinarily(
+        ended = ordinary_reports.end_ordinarily(
             match_id,
             exit_code=exit_code,
             minor=minor,
@@ -280,47 +157,17 @@ def finish(
         attempts.store_tails(job, tails)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
-            at_fault = _is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)
-            died = supervisor_died and exit_code == RESCHEDULE_EXIT_CODE and _payload_ran(match)
-            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault, died=died)
-            _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
+            end_finished(
+                match,
+                job,
+                exit_code=exit_code,
+                minor=minor,
+                job_at_fault=job_at_fault,
+                supervisor_died=supervisor_died,
+                now=now,
+                memo=memo,
+            )
         return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
-
-
-def end_ordinarily(
-    match_id: UUID,
-    *,
-    exit_code: int | None,
-    minor: str | None,
-    usage: Usage,
-    output_sandbox: str | None,
-    tails: Tails,
-    job_at_fault: bool,
-) -> JobStatus | None:
-    """Process an ordinary end in one round trip to the database (``sql/reports.sql``).
-
-    The arguments are those of ``finish``; the exit code is not that of a request for rescheduling.
-
-    Returns:
-        The new status of the job. None if more is to be done, or the end must be refused: nothing has changed.
-    """
-    status, reason = _result(exit_code, minor)
-    rows = _ask_unless_it_ends(
-        "end_lease",
-        _END,
-        str(match_id),
-        status,
-        _SOURCES[status],
-        reason,
-        EndReason.FINISHED,
-        str(_is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)),
-        *(None if value is None else repr(value) for value in (exit_code, *usage)),
-        None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
-        OUTPUT_SANDBOX_NAME,
-        *attempts.stored_texts(tails),
-        repr(seen_within_s()),
-    )
-    return status if rows == [("true",)] else None
 
 
 def open_job(match_id: UUID) -> Job:
@@ -336,65 +183,6 @@ def open_job(match_id: UUID) -> Job:
     if match.ended_at is not None:
         raise _ended(match)
     return match.job
-
-
-@transaction_required
-def end_unfinished(
-    match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime, memo: Memo, died: bool
-) -> None:
-    """End a lease whose pilot will not finish it; the job returns to its task queue, or fails after too many returns.
-
-    Args:
-        match: open, and locked after *job*.
-        job: of the lease, locked.
-        reason: why the lease ends.
-        minor: the same for the job's owner.
-        source: who ends it, for the job's history.
-        now: by the database's clock.
-        memo: cache of the index for lookups of the configuration.
-        died: whether the pilot died, as far as is known, and was not ended by its batch system or by the server.
-    """
-    _end(match, reason=reason, now=now, died=died and _payload_ran(match))
-    # A silent pilot had the job for the whole of its lease: no further delay is needed.
-    in_silence = reason is EndReason.EXPIRED or match.pilot.status == PilotStatus.LOST
-    given_back = given_back_by(match, delayed=not in_silence, memo=memo)
-    rescheduling.reschedule_or_fail(
-        job.pk, minor=minor, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
-    )
-
-
-def _payload_ran(match: Match) -> bool:
-    return match.reported_status == JobStatus.RUNNING
-
-
-def _deaths_during(job: Job) -> int:
-    # Uses index: the one of the foreign key to the job.
-    died = Match.objects.filter(job=job, died=True)
-    # A pilot that reported after the lease had expired in silence was cut off, and did not die.
-    return died.exclude(end_reason=EndReason.EXPIRED, pilot__last_seen_at__gt=F("ended_at")).count()
-
-
-def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | None:
-    """Return the places that have given back the job of a lease so far, that of the lease last.
-
-    None: the pilot was drained and gave back what it had, which says nothing about the place or the job.
-    """
-    if match.pilot.drained_at is not None:
-        return None
-    host, queue_id = match.pilot.host_name, match.queue_id
-    if queue_id is None:
-        return GivenBack(delayed=delayed, memo=memo)
-    # Uses index: the one of the foreign key to the job.
-    earlier = Match.objects.filter(job=match.job_id, leased_at__lt=match.leased_at, queue__isnull=False)
-    tried: Iterable[int] = earlier.order_by("leased_at", "pk").values_list("queue_id", flat=True)
-    others = (pk for pk in dict.fromkeys(tried) if pk != queue_id)
-    return GivenBack(
-        queue_ids=(*others, queue_id),
-        host=host,
-        other_hosts=bool(host) and others_alive(queue_id=queue_id, but=host),
-        delayed=delayed,
-        memo=memo,
-    )
 
 
 def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
@@ -456,44 +244,3 @@ def _note_usage(job: Job, usage: Usage, *, now: datetime) -> None:
 def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> None:
     output = None if reference is None else sandboxes.output_of(job, reference=reference)
     Job.objects.filter(pk=job.pk).update(exit_code=exit_code, output_sandbox=output)
-
-
-def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False, died: bool = False) -> None:
-    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault, died=died)
-    # Commands for this lease; they must not reach the next pilot of the job.
-    JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
-
-
-def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime, memo: Memo) -> None:
-    source = _source(match)
-    if job.status not in LEASED:
-        # Killed or rescheduled: a killed job stays so, a rescheduled one can wait again now that nothing runs.
-        rescheduling.requeue([job.pk], source=source, now=now)
-    elif exit_code == RESCHEDULE_EXIT_CODE:
-        reason = minor or "The payload requested rescheduling"
-        given_back = given_back_by(match, delayed=True, memo=memo)
-        rescheduling.reschedule_or_fail(
-            job.pk, minor=reason, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
-        )
-    else:
-        status, reason = _result(exit_code, minor)
-        if status is JobStatus.DONE and job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
-            # A pilot may have been cut off while its payload ran: there is no transition from there to Done.
-            transitions.move(job.pk, status=JobStatus.COMPLETING, source=source, now=now)
-        transitions.move(job.pk, status=status, minor=reason, source=source, now=now)
-
-
-def _result(exit_code: int | None, minor: str | None) -> tuple[JobStatus, str]:
-    """Return the status of a job whose payload ended, and its minor status."""
-    if exit_code == 0:
-        return JobStatus.DONE, minor or "Execution complete"
-    return JobStatus.FAILED, minor or ("No exit code" if exit_code is None else f"Exited with code {exit_code}")
-
-
-def _is_at_fault(*, job_at_fault: bool, exit_code: int | None) -> bool:
-    # A payload that ran counts for its node, whatever the pilot reports.
-    return job_at_fault and exit_code in _NOT_RUN
-
-
-def _source(match: Match) -> str:
-    return f"pilot {match.pilot_id}"

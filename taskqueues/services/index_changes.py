@@ -6,7 +6,8 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models.functions import Now
 
-from taskqueues.models import CONFIGURATION, TaskQueueChange
+from taskqueues.models import TaskQueueChange
+from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services.index.shared import ANEW_AFTER_S
 
 #: An index that has not read for half of it reads everything anew, so none misses what is removed.

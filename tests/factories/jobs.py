@@ -28,7 +28,7 @@ from wms.jobs.models import (
     UsageSamples,
 )
 from wms.jobs.services.enqueueing import put_back_in_queues
-from wms.jobs.sql import store_descriptions
+from wms.jobs.sql.arrivals import store_descriptions
 
 
 def make_submission(*, owner: User | None = None, group: Group | None = None) -> Submission:

@@ -1,6 +1,7 @@
 """Common parts of all pages: the header with the user, and long lists by page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, Protocol, TypeVar
@@ -8,12 +9,13 @@ from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
 
 from wms.accounts import queries
 from wms.accounts.models import User
+from wms.kernel.errors import WmsError
 from wms.portal.notices import Notice, notices_of
 
 M = TypeVar("M", bound=Model)
@@ -73,6 +75,19 @@ def signed_in(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise PermissionDenied
     return request.user
+
+
+@contextmanager
+def refusals_as_404() -> Iterator[None]:
+    """Answer a refusal by the service that is called within as an address that does not exist: 404.
+
+    Raises:
+        Http404: the service within has refused.
+    """
+    try:
+        yield
+    except WmsError as error:
+        raise Http404(error.detail) from error
 
 
 def show(

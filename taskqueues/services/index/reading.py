@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from taskqueues.domain.columns import Columns, QueueRow, RowOf
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.weights import USER_PRIORITIES
-from taskqueues.models import CONFIGURATION, TaskQueue, TaskQueueQuerySet
+from taskqueues.models import TaskQueue, TaskQueueQuerySet
+from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services.index.masks import Masks
 from taskqueues.services.index.snapshot import DatabaseView, IndexDelta, LevelChange, QueueCounts, Snapshot
 from wms.kernel.db import array_of

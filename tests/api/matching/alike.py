@@ -21,7 +21,7 @@ from django.test import Client
 from hypothesis import HealthCheck, Phase, settings
 
 from matching.models import Match
-from matching.services import leases
+from matching.services import ordinary_reports
 from taskqueues.models import ChangedGroup, LimitEvent, TaskQueueChange
 from tests.wsgi import FrontDoor
 from wms.jobs.models import JobCountChange
@@ -101,7 +101,7 @@ def alike(
         before_each()
         with pytest.MonkeyPatch.context() as patch:
             for statement in _STATEMENTS if way == SERVICES else ():
-                patch.setattr(leases, statement, lambda *_, **__: None)
+                patch.setattr(ordinary_reports, statement, lambda *_, **__: None)
             answers = [send(way, sent) for sent in requests]
         keys = [str(pk) for pk in Match.objects.order_by("job_id", "leased_at").values_list("pk", flat=True)]
         names = {pk: f"new {number}" for number, pk in enumerate(pk for pk in keys if pk not in known)}

@@ -254,7 +254,7 @@ def test_a_fault_of_ours_is_500_in_the_usual_shape(
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr("matching.services.leases.renew", broken)
+    monkeypatch.setattr("matching.services.ordinary_reports.renew", broken)
     answer = beat()
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal_error"

@@ -12,7 +12,7 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, JobCountChange
 from wms.jobs.services import bulk, counting
 from wms.jobs.services.submission import submit
-from wms.jobs.sql import wrong_job_counts
+from wms.jobs.sql.counts import wrong_job_counts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

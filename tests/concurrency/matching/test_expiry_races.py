@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from matching.models import Match
-from matching.services import expiry, leases
+from matching.services import expiry, leases, ordinary_reports
 from matching.services.leases import LeaseEndedError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
@@ -71,7 +71,7 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
 
 def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job() -> None:
     (lease,) = leased()
-    beat = partial(leases.renew, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"))
+    beat = partial(ordinary_reports.renew, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"))
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=lease.job_id)
         pool, beating = while_it_waits(beat)
@@ -85,9 +85,9 @@ def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in
 @pytest.mark.parametrize(
     "ordinary",
     [
-        partial(leases.report_ordinary_status, status=JobStatus.RUNNING, minor=None, application=None),
+        partial(ordinary_reports.report_ordinary_status, status=JobStatus.RUNNING, minor=None, application=None),
         partial(
-            leases.end_ordinarily,
+            ordinary_reports.end_ordinarily,
             exit_code=1,
             minor=None,
             usage=Usage(cpu_s=5.0),

@@ -16,7 +16,6 @@ from resources.models import Site
 from tests import factories
 from tests.migrations import before_migration
 from wms.accounts.models import Group, User
-from wms.jobs import sql
 from wms.jobs.domain.accounting import Grouping, Span, UnmatchedCount, Width
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
@@ -27,6 +26,7 @@ from wms.jobs.queries import changes
 from wms.jobs.queries.accounting import Sums
 from wms.jobs.services import bulk, transitions
 from wms.jobs.services.accounting import account
+from wms.jobs.sql.accounting import forget_other_server
 
 # A position is a snapshot, in which a test's own transaction would not be visible.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,7 +97,7 @@ def test_lines_of_the_server_of_a_backup_do_not_count_when_their_numbers_come_up
     with transaction.atomic():
         transitions.move(own.pk, status=JobStatus.RUNNING, source="test", now=NOON)
         # As a run that takes its snapshot while this transaction is at work.
-        sql.forget_other_server(end=changes.now().first)
+        forget_other_server(end=changes.now().first)
         assert dict(JobHistory.objects.values_list("job_id", "transaction_number"))[own.pk] is not None
     account(now=NOON)
     restored.refresh_from_db()
@@ -256,7 +256,7 @@ def test_an_error_leaves_the_position_and_the_next_run_makes_up_for_it(monkeypat
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(sql, "sample_levels", fail)
+        broken.setattr("wms.jobs.services.accounting.sample_levels", fail)
         with pytest.raises(RuntimeError):
             account(now=NOON + timedelta(hours=1))
     assert totals() == {}

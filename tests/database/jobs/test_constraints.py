@@ -22,7 +22,7 @@ from wms.jobs.models import (
     Submission,
     SubmissionJobCount,
 )
-from wms.jobs.sql import add_count_changes
+from wms.jobs.sql.counts import add_count_changes
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ from wms.jobs.models import Job, NameRest, SubmissionContent
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import editing
 from wms.jobs.services.submission import submit
-from wms.jobs.sql import add_count_changes, recount_jobs, wrong_job_counts
+from wms.jobs.sql.counts import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db
 #: Labels, and stems of names, that are noted of a submission whose jobs differ in them.

@@ -36,7 +36,7 @@ from wms.jobs.models import (
 )
 from wms.jobs.services import bulk, counting, transitions
 from wms.jobs.services.submission import submit
-from wms.jobs.sql import add_count_changes, recount_jobs, wrong_job_counts
+from wms.jobs.sql.counts import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.jobs.queries.found_jobs import Extent, newest_of
-from wms.jobs.sql import add_count_changes
+from wms.jobs.sql.counts import add_count_changes
 
 pytestmark = pytest.mark.django_db
 

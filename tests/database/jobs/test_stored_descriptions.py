@@ -22,7 +22,7 @@ from wms.jobs.models import Job, StoredDescription
 from wms.jobs.queries import outputs_of
 from wms.jobs.services import editing, transitions
 from wms.jobs.services.submission import submit
-from wms.jobs.sql import store_descriptions
+from wms.jobs.sql.arrivals import store_descriptions
 
 pytestmark = pytest.mark.django_db
 

@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from matching.models import Match
 from matching.services import expiry, leases
-from matching.services.leases import LeaseEndedError, LeaseRenewal
+from matching.services.leases import LeaseEndedError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from matching.services.ordinary_reports import LeaseRenewal
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import PilotRevokedError

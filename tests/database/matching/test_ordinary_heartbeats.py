@@ -10,10 +10,10 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from matching.models import Match
-from matching.services import leases
-from matching.services.leases import LeaseRenewal
+from matching.services import leases, ordinary_reports
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from matching.services.ordinary_reports import LeaseRenewal
 from pilots.models import Pilot
 from tests.clock import pass_time
 from tests.factories import NOW, make_job, make_pilot
@@ -44,7 +44,7 @@ def lease() -> Match:
 
 
 def renew(lease: Match, usage: Usage = USAGE, **tails: str) -> LeaseRenewal | None:
-    return leases.renew(lease.pk, usage=usage, tails=Tails(**tails))
+    return ordinary_reports.renew(lease.pk, usage=usage, tails=Tails(**tails))
 
 
 def row_of(table: str) -> dict[str, object]:
@@ -80,16 +80,16 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
 def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: Tails, waits: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = on")
-        leases.renew(lease.pk, usage=USAGE, tails=tails)
+        ordinary_reports.renew(lease.pk, usage=USAGE, tails=tails)
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == (waits,)
 
 
 def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
     other = make_pilot(vo=Pilot.objects.get().vo)
-    assert leases.renew(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS) is None
+    assert ordinary_reports.renew(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS) is None
     assert Job.objects.get().cpu_s is None
-    assert leases.renew(lease.pk, of=lease.pilot_id, usage=USAGE, tails=NO_TAILS)
+    assert ordinary_reports.renew(lease.pk, of=lease.pilot_id, usage=USAGE, tails=NO_TAILS)
     assert Job.objects.get().cpu_s == USAGE.cpu_s
 
 

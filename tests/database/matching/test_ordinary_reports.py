@@ -12,10 +12,10 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from matching.models import Match
-from matching.services import leases
-from matching.services.leases import LeaseRenewal
+from matching.services import leases, ordinary_reports
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from matching.services.ordinary_reports import LeaseRenewal
 from pilots.models import Pilot
 from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import JobStatus
@@ -48,11 +48,11 @@ def output(lease: Match) -> Sandbox:
 
 
 def report(lease: Match, status: JobStatus = JobStatus.RUNNING) -> LeaseRenewal | None:
-    return leases.report_ordinary_status(lease.pk, status=status, minor=None, application=None)
+    return ordinary_reports.report_ordinary_status(lease.pk, status=status, minor=None, application=None)
 
 
 def end(lease: Match, exit_code: int | None = 1, output_sandbox: str | None = None) -> JobStatus | None:
-    return leases.end_ordinarily(
+    return ordinary_reports.end_ordinarily(
         lease.pk,
         exit_code=exit_code,
         minor=None,

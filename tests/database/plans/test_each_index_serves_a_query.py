@@ -19,7 +19,7 @@ from matching.queries.explain.pilots import pilots_there
 from matching.queries.node_failures import failing_hosts
 from matching.queries.pilot_leases import leases_of
 from matching.queries.restrictions import leased_jobs_at
-from matching.services import black_holes, leases
+from matching.services import black_holes, lease_ends, ordinary_reports
 from matching.services.draining import tell_drained_pilots
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
@@ -40,7 +40,6 @@ from wms.accounts.queries import open_invitations, recent_failures
 from wms.accounts.security_log import remove_old
 from wms.accounts.services import people
 from wms.jobs import queries
-from wms.jobs import sql as jobs_sql
 from wms.jobs.domain.accounting import Grouping, Span, Width
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, SubmissionContent
@@ -48,6 +47,7 @@ from wms.jobs.queries import accounting, changes, submissions
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
+from wms.jobs.sql.sandboxes import bytes_of_uploads, remove_unneeded_sandboxes, sandboxes_to_check
 from wms.kernel.db import database_now
 from wms.kernel.protocol import NO_TAILS, Usage
 
@@ -116,7 +116,7 @@ def pilots_of_host(filled: Filled) -> object:
 
 
 def heartbeat(filled: Filled) -> object:
-    return leases.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
+    return ordinary_reports.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
 
 
 def shares_of_changed_groups(filled: Filled) -> object:
@@ -169,16 +169,16 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "job_of_stored_description": lambda _: queries.are_awaited(["/vo0/file7"]),
     "description_of_input_file": lambda _: queries.are_awaited(["/vo0/file7"]),
     "job_with_input_data": placed_with_input_data,
-    "job_of_output_sandbox": lambda filled: jobs_sql.remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0]),
+    "job_of_output_sandbox": lambda filled: remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0]),
     "jobs_inputsandbox_sandbox_id_65ed5e02": (
-        lambda filled: jobs_sql.remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0])
+        lambda filled: remove_unneeded_sandboxes([filled.job.output_sandbox_id or 0])
     ),
     "job_that_waits_for_room": lambda _: reevaluation._let_page_in(now=database_now()),
     "command_to_be_obeyed": heartbeat,
-    "jobs_sandbox_check_use_at_a4484ae1": lambda _: jobs_sql.sandboxes_to_check(database_now(), at_most=50),
+    "jobs_sandbox_check_use_at_a4484ae1": lambda _: sandboxes_to_check(database_now(), at_most=50),
     "output_of_job": lambda filled: sandboxes._refuse_further_output(filled.job, digest="", now=database_now()),
     "jobs_sandboxupload_owner_id_5874eef3": (
-        lambda filled: jobs_sql.bytes_of_uploads(filled.owner.pk, without="", least_bytes=1)
+        lambda filled: bytes_of_uploads(filled.owner.pk, without="", least_bytes=1)
     ),
     "job_count_of_site": lambda filled: leased_jobs_at([filled.site.pk]),
     "job_count_is_one_row": lambda filled: refuse_too_many_waiting(filled.owner, filled.group, coming=1),
@@ -195,7 +195,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     # ---- Leases
     "match_open": lambda _: tell_drained_pilots(now=database_now()),
     "match_ended": lambda _: failing_hosts(fast=timedelta(minutes=1), failures=10, now=database_now()),
-    "matching_match_job_id_aeda778d": lambda filled: leases._deaths_during(filled.job),
+    "matching_match_job_id_aeda778d": lambda filled: lease_ends._deaths_during(filled.job),
     "a_request_of_a_pilot_gets_its_leases_once": (
         lambda filled: leases_of(filled.pilot, actor=filled.operator, most=100)
     ),

@@ -10,7 +10,8 @@ from django.urls import reverse
 
 from matching.queries.invariants import violations
 from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
-from taskqueues.models import CONFIGURATION, ChangedGroup, TaskQueue, TaskQueueChange
+from taskqueues.models import ChangedGroup, TaskQueue, TaskQueueChange
+from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services import priorities
 from taskqueues.services.index.shared import index
 from taskqueues.services.queueing import rounding

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from taskqueues.domain.shares import QueueLoad, split_share
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import CONFIGURATION, ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
+from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services import priorities
 from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user, make_vo
 from wms.accounts.models import Group

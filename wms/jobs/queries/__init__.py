@@ -16,7 +16,6 @@ from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import (
-    NAMES_INPUT_DATA,
     CurrentJobCount,
     CurrentSiteJobCount,
     CurrentSubmissionJobCount,
@@ -28,6 +27,7 @@ from wms.jobs.models import (
     StoredDescription,
     UsageSamples,
 )
+from wms.jobs.models.descriptions import NAMES_INPUT_DATA
 from wms.jobs.queries import contents
 from wms.jobs.queries.filtering import JobFilters, narrowing_fields
 from wms.jobs.queries.found_jobs import Extent, counts_of_found, find, newest_of

@@ -11,9 +11,9 @@ from django.db.models.functions import Coalesce
 
 from resources.models import Site
 from wms.accounts.models import Group, User
-from wms.jobs import sql
 from wms.jobs.domain.accounting import Grouping, Span
 from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
+from wms.jobs.sql.accounting import largest_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def accounted(
     """
     within = _within(span)
     cells = _cells(within, by=by, grouping=grouping, narrowed={"group": group, "site": site})
-    rows = sql.largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
+    rows = largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
     # Uses index: jobs_jobbucketperiod_pkey
     samples = JobBucketPeriod.objects.filter(**within).values_list("begun_at", "samples")
     return Accounted(courses=_courses(rows, grouping=grouping, most=most), samples=dict(samples))

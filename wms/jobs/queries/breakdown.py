@@ -10,10 +10,11 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from wms.accounts.models import User
-from wms.jobs import queries, sql
+from wms.jobs import queries
 from wms.jobs.models import Job, JobOnHost, JobQuerySet, NameRest, SubmissionContent
 from wms.jobs.queries.filtering import JobFilters
 from wms.jobs.queries.found_jobs import Extent, find
+from wms.jobs.sql.lists import ids_of
 
 #: Jobs that are read for numbers that no counter has: they are read in some tens of milliseconds.
 NEWEST: Final = 5000
@@ -85,7 +86,7 @@ def breakdown(filters: JobFilters, each: Property, *, by: User, newest: int = NE
 
 def ids_of_newest(filters: JobFilters, *, by: User, at_most: int) -> list[int]:
     """Return the ids of the newest filtered jobs visible to *by*, the newest first."""
-    return sorted(sql.ids_of(find(filters, Extent(at_most=at_most), by=by)), reverse=True)
+    return sorted(ids_of(find(filters, Extent(at_most=at_most), by=by)), reverse=True)
 
 
 def statuses_among(job_ids: Collection[int], *, by: User) -> list[Part]:

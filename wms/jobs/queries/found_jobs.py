@@ -14,11 +14,11 @@ from django.db.models.expressions import CombinedExpression, OrderBy
 
 from resources.models import Site
 from wms.accounts.models import User
-from wms.jobs import sql
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount, Job, JobQuerySet, OwnedQuerySet
 from wms.jobs.queries import contents
 from wms.jobs.queries.filtering import JobFilters, narrowing_fields
+from wms.jobs.sql.lists import CANDIDATE, counts_in_kinds, counts_of_submissions, first_of_kinds, first_of_submissions
 
 #: Jobs in these statuses have not run since they were last in a task queue.
 _WITHOUT_EXIT_CODE: Final = (
@@ -69,9 +69,9 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     if names & contents.COMMON - {"job_type"} or (names & contents.COMMON and "site" not in names):
         # The candidates have the owner, in whose index of kinds the planner would look for the jobs.
         matching = _matching(filters, jobs, names, by=by, but=("site", "owner", "group", "vo"))
-        matching = matching.filter(contents.has_counted(filters, names, submission=sql.CANDIDATE))
+        matching = matching.filter(contents.has_counted(filters, names, submission=CANDIDATE))
         candidates = contents.may_match(filters, by=by)
-        found = sql.first_of_submissions(candidates, matching, at_most=extent.at_most, newest_first=extent.newest_first)
+        found = first_of_submissions(candidates, matching, at_most=extent.at_most, newest_first=extent.newest_first)
         return found.order_by(_directed(F("pk"), extent))
     if "submitted_at" in names:
         jobs = contents.between(filters, jobs)
@@ -105,9 +105,9 @@ def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) ->
     if by_contents and {"site"} <= names <= _OF_KINDS | by_contents | {"exit_code"} and "job_type" not in columns:
         # Uses index: job_of_its_kind_at_site, without reading the jobs of submissions all of whose jobs match.
         indexed = filters.filter_queryset(Job.objects.all(), but=_OF_KINDS | by_contents)
-        yield from sql.counts_of_submissions(kinds, indexed, jobs, contents.decided(filters, by=by), columns)
+        yield from counts_of_submissions(kinds, indexed, jobs, contents.decided(filters, by=by), columns)
         return
-    yield from sql.counts_in_kinds(kinds, jobs, columns)
+    yield from counts_in_kinds(kinds, jobs, columns)
 
 
 def newest_of(owner: User) -> JobQuerySet:
@@ -129,7 +129,7 @@ def newest_at(owner: User, site_ids: Collection[int], *, at_most: int) -> JobQue
 
 
 def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
-    found = sql.first_of_kinds(_by_kind(counted), jobs, at_most=extent.at_most, newest_first=extent.newest_first)
+    found = first_of_kinds(_by_kind(counted), jobs, at_most=extent.at_most, newest_first=extent.newest_first)
     return found.order_by(_directed(F("pk"), extent))
 
 

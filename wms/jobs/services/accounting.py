@@ -8,11 +8,11 @@ from typing import Final
 from django.conf import settings
 from django.db import transaction
 
-from wms.jobs import sql
 from wms.jobs.domain.accounting import UnmatchedCount, Width
 from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
 from wms.jobs.queries import changes
 from wms.jobs.queries.changes import Position
+from wms.jobs.sql.accounting import add_to_buckets, forget_other_server, sample_levels
 from wms.kernel.db import LockKey, try_lock
 
 logger = logging.getLogger(__name__)
@@ -55,13 +55,13 @@ def _account(*, now: datetime, unmatched: Collection[UnmatchedCount] | None) -> 
     since = Position(seen=state.seen)
     if since.end > here.end:
         # The database was restored on a server whose transactions are counted from a lower number.
-        lines = sql.forget_other_server(end=here.end)
+        lines = forget_other_server(end=here.end)
         logger.warning("accounting.restarted", extra={"seen": state.seen, "lines": lines})
     elif not is_new:
-        sql.add_to_buckets(since=since.seen, until=here.seen, first=since.first, end=here.end)
+        add_to_buckets(since=since.seen, until=here.seen, first=since.first, end=here.end)
     state.seen, state.runs = here.seen, state.runs + 1
     if unmatched is not None and _is_sample_due(state, now=now):
-        sql.sample_levels(now, unmatched=unmatched)
+        sample_levels(now, unmatched=unmatched)
         state.sampled_at = now
         _remove_old(now=now)
     state.save()

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from wms.accounts.models import User
-from wms.jobs import sql
 from wms.jobs.domain.actions import Action
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.filtering import narrowing_fields
 from wms.jobs.queries.found_jobs import Extent, find
 from wms.jobs.services import control
+from wms.jobs.sql.lists import ids_of
 from wms.kernel.errors import RejectedError
 
 #: Jobs of one transaction, which locks their rows for about a tenth of a second.
@@ -85,7 +85,7 @@ def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: dateti
     if not any(narrowing_fields(filters)):
         sentence = "Name at least one criterion, such as owner, status or job_group_id; all jobs are not accepted."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
-    job_ids = sql.ids_of(find(filters, Extent(at_most=MAX_JOBS + 1), by=by))
+    job_ids = ids_of(find(filters, Extent(at_most=MAX_JOBS + 1), by=by))
     if len(job_ids) > MAX_JOBS:
         sentence = f"The filter matches more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})

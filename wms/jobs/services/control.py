@@ -11,12 +11,12 @@ from django.db import transaction
 
 from taskqueues.services import queueing
 from wms.accounts.models import User
-from wms.jobs import sql
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing, rescheduling, transitions
 from wms.jobs.services.transitions import Recorded
+from wms.jobs.sql.lists import ids_of
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import NotFoundError, WmsError
 
@@ -59,7 +59,7 @@ def apply(
     requested = frozenset(job_ids)
     changeable = requested
     if by.acts_on_own_jobs_only or not are_seen:
-        changeable = sql.ids_of(Job.objects.changeable_by(by).filter(pk__among=requested))
+        changeable = ids_of(Job.objects.changeable_by(by).filter(pk__among=requested))
     outcome = _STEPS[action](changeable, _Cause(by=by, now=now, reason=reason))
     strangers = {job_id: no_such_job(job_id, by=by) for job_id in requested - outcome.done - outcome.refused.keys()}
     return BulkOutcome(done=outcome.done, refused={**outcome.refused, **strangers})

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from wms.jobs import sql
+from wms.jobs.sql.counts import add_count_changes, recount_jobs
 from wms.kernel.db import LockKey, lock, try_lock
 
 
@@ -12,11 +12,11 @@ def add_changes() -> int:
 
     Readers see each change once, before, during and after the run.
     """
-    return sql.add_count_changes() if try_lock(LockKey.ADD_JOB_COUNTS) else 0
+    return add_count_changes() if try_lock(LockKey.ADD_JOB_COUNTS) else 0
 
 
 @transaction.atomic
 def recount() -> None:
     """Count all jobs anew. Until the end of the transaction no status of a job can change."""
     lock(LockKey.ADD_JOB_COUNTS)
-    sql.recount_jobs()
+    recount_jobs()

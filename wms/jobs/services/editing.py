@@ -10,7 +10,6 @@ from django.db import transaction
 from resources.queries.known_names import known_sites
 from taskqueues.services import queueing
 from wms.accounts.models import VO, User
-from wms.jobs import sql
 from wms.jobs.domain import description as descriptions
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
@@ -20,6 +19,7 @@ from wms.jobs.services import enqueueing, input_data, transitions
 from wms.jobs.services.control import no_such_job, out_of_queues
 from wms.jobs.services.optimizers.arrival import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
+from wms.jobs.sql.arrivals import store_descriptions
 from wms.kernel.errors import ConflictError
 from wms.kernel.names import did_you_mean, listed, several_in_one
 
@@ -65,7 +65,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
         text = descriptions.as_stored(edited, setup=edited.setup)
         Job.objects.filter(pk=job_id).update(
-            stored_description=sql.store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
+            stored_description=store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )
         transitions.note_edit(locked, fields=changes.keys(), source=by.username, now=now)
         return Recorded(moved={job_id: JobStatus(locked.status)}, refused={})

@@ -18,7 +18,8 @@ from taskqueues.services import queueing, quotas
 from taskqueues.services.quotas import QuotaKind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import PLACED, Job, JobQuerySet, SiteLayout
+from wms.jobs.models import Job, JobQuerySet, SiteLayout
+from wms.jobs.models.jobs import PLACED
 from wms.jobs.queries import reads_any
 from wms.jobs.services import enqueueing, input_data
 from wms.jobs.services.control import out_of_queues

@@ -13,9 +13,14 @@ from django.conf import settings
 from django.db import transaction
 
 from wms.accounts.models import User
-from wms.jobs import sql
 from wms.jobs.models import Sandbox
 from wms.jobs.services import sandbox_files
+from wms.jobs.sql.sandboxes import (
+    bytes_of_uploads,
+    remove_expired_uploads,
+    remove_unneeded_sandboxes,
+    sandboxes_to_check,
+)
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.kernel.errors import ConflictError
 
@@ -50,7 +55,7 @@ def refuse_beyond_quota(new: Sandbox, *, owner: User) -> None:
         SandboxQuotaError: it would exceed the quota.
     """
     lock(LockKey.SANDBOX_QUOTA, of=owner.pk)
-    stored_bytes = sql.bytes_of_uploads(owner.pk, without=new.digest, least_bytes=LEAST_BYTES)
+    stored_bytes = bytes_of_uploads(owner.pk, without=new.digest, least_bytes=LEAST_BYTES)
     quota_bytes = settings.WMS_SANDBOX_QUOTA_BYTES
     if stored_bytes + max(new.size_bytes, LEAST_BYTES) > quota_bytes:
         sentence = (
@@ -83,9 +88,9 @@ def remove_unused(*, now: datetime) -> int:
 @transaction.atomic(durable=True)
 def _remove_page(*, now: datetime) -> tuple[int, list[str]]:
     """Return the number of checked sandboxes, and the digests of the removed ones."""
-    ids = sql.sandboxes_to_check(now, at_most=CHECKED_AT_ONCE)
+    ids = sandboxes_to_check(now, at_most=CHECKED_AT_ONCE)
     # As separate statements: they see jobs committed while the rows were being locked.
-    sql.remove_expired_uploads(ids, before=now - grace())
-    digests = sql.remove_unneeded_sandboxes(ids)
+    remove_expired_uploads(ids, before=now - grace())
+    digests = remove_unneeded_sandboxes(ids)
     Sandbox.objects.filter(pk__among=ids).update(check_use_at=now + grace())
     return len(ids), digests

@@ -13,11 +13,11 @@ from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from wms.accounts.models import Group, Membership, User
-from wms.jobs import sql
 from wms.jobs.domain.archives import SandboxTooLargeError, flaw_of_name
 from wms.jobs.models import InputSandbox, Job, Sandbox, SandboxUpload
 from wms.jobs.services import sandbox_files, sandbox_upkeep
 from wms.jobs.services.archives import check_output_archive, is_safe_archive
+from wms.jobs.sql.sandboxes import held_sandboxes
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, RejectedError
 from wms.kernel.protocol import SANDBOX_PREFIX, output_sandbox_name
@@ -139,7 +139,7 @@ def output_of(job: Job, *, reference: str) -> Sandbox:
     )
     if uploaded is None:
         raise _no_such_output()
-    if not sql.held_sandboxes([uploaded.sandbox_id]):
+    if not held_sandboxes([uploaded.sandbox_id]):
         raise _no_such_output()
     return uploaded.sandbox
 
@@ -221,7 +221,7 @@ def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping
 @transaction_required
 def held(sandboxes: Mapping[str, NamedSandbox]) -> Mapping[str, NamedSandbox]:
     """Return those of the sandboxes that are still stored; they cannot be removed until the end of the transaction."""
-    ids = sql.held_sandboxes(named.sandbox.pk for named in sandboxes.values())
+    ids = held_sandboxes(named.sandbox.pk for named in sandboxes.values())
     return {reference: named for reference, named in sandboxes.items() if named.sandbox.pk in ids}
 
 
@@ -310,7 +310,7 @@ def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: 
         while True:
             Sandbox.objects.bulk_create([new], ignore_conflicts=True)
             sandbox = Sandbox.objects.filter(digest=new.digest).first()
-            if sandbox is not None and sql.held_sandboxes([sandbox.pk]):
+            if sandbox is not None and held_sandboxes([sandbox.pk]):
                 break
             # The row was removed in between: insert it again.
         SandboxUpload.objects.bulk_create(

@@ -18,7 +18,6 @@ from taskqueues.services import queueing, quotas
 from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import Group, User
 from wms.accounts.services import acting_group, left_for
-from wms.jobs import sql
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import JobDescription, as_stored
 from wms.jobs.domain.lifecycle import JobStatus
@@ -32,7 +31,7 @@ from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.requirements import requirements_key
 from wms.jobs.services.optimizers.steps import optimize
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
-from wms.jobs.sql import NewJob, NewKind
+from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -113,13 +112,13 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         owner=owner, group=group, submitted_at=now, request_id=request.request_id, body_digest=request.digest
     )
     # First, so that a second request with the same id waits here for the outcome of the first.
-    if not sql.insert_submission(submission):
+    if not insert_submission(submission):
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
     arrival.warn_of_all(request.warnings)
     if request.group is None:
         # For nearly all users no job need be read.
-        acted_in = group_of_last_job(owner) if sql.acted_in_groups_left(owner.pk) else None
+        acted_in = group_of_last_job(owner) if acted_in_groups_left(owner.pk) else None
         if sentence := left_for(group, owner, acted_in=acted_in):
             arrival.warn(sentence)
     optimize(arrival)
@@ -143,12 +142,12 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
 
 def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
     """Insert the jobs and put them into their task queues."""
-    job_ids = sql.reserve_job_ids(len(arrival.jobs))
+    job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
     transitions.arrive([new for new, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
     if arrival.input_sandboxes:
-        sql.copy_rows(
+        copy_rows(
             "jobs_inputsandbox",
             ("job_id", "sandbox_id", "file_name"),
             (

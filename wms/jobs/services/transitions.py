@@ -14,9 +14,10 @@ from typing import Final, TypedDict
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
-from wms.jobs import sql
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory, JobQuerySet, Submission
+from wms.jobs.sql import changes
+from wms.jobs.sql.arrivals import Arriving, NewJob, insert_new_jobs
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
@@ -109,7 +110,7 @@ def record(
     refused: dict[int, JobStatus] = {}
     ordered = sorted(set(job_ids))
     for start in range(0, len(ordered), AT_ONCE):
-        found = sql.move(ordered[start : start + AT_ONCE], columns, only_from=sources, source=source)
+        found = changes.move(ordered[start : start + AT_ONCE], columns, only_from=sources, source=source)
         for had, ids in found.items():
             (moved if had in sources else refused).update(dict.fromkeys(ids, had))
     return Recorded(moved=moved, refused=refused)
@@ -177,7 +178,7 @@ def annotate(
     application = job.application_status if application is None else application
     if (minor, application) != (job.minor_status, job.application_status):
         columns = {"minor_status": minor, "application_status": application, "status_changed_at": now}
-        sql.change(Job.objects.filter(pk=job_id), columns, source=source)
+        changes.change(Job.objects.filter(pk=job_id), columns, source=source)
     return True
 
 
@@ -202,11 +203,11 @@ def remark(
     other = _locked(job_ids).filter(status__in=only_from).exclude(minor_status=minor).values_list("pk", flat=True)
     if changing := frozenset(other):
         columns = {"minor_status": minor, "status_changed_at": now}
-        sql.change(Job.objects.filter(pk__among=changing), columns, source=source)
+        changes.change(Job.objects.filter(pk__among=changing), columns, source=source)
 
 
 @transaction_required
-def arrive(jobs: Sequence[sql.NewJob], *, submission: Submission, source: str, now: datetime) -> None:
+def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
     """Insert jobs that passed every optimizer: Received, and at once Waiting or Checking.
 
     Args:
@@ -215,7 +216,7 @@ def arrive(jobs: Sequence[sql.NewJob], *, submission: Submission, source: str, n
         source: the submitting user.
         now: the time of submission.
     """
-    arriving = sql.Arriving(
+    arriving = Arriving(
         submission_id=submission.pk,
         owner_id=submission.owner_id,
         group_id=submission.group_id,
@@ -223,7 +224,7 @@ def arrive(jobs: Sequence[sql.NewJob], *, submission: Submission, source: str, n
         submitted_at=now,
         source=source,
     )
-    sql.insert_new_jobs(jobs, arriving)
+    insert_new_jobs(jobs, arriving)
 
 
 def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:

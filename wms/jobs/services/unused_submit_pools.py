@@ -4,7 +4,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from taskqueues.services import submit_pools
-from wms.jobs.models import REFERRING_TO_POOLS, Job
+from wms.jobs.models import Job
+from wms.jobs.models.jobs import REFERRING_TO_POOLS
 
 
 def remove_unused(*, now: datetime) -> int:

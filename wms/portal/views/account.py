@@ -14,7 +14,7 @@ from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.contrib.auth.views import PasswordChangeView
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils import timezone
@@ -36,7 +36,7 @@ from wms.kernel.errors import WmsError
 from wms.portal import revisions
 from wms.portal.forms.account import ChangePasswordForm, MailForm, NewTokenForm
 from wms.portal.live import live
-from wms.portal.pages import header_of, show, signed_in
+from wms.portal.pages import header_of, refusals_as_404, show, signed_in
 from wms.portal.presentation.account import account_page, claimed_memberships, institutes_of, mail_section
 
 #: Session key of the secret of a one-time link, so that later addresses do not contain it.
@@ -183,10 +183,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke one of the user's tokens."""
-    try:
+    with refusals_as_404():
         services.revoke_visible_token(token_id=pk, by=signed_in(request), now=timezone.now())
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, "The token is revoked.")
     return HttpResponseRedirect(reverse_lazy("portal:tokens"))
 
@@ -211,10 +209,8 @@ def groups(request: HttpRequest) -> HttpResponse:
 @require_POST
 def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Join the group of the invitation."""
-    try:
+    with refusals_as_404():
         group = services.accept(pk, by=signed_in(request), now=timezone.now())
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, f"You are a member of {group} now.")
     return redirect("portal:groups")
 
@@ -223,10 +219,8 @@ def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Decline an invitation."""
-    try:
+    with refusals_as_404():
         services.decline(pk, by=signed_in(request), now=timezone.now())
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, "The invitation is declined. Who sent it does not see that.")
     return redirect("portal:groups")
 
@@ -235,10 +229,8 @@ def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def choose_default_group(request: HttpRequest, pk: int) -> HttpResponse:
     """Make a group the user's default one."""
-    try:
+    with refusals_as_404():
         group = services.choose_default_group(pk, by=signed_in(request))
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, f"You act in {group} where you name no group.")
     return redirect("portal:groups")
 
@@ -247,9 +239,7 @@ def choose_default_group(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def leave_group(request: HttpRequest, pk: int) -> HttpResponse:
     """End the user's membership in a group."""
-    try:
+    with refusals_as_404():
         group = services.leave(pk, by=signed_in(request))
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, f"You have left {group}. Your jobs that wait there are not matched any more.")
     return redirect("portal:groups")

@@ -25,7 +25,7 @@ from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
 from wms.jobs.services import sandbox_contents, sandboxes
 from wms.kernel.errors import NotFoundError, WmsError
 from wms.portal.live import live
-from wms.portal.pages import show, signed_in
+from wms.portal.pages import refusals_as_404, show, signed_in
 from wms.portal.presentation.job_files import (
     MOST_SHOWN_BYTES,
     Archive,
@@ -224,10 +224,8 @@ def job_file(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
     """Download one file of the output; 404 if there is none of that name, or the user may not see the job."""
     visible = Job.objects.visible_to(signed_in(request)).select_related("output_sandbox")
     job = get_object_or_404(visible, pk=pk)
-    try:
+    with refusals_as_404():
         return _file_in(sandboxes.output_to_fetch(job), name=name)
-    except WmsError as error:
-        raise Http404(error.detail) from error
 
 
 @login_required
@@ -235,10 +233,8 @@ def job_file(request: HttpRequest, pk: int, name: str) -> HttpResponseBase:
 def job_input_file(request: HttpRequest, pk: int, digest: str, name: str) -> HttpResponseBase:
     """Download one file of an input that is an archive; 404 as ``job_file`` and ``job_input``."""
     job = get_object_or_404(Job.objects.visible_to(signed_in(request)), pk=pk)
-    try:
+    with refusals_as_404():
         return _file_in(sandboxes.input_archive_of(job, digest=digest).sandbox, name=name)
-    except WmsError as error:
-        raise Http404(error.detail) from error
 
 
 @login_required

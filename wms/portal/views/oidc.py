@@ -27,7 +27,7 @@ from wms.accounts.services import brake, people
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import TooManyError, WmsError
 from wms.kernel.names import listed
-from wms.portal.pages import page_of, rows_of, show, signed_in
+from wms.portal.pages import page_of, refusals_as_404, rows_of, show, signed_in
 from wms.portal.views.log_in import remember_device, remember_pending_log_in
 
 View: TypeAlias = Callable[..., HttpResponse]
@@ -159,10 +159,8 @@ def admit(request: HttpRequest, pk: int) -> HttpResponse:
     group = request.POST.get("group", "")
     if not (group.isascii() and group.isdecimal() and len(group) < 19):
         raise Http404
-    try:
+    with refusals_as_404():
         person, joined = people.admit(pk, int(group), by=signed_in(request), now=timezone.now())
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, f"{person} is admitted, as a member of {joined}.")
     return redirect("portal:people")
 
@@ -172,10 +170,8 @@ def admit(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def refuse_person(request: HttpRequest, pk: int) -> HttpResponse:
     """Suspend a person who waits."""
-    try:
+    with refusals_as_404():
         person = people.refuse(pk, by=signed_in(request), now=timezone.now())
-    except WmsError as error:
-        raise Http404(error.detail) from error
     messages.success(request, f"{person} is refused: the account is suspended. An operator may end that.")
     return redirect("portal:people")
 

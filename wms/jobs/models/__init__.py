@@ -1,0 +1,57 @@
+"""Models of the demand: jobs with their history, submissions, and sandboxes."""
+
+from wms.jobs.models.accounting import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
+from wms.jobs.models.attempts import OutputTail, UsageSamples
+from wms.jobs.models.counts import (
+    CountOfJobs,
+    CurrentContentJobCount,
+    CurrentJobCount,
+    CurrentSiteJobCount,
+    CurrentSubmissionJobCount,
+    JobCount,
+    JobCountChange,
+    SiteJobCount,
+    SubmissionJobCount,
+)
+from wms.jobs.models.descriptions import SavedDescription, SavedSyntax, StoredDescription
+from wms.jobs.models.history import JobCommand, JobHistory
+from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet
+from wms.jobs.models.reevaluation import SiteLayout
+from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload
+from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
+from wms.jobs.models.visibility import OwnedQuerySet
+
+__all__ = [
+    "Accounting",
+    "CountOfJobs",
+    "CurrentContentJobCount",
+    "CurrentJobCount",
+    "CurrentSiteJobCount",
+    "CurrentSubmissionJobCount",
+    "InputSandbox",
+    "Job",
+    "JobBucket",
+    "JobBucketPeriod",
+    "JobBucketSum",
+    "JobCommand",
+    "JobCount",
+    "JobCountChange",
+    "JobHistory",
+    "JobOnHost",
+    "JobQuerySet",
+    "NameRest",
+    "OutputTail",
+    "OwnedQuerySet",
+    "Sandbox",
+    "SandboxUpload",
+    "SavedDescription",
+    "SavedSyntax",
+    "SiteJobCount",
+    "SiteLayout",
+    "StoredDescription",
+    "Submission",
+    "SubmissionContent",
+    "SubmissionJobCount",
+    "SubmissionNotice",
+    "UsageSamples",
+]
