@@ -1,11 +1,10 @@
 """The commands about the account, many jobs, and what jobs wait for."""
 
-
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
-from tests.factories import make_job, make_pilot, make_submission
+from tests.factories import make_group, make_job, make_pilot, make_submission
 from wms.accounts.models import ApiToken
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -93,3 +92,14 @@ def test_pools_pilots_and_shares_are_shown(sample: SampleData, wms: Wms, wms_of:
     assert share[:2] == ["lhcb_user", "lhcb"]
     assert share[3] == "100.0%"
     assert wms("shares", "nobodys").code == 1
+    make_group(name="lhcb_prod", vo=sample.vo)
+    assert [row[0] for row in wms_of(sample.bob)("shares").rows] == ["lhcb_prod", "lhcb_user"]
+    assert [row[0] for row in wms("shares").rows] == ["lhcb_user"]
+    assert "name a group" in wms_of(sample.olga)("shares", width=80).out
+
+
+def test_fields_of_a_match_test_are_those_of_its_task_queues(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
+    queue = wms("submit", "--executable", "x", "--json").json["jobs"][0]["task_queue"]
+    offer = ("match-test", "--cpu-time-s", "300000", "--vo", "lhcb")
+    assert wms_of(sample.bob)(*offer, "--json", "id,jobs").json == [{"id": queue, "jobs": 1}]
+    assert "conditions" in wms_of(sample.bob)(*offer, "--json").json
