@@ -68,8 +68,8 @@ def opened(url: str, headers: Mapping[str, str], *, token: str) -> Iterator[HTTP
         finally:
             link.close()
         url = urljoin(url, location)
-        if parts.scheme == "https" and split_address(url).scheme != "https":
-            raise UnreadableError("it redirects to an address that is not encrypted")
+        if split_address(url).scheme not in {"https", parts.scheme}:
+            raise UnreadableError("it redirects to an address that is not encrypted, or not on the network")
     raise UnreadableError(f"it redirects more than {_MAX_REDIRECTS} times")
 
 

@@ -189,7 +189,7 @@ def test_the_token_goes_only_to_the_storage_element_and_only_encrypted(
         assert tokens == [None]
         storage.answers = [f"{plain.url}/x"]
         found = problems(replica(storage.url + LFN), target=tmp_path / "x", BEARER_TOKEN="secret")
-        assert found == {"CERN-DST": "it redirects to an address that is not encrypted"}
+        assert found == {"CERN-DST": "it redirects to an address that is not encrypted, or not on the network"}
         assert tokens == [None]
         with (tmp_path / "keys" / "storage.pem").open("ab") as trusted:
             trusted.write((tmp_path / "storage.pem").read_bytes())
@@ -201,6 +201,20 @@ def test_the_token_goes_only_to_the_storage_element_and_only_encrypted(
         assert other.seen == [("GET", "/moved", "")]
         storage.answers = [storage.url + LFN] * 20
         assert "redirects more than" in problems(replica(storage.url + LFN), target=tmp_path / "x")["CERN-DST"]
+
+
+def test_a_storage_element_cannot_redirect_to_a_file_of_this_computer(target: Path) -> None:
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", Path(__file__).as_uri())
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with LoopbackServer(Redirecting) as server:
+        assert "not on the network" in problems(replica(f"{server.url}/x"), target=target)["CERN-DST"]
 
 
 def test_a_token_that_cannot_be_sent_is_not_shown(storage: StorageServer, target: Path) -> None:

@@ -122,8 +122,10 @@ def _targets(lfns: list[str], directory: Path) -> Mapping[str, Path]:
 
 def _refuse_other_file(target: Path, replica: Record) -> None:
     """Refuse an existing file that cannot be the one of the catalogue."""
+    if not target.is_file():
+        raise WrongUsageError(f"{target} is not a file; --directory names another place.")
     length, expected = target.stat().st_size, replica["size_bytes"]
-    if not target.is_file() or expected not in {None, length}:
+    if expected not in {None, length}:
         raise WrongUsageError(
             f"{target} exists and is another file ({length} bytes, not {expected}); "
             "--force replaces it, --directory names another place."
