@@ -45,8 +45,8 @@ class FileBody:
 
     def place(self) -> FilePlace | None:
         """Return the place of the answer's bytes if it is a file of this machine, or one part of it, else None."""
-        is_part = isinstance(self._file, SlicedFile)
-        file = self._file.fileobj if is_part else self._file
+        part = self._file if isinstance(self._file, SlicedFile) else None
+        file: Any = self._file if part is None else part.fileobj
         path = getattr(file, "name", None)
         try:
             # Some file-like objects have no descriptor.
@@ -54,7 +54,7 @@ class FileBody:
             same = isinstance(path, str) and os.path.samestat(Path(path).stat(), os.fstat(file.fileno()))
         except (AttributeError, OSError, ValueError):
             return None
-        stop = start + self._file.remaining if is_part else size_bytes
+        stop = size_bytes if part is None else start + part.remaining
         return FilePlace(str(path), start, stop, is_whole=start == 0 and stop == size_bytes) if same else None
 
 
