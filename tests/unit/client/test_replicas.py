@@ -130,8 +130,12 @@ def test_an_existing_file_is_replaced_only_on_demand(storage: StorageServer, tar
     assert storage.seen == []
     # One that appears while the file arrives is not replaced either.
     target.unlink()
+
+    def appear(*_: object) -> None:
+        target.write_text("mine, too")
+
     with pytest.raises(WrongUsageError, match="--force"):
-        fetch([replica(storage.url + LFN)], target, on_bytes=lambda *_: target.write_text("mine, too") and None)
+        fetch([replica(storage.url + LFN)], target, on_bytes=appear)
     assert [path.read_text() for path in target.parent.iterdir()] == ["mine, too"]
     fetch([replica(storage.url + LFN)], target, force=True)
     assert target.read_bytes() == CONTENT

@@ -14,7 +14,7 @@ CONTENT = bytes(range(100))
 WHOLE = (200, CONTENT, None)
 
 
-def asked(content: bytes = CONTENT, method: str = "GET", **headers: str) -> tuple[int, bytes, str | None]:
+def asked(content: bytes = CONTENT, /, method: str = "GET", **headers: str) -> tuple[int, bytes, str | None]:
     """Return status, body and Content-Range."""
     request = RequestFactory().generic(method, "/", headers={name.replace("_", "-"): headers[name] for name in headers})
     opened = io.BytesIO(content)

@@ -65,6 +65,7 @@ class _Changes:
 
     def __init__(self, session: CommandSession, *, ids: range | None) -> None:
         self._session, self._ids = session, ids
+        self._cursor = ""
         self._begin()
 
     def are_there(self) -> bool:
@@ -80,11 +81,11 @@ class _Changes:
         if answer["more"]:
             self._begin()
             return True
-        self._cursor = answer["cursor"]
+        self._cursor = str(answer["cursor"])
         return any(self._ids is None or change["job_id"] in self._ids for change in answer["changes"])
 
     def _begin(self) -> None:
-        self._cursor = self._session.server.get(_CHANGES, expects="cursor")["cursor"]
+        self._cursor = str(self._session.server.get(_CHANGES, expects="cursor")["cursor"])
 
 
 def _configure(parser: ArgumentParser) -> None:
