@@ -373,6 +373,13 @@ class ReplicaQuerySet(models.QuerySet["Replica"]):
         # A list of ids, not a subquery: then the index on VO and name serves a million rows.
         return self if actor.is_operator else self.filter(vo__in=list(VO.objects.visible_to(actor)))
 
+    def with_service(self) -> Self:
+        """Annotate ``is_served``: whether the storage element serves the VO of the file."""
+        served = StorageElement.vos.through.objects.filter(
+            storageelement=models.OuterRef("storage_element"), vo=models.OuterRef("vo")
+        )
+        return self.annotate(is_served=models.Exists(served))
+
 
 class Replica(models.Model):
     """One row is one replica of a logical file on a storage element; a file belongs to one VO.

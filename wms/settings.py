@@ -523,7 +523,14 @@ LOGGING = {
             "ours": ["wms", "resources", "taskqueues", "pilots", "matching"],
         }
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # DEBUG, INFO, WARNING or ERROR.
+    "filters": {"at_terminal": {"()": "wms.kernel.log_lines.ShownAtTerminal"}},
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": [] if "WMS_LOG_LEVEL" in os.environ else ["at_terminal"],
+        }
+    },
+    # DEBUG, INFO, WARNING or ERROR. Unless it is set, commands at a terminal leave out changes of the security log.
     "root": {"handlers": ["console"], "level": env.str("WMS_LOG_LEVEL", default="INFO")},
 }

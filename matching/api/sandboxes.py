@@ -18,6 +18,7 @@ from matching.services import leases
 from wms.jobs.api.sandboxes import ENVELOPE_BYTES, SandboxIn, SandboxOut, refuse_large_body
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.file_answers import file_answer
 from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
@@ -34,14 +35,21 @@ class LeaseSandboxView(APIView):
         tags=[Audience.PILOTS],
         responses={
             (HTTPStatus.OK, "application/octet-stream"): OpenApiTypes.BINARY,
-            **error_responses(401, 403, 404, 409),
+            (HTTPStatus.PARTIAL_CONTENT, "application/octet-stream"): OpenApiTypes.BINARY,
+            **error_responses(401, 403, 404, 409, 416),
         },
     )
-    def get(self, request: Request, match_id: UUID, digest: str) -> FileResponse:  # noqa: ARG002 - the guard read it
+    def get(self, request: Request, match_id: UUID, digest: str) -> FileResponse:
         """Fetch an input sandbox of the leased job, as it was uploaded."""
         sandbox = sandboxes.input_sandbox_of(leases.open_job(match_id), digest=digest)
-        content = sandboxes.open_content(sandbox.sandbox)
-        return FileResponse(content, filename=sandbox.file_name, content_type="application/octet-stream")
+        return file_answer(
+            request,
+            sandboxes.open_content(sandbox.sandbox),
+            version=sandbox.sandbox.digest,
+            size_bytes=sandbox.sandbox.size_bytes,
+            filename=sandbox.file_name,
+            content_type="application/octet-stream",
+        )
 
 
 class LeaseSandboxesView(APIView):

@@ -4,7 +4,10 @@ import ast
 from pathlib import Path
 from typing import Final
 
+from pilots.domain.pilot import PilotStatus
 from wms.client.amounts import OFFERED_AMOUNTS, OfferedAmount
+from wms.client.commands.completion import VALUES
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.amounts import AMOUNTS
 
 CLIENT: Final = Path(__file__).resolve().parents[2] / "wms" / "client"
@@ -12,6 +15,13 @@ CLIENT: Final = Path(__file__).resolve().parents[2] / "wms" / "client"
 
 def test_the_amounts_of_offers_are_those_of_the_server() -> None:
     assert tuple(OfferedAmount(each.name, each.unit, each.help_of_slot) for each in AMOUNTS) == OFFERED_AMOUNTS
+
+
+def test_the_statuses_that_shells_complete_are_those_of_the_server() -> None:
+    assert {name: set(values) for name, values in VALUES.items()} == {
+        "filter_status": set(JobStatus),
+        "status": set(PilotStatus),
+    }
 
 
 def test_its_modules_import_each_other_relatively_and_only_those_of_python_3_9() -> None:

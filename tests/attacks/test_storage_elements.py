@@ -77,6 +77,22 @@ def data_of(pilot: Pilot) -> dict[str, Any]:
     return found
 
 
+# ---- catalogue -------------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_gives_no_address_of_an_element_that_does_not_serve_the_vo(sample: SampleData) -> None:
+    both = factories.make_storage_element(name="BOTH", vos=[sample.lhcb, sample.atlas])
+    for element in (sample.theirs, both):
+        factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=element)
+    for caller in (sample.alice, factories.make_user(operator=True)):
+        answer = bearer(str(factories.make_token(caller))).get("/api/v1/replicas/")
+        assert {row["storage_element"]: row["url"] for row in answer.json()["results"]} == {
+            "ATLAS-DST": None,
+            "BOTH": "https://storage.example.org/data/lhcb/a",
+        }
+        assert b"atlas.example.org" not in answer.content
+
+
 # ---- submission ------------------------------------------------------------------------------------------------------
 
 

@@ -223,6 +223,20 @@ def test_only_archives_of_the_job_are_browsed(portal: Client, alice: User, group
         assert portal.get(address).status_code == HTTPStatus.NOT_FOUND
 
 
+def test_a_part_of_an_input_can_be_downloaded(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group)
+    given = stored(b"0123456789", is_archive=False)
+    job.input_sandboxes.create(sandbox=given, file_name="in.txt")
+    address = f"/jobs/{job.pk}/inputs/{reference_of(given)}/"
+    assert downloaded(portal, address) == b"0123456789"
+    part = portal.get(address, headers={"Range": "bytes=4-6"})
+    assert (part.status_code, b"".join(part), part["Content-Range"]) == (206, b"456", "bytes 4-6/10")
+    assert part["Content-Type"] == "application/octet-stream"
+    assert "sandbox" in part["Content-Security-Policy"]
+    beyond = portal.get(address, headers={"Range": "bytes=10-"})
+    assert (beyond.status_code, beyond["Content-Range"]) == (416, "bytes */10")
+
+
 def test_a_job_without_output_says_why(portal: Client, alice: User, group: Group) -> None:
     done, running = (
         make_job(owner=alice, group=group, status=status) for status in (JobStatus.DONE, JobStatus.RUNNING)

@@ -12,8 +12,10 @@ from uuid import uuid4
 from . import credentials
 from .connection import API, Connection, Record
 from .descriptions import Description, LocalDescription, read, request_of
+from .downloads import OnBytes
 from .errors import WrongUsageError
 from .job import Job
+from .replicas import fetch, replicas_of
 from .submission import Submission
 
 #: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
@@ -103,6 +105,49 @@ class Client:
             WrongUsageError: the file cannot be read.
         """
         return str(self.connection.upload(f"{API}sandboxes/", Path(file), expects="sandbox")["sandbox"])
+
+    def replicas(self, lfn: str, *, vo: str | None = None, storage_element: str | None = None) -> list[Record]:
+        """Return the replicas of a file on storage elements, each with its ``url``.
+
+        Args:
+            lfn: logical name of the file, with or without the prefix ``LFN:``.
+            vo: VO of the file; None: any.
+            storage_element: only the replica there; None: all.
+
+        Raises:
+            NoReplicaError: there is none that the user may see.
+            WrongUsageError: files of several VOs have this name.
+        """
+        return replicas_of(self.connection, lfn, vo=vo, storage_element=storage_element)
+
+    def fetch(
+        self,
+        lfn: str,
+        target: str | Path,
+        *,
+        force: bool = False,
+        vo: str | None = None,
+        on_bytes: OnBytes | None = None,
+    ) -> Path:
+        """Download a file of the storage elements to *target*, from a replica that can be read; return its path.
+
+        Size and checksum are compared where the catalogue has them. ``BEARER_TOKEN``, or the file that
+        ``BEARER_TOKEN_FILE`` names, holds a token for storage elements that need one.
+
+        Args:
+            lfn: as of ``replicas``.
+            target: file, in a directory that exists.
+            force: whether an existing file is replaced.
+            vo: as of ``replicas``.
+            on_bytes: called with (bytes that are there, bytes of the whole file or None).
+
+        Raises:
+            NoReplicaError: as ``replicas``.
+            NoReadableReplicaError: no replica can be read from this computer.
+            WrongUsageError: *target* exists, or cannot be written.
+        """
+        fetch(self.replicas(lfn, vo=vo), Path(target), force=force, on_bytes=on_bytes)
+        return Path(target)
 
     def submission(self, submission_id: str) -> Submission:
         """Return an earlier submission.

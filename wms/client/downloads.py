@@ -29,12 +29,22 @@ class Download:
         target: the file that is written or replaced.
         open_answer: sends the request.
         on_bytes: called with each part that arrives.
+        accept: called with the complete file, before it gets its place; raises an error if it is not the right one.
     """
 
-    def __init__(self, target: Path, *, open_answer: Opener, on_bytes: OnBytes | None = None) -> None:
+    def __init__(
+        self,
+        target: Path,
+        *,
+        open_answer: Opener,
+        on_bytes: OnBytes | None = None,
+        accept: Callable[[Path], None] | None = None,
+    ) -> None:
         self._target = target
         self._open_answer = open_answer
         self._on_bytes = on_bytes
+        self._accept = accept
+        self._most_bytes = 0
 
     def run(self, retries: Retries) -> None:
         """Download the file, in several requests if answers are lost.
@@ -66,7 +76,7 @@ class Download:
                     self._remove_parts()
                 whole = _with_length(response, have)
                 self._receive(response, self._part(version), have=have, whole=whole, retries=retries)
-                self._part(version).replace(self._target)
+                self._finish(self._part(version))
                 return True
         except ServerRefusedError as error:
             if error.status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
@@ -75,6 +85,8 @@ class Download:
             return False
         except NotReachableError:
             if not retries.wait():
+                # Nothing can continue it.
+                self._part(_UNKNOWN).unlink(missing_ok=True)
                 raise
             return False
 
@@ -85,12 +97,24 @@ class Download:
             for chunk in _chunks(response):
                 file.write(chunk)
                 have += len(chunk)
-                retries.progressed()
+                # What arrives again, of a version that cannot be continued, is no progress.
+                if have > self._most_bytes:
+                    self._most_bytes = have
+                    retries.progressed()
                 if self._on_bytes is not None:
                     self._on_bytes(have, whole)
         # A connection that ends early looks like the end of the answer, and headers that break off like an empty one.
         if have != whole if whole is not None else have == begin:
             raise NotReachableError(f"{self._target.name} did not arrive whole ({have} bytes did); try again.")
+
+    def _finish(self, part: Path) -> None:
+        if self._accept is not None:
+            try:
+                self._accept(part)
+            except BaseException:
+                part.unlink()
+                raise
+        part.replace(self._target)
 
     def _parts(self) -> Iterator[Path]:
         """Yield what earlier attempts have left of versions that can be identified."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .connection import API, Query, Record
+from .counts import EVERY_STATUS, counts_of
 from .errors import ClientError, NotReachableError, ServerRefusedError
 from .job import ENDED, Job
 from .notebook import submission_html
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the server, at first and at most.
 _FIRST_LOOK_S = 0.5
 _LONGEST_LOOK_S = 10.0
-#: All statuses of the list of jobs, which leaves deleted ones out unless they are named.
-_EVERY_STATUS = (
-    "Received,Checking,Waiting,Held,Matched,Running,Stalled,Completing,Rescheduled,Failed,Done,Killed,Deleted"
-)
 #: Failed jobs that a notebook lists.
 _FAILURES_SHOWN = 10
 
@@ -129,7 +126,7 @@ class Submission:
     def job_ids(self) -> Sequence[int]:
         """The ids of its jobs, in the order of the request."""
         if self._job_ids is None:
-            self._job_ids = sorted(job.id for job in self.jobs(status=_EVERY_STATUS))
+            self._job_ids = sorted(job.id for job in self.jobs(status=EVERY_STATUS))
         return self._job_ids
 
     def jobs(self, **filters: str | Sequence[str]) -> Iterator[Job]:
@@ -138,9 +135,7 @@ class Submission:
 
     def counts(self) -> Mapping[str, int]:
         """Return {status: number of its jobs}, without those that are 0."""
-        query = {"job_group_id": self.id, "status": _EVERY_STATUS}
-        answer = self._client.connection.get(f"{API}jobs/summary/", query=query, expects="results")
-        return {str(row["status"]): int(row["count"]) for row in answer["results"]}
+        return counts_of(self._client.connection, self.id)
 
     def failures(self) -> list[Job]:
         """Return its failed jobs, newest first; ``minor_status`` of each is the reason."""

@@ -10,9 +10,11 @@ import yaml
 from django.conf import settings
 from django.db.models import Model
 
+from pilots.agent.node.benchmark import ERROR as SPEED_ERROR
 from pilots.services.ce_backends import flaw_of_options
 from resources.domain.enums import SiteTokenPurpose
 from resources.services.ce_rules import refusal
+from taskqueues.domain.rounding import cpu_segment_s
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of
@@ -29,8 +31,9 @@ from wms.configuration.resource_sections import (
     tokens_in_use,
     tokens_of,
 )
-from wms.configuration.schema import Configuration, LimitEntry, SiteEntry, StorageElementEntry
+from wms.configuration.schema import Configuration, LimitEntry, QueueEntry, SiteEntry, StorageElementEntry
 from wms.configuration.sections import Identity, Section, SectionChange
+from wms.jobs.domain.description import DEFAULT_CPU_TIME_S
 from wms.kernel.names import did_you_mean, listed
 
 #: NB: Any: the sections differ in type, and each change is written by its own section.
@@ -85,6 +88,7 @@ def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading
         _compare_limits(new_plan, file, database=database, reading=reading, now=now)
     new_plan.problems += [*_taken_dns(new_plan, database=database), *_taken_tokens(file)]
     _check_attached_elements(new_plan, file, database=database, reading=reading)
+    _check_wall_times(new_plan, file, database=database, reading=reading)
     return new_plan
 
 
@@ -313,6 +317,35 @@ def _check_attached_elements(
             if {*site.vos}.isdisjoint(element.vos):
                 sentence = f"{name} serves {listed(element.vos)} and none of the site's VOs ({listed(site.vos)})"
                 new_plan.problems.append(stated.remark("storage_elements", sentence))
+
+
+def _check_wall_times(new_plan: Plan, file: Configuration, *, database: StoredConfiguration, reading: Reading) -> None:
+    """Warn of batch queues that end before a pilot could use their CPU time.
+
+    A pilot offers no more CPU time than its node can use until the slot ends (``pilots.agent.pilot.offer``), so jobs
+    of the longest CPU segment within ``cpu_time_s`` would get pilots that take none of them.
+    """
+    queues: Mapping[Identity, QueueEntry] = entries_after(new_plan, database.queues)
+    segments_s = settings.WMS_CPU_SEGMENTS_S
+    for site in file.sites:
+        for ce in site.ces:
+            for stated in ce.queues:
+                queue = queues.get((site.name, ce.name, stated.name))
+                if queue is None or queue.wall_time_s is None:
+                    continue
+                is_usable = queue.cpu_time_s * (1 - SPEED_ERROR) <= queue.wall_time_s
+                offered_s = queue.cpu_time_s if is_usable else queue.wall_time_s
+                segment_s = max((each for each in segments_s if each <= queue.cpu_time_s), default=0)
+                if offered_s >= segment_s:
+                    continue
+                is_default = cpu_segment_s(DEFAULT_CPU_TIME_S, segments_s=segments_s) == segment_s
+                those = f", such as those that state no CPU time ({DEFAULT_CPU_TIME_S} s)," if is_default else ""
+                sentence = (
+                    f"pilots offer {offered_s} s of CPU time on a node of the reference speed, so jobs of the CPU "
+                    f"segment {segment_s}{those} get pilots in vain; raise wall_time_s to {segment_s}, or lower "
+                    f"cpu_time_s to {queue.wall_time_s}"
+                )
+                reading.warnings.append(stated.remark("wall_time_s", sentence))
 
 
 def entries_after(new_plan: Plan, section: AnySection) -> Mapping[Identity, Any]:

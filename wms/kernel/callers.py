@@ -1,4 +1,4 @@
-"""The caller of the running code, a request or a command: set at the edges, read by the security log only."""
+"""The caller of the running code, a request or a command: set at the edges, read by the security log and its lines."""
 
 from contextvars import ContextVar
 from typing import Final

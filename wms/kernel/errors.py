@@ -58,6 +58,20 @@ class GoneError(WmsError):
     code = "gone"
 
 
+class UnsatisfiableRangeError(WmsError):
+    """The request asks for bytes that the file does not have (416).
+
+    Args:
+        size_bytes: of the file.
+    """
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, detail: str, *, size_bytes: int) -> None:
+        super().__init__(detail)
+        self.size_bytes = size_bytes
+
+
 class UnauthenticatedError(WmsError):
     """The credentials are missing or wrong (401)."""
 

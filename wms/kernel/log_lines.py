@@ -3,12 +3,14 @@
 import json
 import logging
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
+from wms.kernel.callers import current_command
 from wms.kernel.database_away import is_database_away
 
 #: Written in place of a secret.
@@ -96,6 +98,19 @@ def _safe(name: str, value: object) -> Fact:
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | UUID | date | PurePath)
+
+
+class ShownAtTerminal(logging.Filter):
+    """Leaves out changes of the security log while a command runs at a terminal: each is a row already.
+
+    Refusals are warnings, and are shown. Servers and their threads show all, as does a command whose standard error is
+    a file or a pipe.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is shown."""
+        is_change = record.name == "wms.accounts.security_log" and record.levelno < logging.WARNING
+        return not (is_change and current_command.get() and sys.stderr.isatty())
 
 
 class LineWithFacts(logging.Formatter):

@@ -69,7 +69,7 @@ def _answer(
     body: Iterable[bytes] = application(environ, head)
     sends_itself = False
     try:
-        path = body.path() if isinstance(body, FileBody) else None
+        place = body.place() if isinstance(body, FileBody) else None
         if getattr(body, "streaming", False) and not isinstance(body, FileResponse):
             # Of Django: the content is made while it is sent. Of a file, this is one of the program's own that was
             # compressed (``wms.kernel.compression``): a page asks for several at once, and they are small.
@@ -77,11 +77,13 @@ def _answer(
             sends_itself = refusal is None
             if refusal is not None:
                 refuse(protocol, *refusal, retry_after_s=RETRY_AFTER_S)
-        elif path is None:
+        elif place is None:
             protocol.response_bytes(head.status, head.headers, b"".join(body))
+        # The others are sent by granian's threads, at the client's speed.
+        elif place.is_whole:
+            protocol.response_file(head.status, head.headers, place.path)
         else:
-            # Sent by granian's threads, at the client's speed.
-            protocol.response_file(head.status, head.headers, path)
+            protocol.response_file_range(head.status, head.headers, place.path, place.start, place.stop)
     finally:
         close = getattr(body, "close", None)
         if close is not None and not sends_itself:

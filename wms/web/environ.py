@@ -5,7 +5,9 @@ import sys
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from whitenoise.responders import SlicedFile
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
 #: WSGI names of headers; the number of cached names is limited, as clients may invent some.
 _NAMES: Final[dict[str, str]] = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
 _MOST_NAMES: Final = 1000
+
+
+class FilePlace(NamedTuple):
+    """Bytes of a file, from *start* to before *stop*."""
+
+    path: str
+    start: int
+    stop: int
+    is_whole: bool
 
 
 class FileBody:
@@ -32,16 +43,19 @@ class FileBody:
         """Close the file, and with it Django's answer."""
         self._file.close()
 
-    def path(self) -> str | None:
-        """Return the path of the file if the answer is its whole current content, else None."""
-        path = getattr(self._file, "name", None)
+    def place(self) -> FilePlace | None:
+        """Return the place of the answer's bytes if it is a file of this machine, or one part of it, else None."""
+        part = self._file if isinstance(self._file, SlicedFile) else None
+        file: Any = self._file if part is None else part.fileobj
+        path = getattr(file, "name", None)
         try:
-            # Some file-like objects have no descriptor, or are a part of a file.
-            whole = isinstance(path, str) and self._file.tell() == 0
-            same = whole and os.path.samestat(Path(str(path)).stat(), os.fstat(self._file.fileno()))
+            # Some file-like objects have no descriptor.
+            start, size_bytes = file.tell(), os.fstat(file.fileno()).st_size
+            same = isinstance(path, str) and os.path.samestat(Path(path).stat(), os.fstat(file.fileno()))
         except (AttributeError, OSError, ValueError):
             return None
-        return str(path) if same else None
+        stop = size_bytes if part is None else start + part.remaining
+        return FilePlace(str(path), start, stop, is_whole=start == 0 and stop == size_bytes) if same else None
 
 
 def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":

@@ -79,7 +79,14 @@ def test_who_may_see_and_say_where_the_files_of_a_vo_are(
     client = as_(who)
 
     listed = client.get(REPLICAS).json()["results"]
-    expected = {"vo": "lhcb", "lfn": "/lhcb/known", "storage_element": "CERN-disk", "size_bytes": 7, "checksum": ""}
+    expected = {
+        "vo": "lhcb",
+        "lfn": "/lhcb/known",
+        "storage_element": "CERN-disk",
+        "url": "https://storage.example.org/data/lhcb/known",
+        "size_bytes": 7,
+        "checksum": "",
+    }
     assert listed == ([expected] if sees else [])
     assert client.get(f"{REPLICAS}?lfn=/lhcb/known").json()["results"] == listed
 

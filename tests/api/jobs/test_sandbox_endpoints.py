@@ -271,6 +271,21 @@ def test_the_output_is_streamed_as_a_file(client: Client, accept: str) -> None:
 
 
 @pytest.mark.django_db
+def test_a_part_of_the_output_is_sent_for_a_download_that_is_continued(client: Client) -> None:
+    job, packed = job_with_output()
+    url, headers = f"/api/v1/jobs/{job.pk}/output/", bearer(make_token(job.owner))
+    whole = client.get(url, headers=headers)
+    assert b"".join(whole) == packed
+    rest = client.get(url, headers={**headers, "Range": "bytes=10-", "If-Range": whole["ETag"]})
+    assert (rest.status_code, b"".join(rest)) == (206, packed[10:])
+    assert rest["Content-Range"] == f"bytes 10-{len(packed) - 1}/{len(packed)}"
+    assert rest["ETag"] == whole["ETag"] == f'"{hashlib.sha256(packed).hexdigest()}"'
+    beyond = client.get(url, headers={**headers, "Range": f"bytes={len(packed)}-"})
+    assert (beyond.status_code, beyond.json()["code"]) == (416, "range_not_satisfiable")
+    assert beyond["Content-Range"] == f"bytes */{len(packed)}"
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("accept", ["*/*", "application/gzip"])
 def test_a_job_without_output_yet_is_a_404_that_says_so(client: Client, accept: str) -> None:
     job = make_job()

@@ -197,6 +197,9 @@ def test_a_job_runs_to_its_end_over_http(sample: SampleData, pilot: APIClient) -
     base = f"/api/v1/matches/{lease['match_id']}"
     fetched = own.get(f"{base}/sandboxes/{sandboxes.reference_of(given.sandbox)}/")
     assert b"".join(fetched.streaming_content) == b"input"  # type: ignore[attr-defined]
+    rest = {"Range": "bytes=2-", "If-Range": fetched["ETag"]}
+    fetched = own.get(f"{base}/sandboxes/{sandboxes.reference_of(given.sandbox)}/", headers=rest)
+    assert (fetched.status_code, b"".join(fetched.streaming_content)) == (206, b"put")  # type: ignore[attr-defined]
     assert own.post(f"{base}/status/", {"status": "Running"}, format="json").json()["commands"] == []
     beat = own.post(f"{base}/heartbeat/", {"cpu_s": 1.5, "std_output": "half"}, format="json").json()
     assert datetime.fromisoformat(beat["expires_at"]) > timezone.now() + timedelta(seconds=1700)

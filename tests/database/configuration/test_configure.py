@@ -104,6 +104,27 @@ def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, 
 
 
 @pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ("cpu_time_s: 300000, wall_time_s: 86400", ["offer 86400 s", "segment 300000, such as", "(86400 s)"]),
+        ("cpu_time_s: 500000, wall_time_s: 290000", ["offer 290000 s", "raise wall_time_s to 300000"]),
+        ("cpu_time_s: 50000, wall_time_s: 3600", ["segment 50000 get", "lower cpu_time_s to 3600"]),
+        # Within the error of the benchmark.
+        ("cpu_time_s: 300000, wall_time_s: 270000", []),
+        ("cpu_time_s: 300000, wall_time_s: 345600", []),
+        ("cpu_time_s: 300000", []),
+        ("cpu_time_s: 86400, wall_time_s: 60000", []),
+        ("cpu_time_s: 100, wall_time_s: 1", []),
+    ],
+)
+def test_a_queue_that_ends_before_its_cpu_time_can_be_used_gets_a_warning(queue: str, words: list[str]) -> None:
+    text = f"sites: [{{name: A, ces: [{{name: c, type: local, queues: [{{name: q, {queue}}}]}}]}}]"
+    warnings = apply(text).warnings
+    assert [warning.path for warning in warnings] == ["sites[0].ces[0].queues[0].wall_time_s"] * bool(words)
+    assert all(word in str(warnings[0]) for word in words)
+
+
+@pytest.mark.parametrize(
     ("stored", "entry", "sentences"),
     [
         ({"type": "slurm", "options": {"partition": "grid"}}, "options: {partition: long}", []),

@@ -1,6 +1,7 @@
 """The commands that show and change jobs."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -85,6 +86,24 @@ def test_one_job_is_shown_as_facts_and_several_as_a_table(sample: SampleData, wm
     missing = wms("show", 10**9)
     assert (missing.code, len(missing.err.splitlines())) == (1, 1)
     assert wms("show", 10**9, "--json").json["code"] == "not_found"
+
+
+def test_the_history_of_a_job_is_shown(sample: SampleData, wms: Wms) -> None:
+    wms("submit", "--executable", "x")
+    job = Job.objects.get()
+    wms("hold", job.pk, "--because", "wrong file")
+    statuses = [line.status for line in job.history.order_by("pk")]
+    assert statuses[-2:] == ["Waiting", "Held"]
+    rows = wms("show", job.pk, "--history").rows
+    assert [row[2] for row in rows] == statuses
+    assert [rows[-1][0], *rows[-1][2:]] == [str(job.pk), "Held", "wrong file", "", "alice"]
+    heading, *_, last = wms("status", job.pk, "--history", width=120).out.splitlines()
+    assert heading.split() == ["JOB", "AT", "STATUS", "REASON", "APPLICATION", "BY"]
+    assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  Held ", last)
+    history = wms("show", job.pk, "--history", "--json", "history").json["history"]
+    assert [change["status"] for change in history] == statuses
+    several = wms("show", job.pk, job.pk, "--history").rows
+    assert {row[0] for row in several} == {str(job.pk)}
 
 
 def test_why_explains_one_job_or_many(sample: SampleData, wms: Wms) -> None:

@@ -1,12 +1,10 @@
 """The commands about the account, many jobs, and what jobs wait for."""
 
-from pathlib import Path
-
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
-from tests.factories import make_job, make_pilot, make_replica, make_storage_element, make_submission
+from tests.factories import make_group, make_job, make_pilot, make_submission
 from wms.accounts.models import ApiToken
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -94,23 +92,14 @@ def test_pools_pilots_and_shares_are_shown(sample: SampleData, wms: Wms, wms_of:
     assert share[:2] == ["lhcb_user", "lhcb"]
     assert share[3] == "100.0%"
     assert wms("shares", "nobodys").code == 1
+    make_group(name="lhcb_prod", vo=sample.vo)
+    assert [row[0] for row in wms_of(sample.bob)("shares").rows] == ["lhcb_prod", "lhcb_user"]
+    assert [row[0] for row in wms("shares").rows] == ["lhcb_user"]
+    assert "name a group" in wms_of(sample.olga)("shares", width=80).out
 
 
-def test_replicas_are_listed_and_files_uploaded(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
-    element = make_storage_element(name="CERN-DST", vos=[sample.vo])
-    make_replica(lfn="/lhcb/user/a", vo=sample.vo, storage_element=element, size_bytes=1_500_000)
-    make_replica(lfn="/lhcb/prod/b", vo=sample.vo, storage_element=element)
-    assert [row[:2] for row in wms("files", "list").rows] == [
-        ["/lhcb/user/a", "CERN-DST"],
-        ["/lhcb/prod/b", "CERN-DST"],
-    ]
-    assert wms("files", "list", "LFN:/lhcb/user/a").rows == [["/lhcb/user/a", "CERN-DST", "1500000", ""]]
-    assert "1.5 MB" in wms("files", "list", "--directory", "/lhcb/user", width=80).out
-    assert wms("files", "list", "--json", "lfn").json == [{"lfn": "/lhcb/user/a"}, {"lfn": "/lhcb/prod/b"}]
-    file = tmp_path / "in.txt"
-    file.write_text("hello")
-    ((path, sandbox, size),) = wms("files", "put", file).rows
-    assert (path, sandbox[:7], size) == (str(file), "sha256:", "5")
-    assert wms("submit", "--executable", "cat", "--input", sandbox).code == 0
-    assert wms("files", "put", tmp_path / "missing").code == 2
-    assert wms("files").code == 2
+def test_fields_of_a_match_test_are_those_of_its_task_queues(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
+    queue = wms("submit", "--executable", "x", "--json").json["jobs"][0]["task_queue"]
+    offer = ("match-test", "--cpu-time-s", "300000", "--vo", "lhcb")
+    assert wms_of(sample.bob)(*offer, "--json", "id,jobs").json == [{"id": queue, "jobs": 1}]
+    assert "conditions" in wms_of(sample.bob)(*offer, "--json").json

@@ -12,6 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from django.core.signals import request_started
+from django.db import transaction
+from django.test import override_settings
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
@@ -99,6 +102,13 @@ def test_a_terminal_has_colours_unless_they_are_refused(sample: SampleData, envi
             assert "\x1b" not in shown.shown
 
 
+def end(job: Job, status: JobStatus) -> None:
+    now = timezone.now()
+    with transaction.atomic():
+        Job.objects.filter(pk=job.pk).update(status=status, ended_at=now)
+        job.history.create(changed_at=now, status=status, source="a pilot")
+
+
 def test_a_submission_is_watched_on_the_whole_screen_until_it_has_ended(
     sample: SampleData, environment: dict[str, str]
 ) -> None:
@@ -107,13 +117,44 @@ def test_a_submission_is_watched_on_the_whole_screen_until_it_has_ended(
     with terminal("watch", submission.pk, "--interval", 1, environment=environment) as shown:
         shown.read_until(lambda text: "0/2" in text)
         assert shown.shown.startswith("\x1b[?1049h\x1b[?25l")
-        Job.objects.filter(pk=jobs[0].pk).update(status=JobStatus.DONE, ended_at=timezone.now())
+        end(jobs[0], JobStatus.DONE)
         shown.read_until(lambda text: "1/2" in text)
-        Job.objects.filter(pk=jobs[1].pk).update(status=JobStatus.FAILED, ended_at=timezone.now())
+        end(jobs[1], JobStatus.FAILED)
         assert shown.ended() == 0
     assert "\x1b[?25h\x1b[?1049l" in shown.shown
     last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.shown.rpartition("\x1b[?1049l")[2])
     assert last.strip().endswith("2/2  1 Done  1 Failed")
+
+
+def test_a_view_reads_the_lists_again_only_after_a_change(sample: SampleData, environment: dict[str, str]) -> None:
+    submission = make_submission(owner=sample.alice, group=sample.group)
+    job = make_job(owner=sample.alice, group=sample.group, submission=submission)
+    other = make_job(owner=sample.alice, group=sample.group)
+    paths: list[str] = []
+
+    def received(environ: dict[str, str], **_: object) -> None:
+        paths.append(environ["PATH_INFO"].removeprefix("/api/v1/"))
+
+    def drawn_again(shown: Terminal, times: int) -> None:
+        draws = shown.shown.count("0/1")
+        shown.read_until(lambda text: text.count("0/1") >= draws + times)
+
+    request_started.connect(received)
+    try:
+        with terminal("watch", submission.pk, "--interval", 1, environment=environment) as shown:
+            drawn_again(shown, 3)
+            end(other, JobStatus.DONE)
+            drawn_again(shown, 3)
+            lists = [path for path in paths if path != "jobs/changes/"]
+            assert lists == [f"submissions/{submission.pk}/", "jobs/summary/", "jobs/"]
+            # A stream that is no longer kept is begun anew.
+            with override_settings(WMS_JOB_CHANGES_S=-1):
+                shown.read_until(lambda _: paths.count("jobs/") >= 2)
+            end(job, JobStatus.DONE)
+            assert shown.ended() == 0
+    finally:
+        request_started.disconnect(received)
+    assert paths.count("jobs/changes/") > 6
 
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("\x03", 130)])

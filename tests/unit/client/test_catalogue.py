@@ -79,6 +79,9 @@ def test_the_completion_names_every_command_and_option(shell: str, capsys: pytes
         ("wms status --j", ["--json"]),
         ("wms files p", ["put"]),
         ("wms completion z", ["zsh"]),
+        ("wms list --status R", ["Received", "Running", "Rescheduled"]),
+        ("wms pilots --status A", ["Aborted"]),
+        ("wms kill --status --sub", []),
     ],
 )
 def test_bash_completes_commands_options_and_actions(

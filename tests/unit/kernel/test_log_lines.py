@@ -1,5 +1,6 @@
 """Lines of the log: one line for each event with its facts, and no secrets."""
 
+import io
 import logging
 import sys
 from datetime import UTC, datetime
@@ -8,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from wms.accounts.domain import USER_TOKEN_PREFIX
-from wms.kernel.log_lines import MASK, LineWithFacts, safe_facts, safe_text
+from wms.kernel.callers import current_command
+from wms.kernel.log_lines import MASK, LineWithFacts, ShownAtTerminal, safe_facts, safe_text
 
 FORMATTER = LineWithFacts("%(levelname)s %(name)s %(message)s", ours=["wms"])
 
@@ -23,6 +25,32 @@ def test_the_facts_follow_the_message() -> None:
         line("pilot.registered", pilot_id=7, site="LCG.CERN.ch", reason="no room", empty="", tags=["a", "b"])
         == 'INFO wms.jobs pilot.registered pilot_id=7 site=LCG.CERN.ch reason="no room" empty="" tags=["a","b"]'
     )
+
+
+@pytest.mark.parametrize(
+    ("logger", "level", "command", "is_terminal", "is_shown"),
+    [
+        ("wms.accounts.security_log", logging.INFO, "configure", True, False),
+        ("wms.accounts.security_log", logging.WARNING, "configure", True, True),
+        ("wms.accounts.security_log", logging.INFO, "configure", False, True),
+        ("wms.accounts.security_log", logging.INFO, "", True, True),
+        ("wms.jobs.services", logging.INFO, "configure", True, True),
+    ],
+)
+def test_a_command_at_a_terminal_leaves_out_the_changes_of_the_security_log(
+    monkeypatch: pytest.MonkeyPatch, logger: str, level: int, command: str, *, is_terminal: bool, is_shown: bool
+) -> None:
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return is_terminal
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    record = logging.getLogger(logger).makeRecord(logger, level, "file.py", 1, "security.user.added", (), None)
+    token = current_command.set(command)
+    try:
+        assert ShownAtTerminal().filter(record) is is_shown
+    finally:
+        current_command.reset(token)
 
 
 def test_facts_of_other_packages_are_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from .. import credentials
@@ -72,6 +73,18 @@ def about_job(job_id: int) -> Iterator[None]:
             raise
         detail = f"There is no job {job_id}, or you may not see it."
         raise ServerRefusedError({**error.as_json(), "detail": detail}, status=error.status) from error
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory in which files are written, with those above it.
+
+    Raises:
+        WrongUsageError: it cannot be made.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUsageError(f"{directory} cannot be made ({error.strerror}); name another directory.") from error
 
 
 #: Runs the command.

@@ -6,11 +6,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
 from ..catalogue import ALIASES, ENTRIES, actions_below, parser_of
+from ..counts import EVERY_STATUS
 from .command import Command, CommandOutput, CommandSession
 
 _BASH = """\
 _wms() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}"
+    local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}" option="${{COMP_WORDS[COMP_CWORD-1]}}"
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{commands}" -- "$word"))
         return
@@ -22,10 +23,12 @@ _wms() {{
 complete -o default -F _wms wms
 """
 _BASH_CASE = """\
-        {names}) case "$word" in
-            -*) COMPREPLY=($(compgen -W "{options}" -- "$word")) ;;
+        {names}) case "$option $word" in{values}
+            *\\ -*) COMPREPLY=($(compgen -W "{options}" -- "$word")) ;;
             *) COMPREPLY=({words}) ;;
             esac ;;"""
+_BASH_VALUES = """
+            {option}\\ *) COMPREPLY=($(compgen -W "{values}" -- "$word")) ;;"""
 _ZSH = """\
 #compdef wms
 _wms() {{
@@ -44,9 +47,17 @@ _ZSH_CASE = """\
         {names})
             local -a options=({options})
             local -a words_of=({words})
-            if [[ "$words[CURRENT]" == -* ]]; then _describe option options
+            if {values}[[ "$words[CURRENT]" == -* ]]; then _describe option options
             elif (( $#words_of )); then _describe word words_of
             else _files; fi ;;"""
+
+
+_ZSH_VALUES = '[[ "$words[CURRENT-1]" == {option} ]]; then compadd -- {values}; elif '
+#: {destination of an option: its values}; several commands have options of the same name.
+VALUES = {
+    "filter_status": tuple(EVERY_STATUS.split(",")),
+    "status": ("Submitted", "Waiting", "Running", "Stalled", "Lost", "Done", "Failed", "Aborted"),
+}
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -79,6 +90,12 @@ def _words_of(parser: ArgumentParser) -> list[str]:
     return []
 
 
+def _values_of(parser: ArgumentParser) -> Mapping[str, str]:
+    """Return {long option: its values, with blanks between}, of the options whose values are known."""
+    known = [action for action in parser._actions if action.dest in VALUES]  # noqa: SLF001 - argparse has no public way
+    return {name: " ".join(VALUES[action.dest]) for action in known for name in action.option_strings}
+
+
 def _names_of(name: str) -> list[str]:
     return [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
 
@@ -90,7 +107,9 @@ def _bash() -> str:
         words = _words_of(parser)
         words_text = f'$(compgen -W "{" ".join(words)}" -- "$word")' if words else ""
         options = " ".join(_options_of(parser))
-        cases.append(_BASH_CASE.format(names="|".join(_names_of(name)), options=options, words=words_text))
+        values = "".join(_BASH_VALUES.format(option=option, values=text) for option, text in _values_of(parser).items())
+        names = "|".join(_names_of(name))
+        cases.append(_BASH_CASE.format(names=names, options=options, words=words_text, values=values))
     return _BASH.format(commands=" ".join([*ENTRIES, *ALIASES]), cases="\n".join(cases))
 
 
@@ -100,7 +119,9 @@ def _zsh() -> str:
         parser = parser_of(name)
         options = " ".join(_quoted(f"{option}:{_escaped(about)}") for option, about in _options_of(parser).items())
         words = " ".join(_words_of(parser))
-        cases.append(_ZSH_CASE.format(names="|".join(_names_of(name)), options=options, words=words))
+        values = "".join(_ZSH_VALUES.format(option=option, values=text) for option, text in _values_of(parser).items())
+        names = "|".join(_names_of(name))
+        cases.append(_ZSH_CASE.format(names=names, options=options, words=words, values=values))
     commands = " ".join(_quoted(f"{name}:{_escaped(entry.summary)}") for name, entry in ENTRIES.items())
     return _ZSH.format(commands=commands, cases="\n".join(cases))
 
@@ -116,6 +137,10 @@ def _fish() -> str:
         lines += [
             f"complete -c wms -n {seen} -l {option[2:]} -d {_quoted(about)}"
             for option, about in _options_of(parser).items()
+        ]
+        lines += [
+            f"complete -c wms -n {seen} -l {option[2:]} -x -a {_quoted(values)}"
+            for option, values in _values_of(parser).items()
         ]
     return "\n".join(lines) + "\n"
 

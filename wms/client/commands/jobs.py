@@ -9,6 +9,7 @@ from itertools import islice
 from ..connection import API, Record
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from ..terminal.text import moment
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
 
@@ -24,6 +25,16 @@ COLUMNS = (
     TableColumn("SUBMITTED", ColumnKind.MOMENT, importance=3),
     TableColumn("REASON", importance=1),
 )
+_HISTORY = (
+    TableColumn("JOB", ColumnKind.NUMBER, importance=3),
+    TableColumn("AT", ColumnKind.WHOLE, importance=9),
+    TableColumn("STATUS", ColumnKind.STATUS, importance=8),
+    TableColumn("REASON", importance=4),
+    TableColumn("APPLICATION", importance=1),
+    TableColumn("BY", importance=2),
+)
+#: Fields of a change of status, in the order of the columns behind its time.
+_OF_LINE = ("status", "minor_status", "application_status", "source")
 #: Fields of a job that ``show`` does not repeat: they are shown in another way.
 _ELSEWHERE = frozenset({"description", "usage", "has_output", "job_group_id"})
 
@@ -64,16 +75,30 @@ def _list(options: Namespace, session: CommandSession) -> CommandOutput:
 
 def _configure_show(parser: ArgumentParser) -> None:
     parser.add_argument("jobs", type=id_range, nargs="+", metavar="JOB", help="ids of jobs, or ranges such as 69-75")
+    parser.add_argument("--history", action="store_true", help="every change of their status, oldest first")
 
 
 def _show(options: Namespace, session: CommandSession) -> CommandOutput:
     jobs = []
     for job_id in ids_in(options.jobs):
         with about_job(job_id):
-            jobs.append(session.server.get(f"{API}jobs/{job_id}/", expects="status"))
-    if len(jobs) > 1:
-        return CommandOutput(jobs, [table_of_jobs(jobs)])
-    return CommandOutput(jobs[0], [_facts(jobs[0])])
+            job = session.server.get(f"{API}jobs/{job_id}/", expects="status")
+            if options.history:
+                job = {**job, "history": session.server.get_list(f"{API}jobs/{job_id}/history/")}
+            jobs.append(job)
+    data = jobs if len(jobs) > 1 else jobs[0]
+    if options.history:
+        return CommandOutput(data, [_history(jobs, is_terminal=session.console.is_terminal)])
+    return CommandOutput(data, [table_of_jobs(jobs) if len(jobs) > 1 else _facts(jobs[0])])
+
+
+def _history(jobs: Sequence[Record], *, is_terminal: bool) -> Table:
+    rows = []
+    for job in jobs:
+        for line in job["history"]:
+            at = moment(line["changed_at"], seconds=True) if is_terminal else line["changed_at"]
+            rows.append([job["id"], at, *(line[name] for name in _OF_LINE)])
+    return Table(_HISTORY, rows)
 
 
 def _facts(job: Record) -> Facts:

@@ -15,7 +15,7 @@ from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
 from .arguments import job_id
-from .command import Command, CommandOutput, CommandSession, about_job
+from .command import Command, CommandOutput, CommandSession, about_job, make_directory
 from .selection import add_selection, jobs_of, selection_in
 
 _ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
@@ -45,7 +45,7 @@ def _configure_output(parser: ArgumentParser) -> None:
 
 def _output(options: Namespace, session: CommandSession) -> CommandOutput:
     selection = selection_in(options, session)
-    options.directory.mkdir(parents=True, exist_ok=True)
+    make_directory(options.directory)
     fetched, there, without = [], [], []
     for job in jobs_of(selection, session):
         target = options.directory / (f"{job['id']}.tar.gz" if options.archive else str(job["id"]))

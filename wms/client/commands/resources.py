@@ -194,13 +194,16 @@ def _pilots(options: Namespace, session: CommandSession) -> CommandOutput:
 
 
 def _configure_shares(parser: ArgumentParser) -> None:
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="names of groups; left out: your own")
+    parser.add_argument(
+        "groups",
+        nargs="*",
+        metavar="GROUP",
+        help="names of groups; left out: your own, and those of the VOs that you manage",
+    )
 
 
 def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
-    names = options.groups or [
-        group["name"] for group in session.server.get(f"{API}auth/me/", expects="groups")["groups"]
-    ]
+    names = options.groups or _own_and_managed(session)
     shares = [session.server.get(f"{API}groups/{quote(name, safe='')}/shares/", expects="configured") for name in names]
     rows = [
         [
@@ -214,7 +217,20 @@ def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
         for each in shares
     ]
     note = Note("LAST …: the part of what the VO used that the group got, in time under lease.")
-    return CommandOutput(shares, [Table(_SHARES, rows, empty="You are in no group."), *([note] if rows else [])])
+    return CommandOutput(
+        shares,
+        [Table(_SHARES, rows, empty="You are in no group, and manage no VO; name a group."), *([note] if rows else [])],
+    )
+
+
+def _own_and_managed(session: CommandSession) -> list[str]:
+    """Return the groups of the user, and then those of the VOs that the user manages."""
+    profile = session.server.get(f"{API}auth/me/", expects="groups")
+    names = [group["name"] for group in profile["groups"]]
+    for vo in profile["managed_vos"]:
+        managed = session.server.rows(f"{API}groups/", query={"vo": vo, "page_size": "1000"})
+        names += [group["name"] for group in managed]
+    return list(dict.fromkeys(names))
 
 
 def _percent(fraction: float | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..connection import API, Record
+from ..counts import counts_of
 from ..descriptions import LocalDescription, digest_of, read, request_of
 from ..errors import Exit, WrongUsageError
 from ..terminal.console import Note, Part
@@ -107,11 +108,9 @@ def _wait(answer: Record, session: CommandSession) -> CommandOutput:
     sys.stderr.write(f"{_told(answer)}\n")
     bar = ProgressBar(sys.stderr, colours=session.console.colours)
     look_s = _FIRST_LOOK_S
-    path = f"{API}submissions/{answer['job_group_id']}/"
     try:
         while True:
-            submission = session.server.get(path, expects="jobs")
-            jobs: Mapping[str, int] = submission["jobs"]
+            jobs = counts_of(session.server, answer["job_group_id"])
             bar.show(jobs, width=session.console.size.columns)
             if ended(jobs) == sum(jobs.values()):
                 break

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ..connection import API, Record
-from ..errors import WrongUsageError
+from ..counts import counts_of
+from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.progress import bar_of, ended
 from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines
@@ -20,15 +22,28 @@ from .jobs import table_of_jobs
 from .submissions import submission_id
 
 _DEFAULT_S = 2
+_CHANGES = f"{API}jobs/changes/"
+#: Changes in one answer; after more, the lists are read without knowing which.
+_MOST_CHANGES = 100
+#: Seconds after which the lists are read again, whether something has changed or not.
+_LONGEST_UNREAD_S = 60.0
 #: Lines around the table: heading, bar, two empty ones, the table's own heading, and the help.
 _FRAME = 6
 _HELP = "q ends the view; it ends by itself when all jobs have ended."
 
 
+class _Subject(NamedTuple):
+    """The jobs that are watched."""
+
+    title: str
+    filters: Mapping[str, str]
+    #: Ids, of a submission; None: not known.
+    ids: range | None
+
+
 class _View(NamedTuple):
     """The state of the jobs at one moment."""
 
-    title: str
     #: Numbers by status.
     counts: Mapping[str, int]
     #: The newest that fit on the screen.
@@ -38,6 +53,39 @@ class _View(NamedTuple):
     def is_over(self) -> bool:
         """True when all jobs have ended."""
         return ended(self.counts) == sum(self.counts.values())
+
+
+class _Changes:
+    """The stream of changes, which says at less cost than the lists whether there is something new in them.
+
+    Args:
+        session: of the command.
+        ids: changes of other jobs are left out; None: those of all jobs that the user may see count.
+    """
+
+    def __init__(self, session: CommandSession, *, ids: range | None) -> None:
+        self._session, self._ids = session, ids
+        self._cursor = ""
+        self._begin()
+
+    def are_there(self) -> bool:
+        """Return whether jobs have changed since the last call, or may have."""
+        query = {"since": self._cursor, "page_size": _MOST_CHANGES}
+        try:
+            answer = self._session.server.get(_CHANGES, query=query, expects="cursor")
+        except ServerRefusedError as error:
+            if error.code != "cursor_expired":
+                raise
+            self._begin()
+            return True
+        if answer["more"]:
+            self._begin()
+            return True
+        self._cursor = str(answer["cursor"])
+        return any(self._ids is None or change["job_id"] in self._ids for change in answer["changes"])
+
+    def _begin(self) -> None:
+        self._cursor = str(self._session.server.get(_CHANGES, expects="cursor")["cursor"])
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -56,12 +104,18 @@ def _watch(options: Namespace, session: CommandSession) -> CommandOutput:
         raise WrongUsageError("watch needs a terminal; use `wms list`, or `wms submit --wait`.")
     if options.json is not None:
         raise WrongUsageError("watch is for people; use `wms list --json`.")
-    filters = _filters(options, session)
+    subject = _subject(_filters(options, session), session)
+    changes = _Changes(session, ids=subject.ids)
+    view: _View | None = None
+    lines, read_again_at = 0, 0.0
     with whole_screen(sys.stdout) as screen:
         while True:
             size = console.size
-            view = _view(filters, session, most=max(1, size.lines - _FRAME))
-            screen.draw(_lines(view, session, width=size.columns), height=size.lines)
+            # In this order: what changes while the lists are read is in them, or makes them be read again.
+            if view is None or changes.are_there() or size.lines > lines or time.monotonic() > read_again_at:
+                view = _view(subject, session, most=max(1, size.lines - _FRAME))
+                lines, read_again_at = size.lines, time.monotonic() + _LONGEST_UNREAD_S
+            screen.draw(_lines(subject, view, session, width=size.columns), height=size.lines)
             if view.is_over or screen.key_within(max(1, options.interval)) in {"q", "Q"}:
                 break
     return CommandOutput(view.counts, [bar_of(view.counts, width=console.size.columns, colours=console.colours)])
@@ -73,23 +127,31 @@ def _filters(options: Namespace, session: CommandSession) -> dict[str, str]:
     return of_owner(filters_in(options, options.words), session)
 
 
-def _view(filters: Mapping[str, str], session: CommandSession, *, most: int) -> _View:
+def _subject(filters: dict[str, str], session: CommandSession) -> _Subject:
     if set(filters) == {"job_group_id"}:
         submission = session.server.get(f"{API}submissions/{filters['job_group_id']}/", expects="jobs")
-        counts, title = submission["jobs"], f"Submission {filters['job_group_id']}  {plain(submission['job_name'])}"
+        title = f"Submission {filters['job_group_id']}  {plain(submission['job_name'])}"
+        return _Subject(title, filters, range(submission["first_job_id"], submission["last_job_id"] + 1))
+    title = "  ".join(f"{name}:{plain(value)}" for name, value in filters.items()) or "All jobs"
+    return _Subject(title, filters, None)
+
+
+def _view(subject: _Subject, session: CommandSession, *, most: int) -> _View:
+    filters = subject.filters
+    if subject.ids is not None:
+        counts = counts_of(session.server, filters["job_group_id"])
     else:
         summary = session.server.get(f"{API}jobs/summary/", query=filters, expects="results")
         counts = {row["status"]: row["count"] for row in summary["results"]}
-        title = "  ".join(f"{name}:{plain(value)}" for name, value in filters.items()) or "All jobs"
     page = session.server.get(f"{API}jobs/", query={**filters, "page_size": str(most)}, expects="results")
-    return _View(title, counts, page["results"])
+    return _View(counts, page["results"])
 
 
-def _lines(view: _View, session: CommandSession, *, width: int) -> list[str]:
+def _lines(subject: _Subject, view: _View, session: CommandSession, *, width: int) -> list[str]:
     colours, now = session.console.colours, datetime.now(timezone.utc)
     clock = f"{now.astimezone():%H:%M:%S}"
     return [
-        colours.heading(shortened(f"{clock}  {view.title}", width)),
+        colours.heading(shortened(f"{clock}  {subject.title}", width)),
         bar_of(view.counts, width=width, colours=colours),
         "",
         *as_lines(table_of_jobs(view.jobs), width=width, colours=colours, now=now),

@@ -133,7 +133,8 @@ def _match_test(options: Namespace, session: CommandSession) -> CommandOutput:
     ]
     first: Part = Table(_TASK_QUEUES, queues) if queues else "This offer would get nothing."
     columns = (TableColumn("CONDITION"), TableColumn("TASK QUEUES LEFT", ColumnKind.NUMBER))
-    return CommandOutput(answer, [first, "", Table(columns, [(c["name"], c["left"]) for c in answer["conditions"]])])
+    conditions = Table(columns, [(c["name"], c["left"]) for c in answer["conditions"]])
+    return CommandOutput(answer, [first, "", conditions], rows="task_queues")
 
 
 COMMANDS = {"why": Command(_configure_why, _why), "match-test": Command(_configure_match_test, _match_test)}

@@ -47,10 +47,12 @@ def parsed_moment(value: object) -> datetime | None:
     return at if at.tzinfo else None
 
 
-def moment(value: object) -> str:
-    """Return a time of the server for people, to the minute; anything else unchanged."""
+def moment(value: object, *, seconds: bool = False) -> str:
+    """Return a time of the server for people, to the minute or the second; anything else unchanged."""
     at = parsed_moment(value)
-    return plain(value) if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    if at is None:
+        return plain(value)
+    return f"{at.astimezone(timezone.utc):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def ago(value: object, *, now: datetime) -> str:

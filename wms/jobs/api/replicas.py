@@ -20,6 +20,7 @@ from resources.domain.files import (
     parse_replicas,
     refused,
     shown,
+    url_of,
 )
 from resources.filters import ReplicaFilterSet
 from resources.models import Replica
@@ -47,8 +48,16 @@ class ReplicaOut(serializers.Serializer[Replica]):
     vo = serializers.CharField(source="vo.name", help_text="VO of the file.")
     lfn = serializers.CharField(help_text="Logical file name.")
     storage_element = serializers.CharField(source="storage_element.name", help_text="Storage element of this copy.")
+    url = serializers.SerializerMethodField(
+        help_text="Address of this copy, such as https://…; null: the storage element does not serve the VO any more."
+    )
     size_bytes = serializers.IntegerField(allow_null=True, help_text="Size in bytes; null: unknown.")
     checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
+
+    def get_url(self, replica: Replica) -> str | None:
+        """Return the address; None if the storage element does not serve the VO."""
+        is_served = replica.is_served  # type: ignore[attr-defined]  # of ReplicaQuerySet.with_service
+        return url_of(replica.storage_element.url, replica.lfn) if is_served else None
 
 
 class ReplicaBody(serializers.Serializer[Any]):
@@ -123,7 +132,8 @@ class ReplicaListView(ListAPIView[Replica]):
 
     def get_queryset(self) -> QuerySet[Replica]:
         """Return the replicas that the caller may see."""
-        return Replica.objects.visible_to(user_of(self.request)).select_related("vo", "storage_element")
+        visible = Replica.objects.visible_to(user_of(self.request))
+        return visible.with_service().select_related("vo", "storage_element")
 
     @extend_schema(
         operation_id="replicas_list",

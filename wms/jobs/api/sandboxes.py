@@ -20,6 +20,7 @@ from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.file_answers import file_answer
 from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
@@ -109,14 +110,24 @@ class JobOutputView(APIView):
         operation_id="jobs_output",
         summary="Download the output sandbox of a job",
         tags=[Audience.USERS],
-        responses={(HTTPStatus.OK, "application/gzip"): OpenApiTypes.BINARY, **error_responses(401, 403, 404)},
+        responses={
+            (HTTPStatus.OK, "application/gzip"): OpenApiTypes.BINARY,
+            (HTTPStatus.PARTIAL_CONTENT, "application/gzip"): OpenApiTypes.BINARY,
+            **error_responses(401, 403, 404, 416),
+        },
     )
     def get(self, request: Request, pk: int) -> FileResponse:
-        """Fetch the output sandbox, a .tar.gz; 404 `no_output` when there is none yet."""
+        """Fetch the output sandbox, a .tar.gz; 404 `no_output` when there is none yet.
+
+        A download that broke off is continued with `Range: bytes=N-` and the ETag as `If-Range`.
+        """
         visible = Job.objects.visible_to(user_of(request)).select_related("output_sandbox")
         output = sandboxes.output_to_fetch(get_object_or_404(visible, pk=pk))
-        return FileResponse(
+        return file_answer(
+            request,
             sandboxes.open_content(output),
+            version=output.digest,
+            size_bytes=output.size_bytes,
             as_attachment=True,
             filename=output_sandbox_name(pk),
             content_type="application/gzip",

@@ -25,6 +25,8 @@ MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
 #: Shorter than other paths, because file names are appended.
 MAX_OUTPUT_PATH: Final = 192
+#: CPU time of a job that states none, in reference-core seconds per core.
+DEFAULT_CPU_TIME_S: Final = 86_400
 MAX_CPU_TIME_S: Final = 2**31 - 1
 #: Least part of a core for the stall rule.
 MIN_STALLED_CPU_FRACTION: Final = 0.001
@@ -67,7 +69,7 @@ class JobDescription(StatedRequirements):
     job_name: str = ""
     job_group: str = ""
     job_type: str = "User"
-    cpu_time_s: int = 86400
+    cpu_time_s: int = DEFAULT_CPU_TIME_S
     priority: int = 1
     setup: str | None = None
     #: Window of the stall rule in seconds; 0: no stall rule; None: that of the queue, the VO or the server.
@@ -125,7 +127,7 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         job_name=_job_name(reader),
         job_group=reader.text("job_group", "", empty=True),
         job_type=reader.text("job_type", "User"),
-        cpu_time_s=reader.whole("cpu_time_s", 86400, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
+        cpu_time_s=reader.whole("cpu_time_s", DEFAULT_CPU_TIME_S, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
         priority=reader.whole("priority", 1, least=0, most=MAX_PRIORITY),
         sites=_any_or_names("sites", reader),
         banned_sites=reader.names("banned_sites"),

@@ -22,6 +22,7 @@ MEANING = {
     HTTPStatus.CONFLICT: "Not possible now.",
     HTTPStatus.GONE: "No longer kept.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "The file has none of the bytes that Range names.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "This kind of body is not accepted here.",
     HTTPStatus.UPGRADE_REQUIRED: "The client is a version of wms-client that this server no longer serves.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",

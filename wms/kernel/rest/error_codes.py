@@ -198,6 +198,9 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         ),
         "gone": ("no longer kept (category; used where no narrower code exists)", "see `detail`"),
     },
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: {
+        "range_not_satisfiable": ("the file has none of the bytes that `Range` names", "ask without `Range`"),
+    },
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: {
         "sandbox_too_large": ("the sandbox is too large, packed or unpacked", "use a storage element"),
         "too_large": ("the body is larger than this path accepts", "send several requests"),

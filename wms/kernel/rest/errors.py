@@ -21,6 +21,7 @@ from wms.kernel.errors import (
     TooManyError,
     UnauthenticatedError,
     UnavailableError,
+    UnsatisfiableRangeError,
     WmsError,
 )
 from wms.kernel.rest.error_codes import ERROR_CODES, PAGES
@@ -37,6 +38,7 @@ STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
     GoneError: HTTPStatus.GONE,
+    UnsatisfiableRangeError: HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -95,6 +97,8 @@ def _answer_ours(error: WmsError) -> Response | None:
         headers["WWW-Authenticate"] = WWW_AUTHENTICATE
     if isinstance(error, TooManyError | UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, UnsatisfiableRangeError):
+        headers["Content-Range"] = f"bytes */{error.size_bytes}"
     return _problem(status, error.code, error.detail, error.errors, headers=headers)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import OuterRef, Subquery
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -23,7 +24,8 @@ from wms.jobs import queries
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
 from wms.jobs.services import sandbox_contents, sandboxes
-from wms.kernel.errors import NotFoundError, WmsError
+from wms.kernel.errors import NotFoundError, UnsatisfiableRangeError, WmsError
+from wms.kernel.file_answers import file_answer
 from wms.portal.live import live
 from wms.portal.pages import refusals_as_404, show, signed_in
 from wms.portal.presentation.job_files import (
@@ -247,7 +249,12 @@ def job_input(request: HttpRequest, pk: int, digest: str) -> HttpResponseBase:
         content = sandboxes.open_content(row.sandbox)
     except (WmsError, FileNotFoundError) as error:
         raise Http404("The job has no such input, or it is no longer stored.") from error
-    return _as_attachment(FileResponse(content), name=row.file_name)
+    try:
+        answer = file_answer(request, content, version=row.sandbox.digest, size_bytes=row.sandbox.size_bytes)
+    except UnsatisfiableRangeError as error:
+        headers = {"Content-Range": f"bytes */{error.size_bytes}"}
+        return HttpResponse(status=HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers=headers)
+    return _as_attachment(answer, name=row.file_name)
 
 
 def _file_in(sandbox: Sandbox, *, name: str) -> HttpResponseBase:

@@ -1,0 +1,76 @@
+"""`wms files`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
+from tests.factories import make_replica, make_storage_element, make_vo
+from tests.storage import StorageServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_replicas_are_listed_and_files_uploaded(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    element = make_storage_element(name="CERN-DST", vos=[sample.vo])
+    make_replica(lfn="/lhcb/user/a", vo=sample.vo, storage_element=element, size_bytes=1_500_000)
+    make_replica(lfn="/lhcb/prod/b", vo=sample.vo, storage_element=element)
+    assert [row[:2] for row in wms("files", "list").rows] == [
+        ["/lhcb/user/a", "CERN-DST"],
+        ["/lhcb/prod/b", "CERN-DST"],
+    ]
+    assert wms("files", "list", "LFN:/lhcb/user/a").rows == [["/lhcb/user/a", "CERN-DST", "1500000", ""]]
+    assert "1.5 MB" in wms("files", "list", "--directory", "/lhcb/user", width=80).out
+    assert wms("files", "list", "--json", "lfn").json == [{"lfn": "/lhcb/user/a"}, {"lfn": "/lhcb/prod/b"}]
+    file = tmp_path / "in.txt"
+    file.write_text("hello")
+    ((path, sandbox, size),) = wms("files", "put", file).rows
+    assert (path, sandbox[:7], size) == (str(file), "sha256:", "5")
+    assert wms("submit", "--executable", "cat", "--input", sandbox).code == 0
+    assert wms("files", "put", tmp_path / "missing").code == 2
+    assert wms("files").code == 2
+
+
+def test_a_file_of_a_storage_element_is_downloaded(
+    sample: SampleData, wms: Wms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    with StorageServer(tmp_path / "keys") as storage:
+        monkeypatch.setenv("SSL_CERT_FILE", str(storage.certificate))
+        storage.files["/lhcb/user/hits.root"] = b"hits\n"
+        away = make_storage_element(name="ALBA", vos=[sample.vo], url="root://eos.example.org/")
+        near = make_storage_element(name="CERN-DST", vos=[sample.vo], url=storage.url)
+        for element in (away, near):
+            make_replica(lfn="/lhcb/user/hits.root", vo=sample.vo, storage_element=element, size_bytes=5)
+        get = ("files", "get", "LFN:/lhcb/user/hits.root", "-d", tmp_path / "o")
+        assert wms(*get).rows == [[str(tmp_path / "o" / "hits.root"), "CERN-DST", "5"]]
+        assert [path.read_text() for path in (tmp_path / "o").iterdir()] == ["hits\n"]
+        again = wms(*get, width=80)
+        assert again.code == 0
+        assert "1 were there already; --force fetches them again." in again.out
+        (tmp_path / "o" / "hits.root").write_text("of mine")
+        assert "another file (7 bytes, not 5)" in wms(*get).err
+        assert wms(*get, "--force", "--json", "storage_element").json == [{"storage_element": "CERN-DST"}]
+        assert (tmp_path / "o" / "hits.root").read_text() == "hits\n"
+        refused = wms(*get, "--storage-element", "ALBA", "--force")
+        assert refused.code == 1
+        assert "No replica of /lhcb/user/hits.root can be read from here." in refused.err
+        assert "  ALBA: `wms` cannot read root:" in refused.err
+    assert "has no replica of /lhcb/none" in wms("files", "get", "/lhcb/none", "-d", tmp_path).err
+    assert wms("files", "get", "hits.root").code == 2
+    assert wms("files", "get", "/a/x", "/b/x").code == 2
+    assert "cannot be made" in wms("files", "get", "/a/x", "-d", tmp_path / "o" / "hits.root").err
+
+
+def test_files_of_several_vos_with_one_name_need_the_vo(wms_of: WmsOf, sample: SampleData, tmp_path: Path) -> None:
+    (tmp_path / "se" / "x").mkdir(parents=True)
+    (tmp_path / "se" / "x" / "data").write_text("hits")
+    atlas = make_vo(name="atlas")
+    for vo in (sample.vo, atlas):
+        element = make_storage_element(vos=[vo], url=f"file://{tmp_path}/se")
+        make_replica(lfn="/x/data", vo=vo, storage_element=element)
+    wms = wms_of(sample.olga)
+    ambiguous = wms("files", "get", "/x/data", "-d", tmp_path)
+    assert (ambiguous.code, "name the VO" in ambiguous.err) == (2, True)
+    assert wms("files", "get", "/x/data", "-d", tmp_path, "--vo", "atlas").code == 0
+    assert (tmp_path / "data").read_text() == "hits"
