@@ -19,9 +19,9 @@ from pilots.domain import pilot  # noqa: E402
 from wms.jobs.domain import lifecycle  # noqa: E402
 
 #: Of a box, and from the middle of one to that of the next.
-WIDTH, HEIGHT, RIGHT, DOWN = 104.0, 48.0, 134.0, 110.0
+WIDTH, HEIGHT, RIGHT, DOWN = 110.0, 48.0, 134.0, 110.0
 #: Of the middle of the first box, from the edge.
-MARGIN_X, MARGIN_Y = 58.0, 30.0
+MARGIN_X, MARGIN_Y = 60.0, 30.0
 TITLE_HEIGHT: Final = 60.0
 MARKS: Final = MappingProxyType(
     {"Failed": "#f3c6c0", "Killed": "#fbe3b5", "Deleted": "#d9dee3", "Aborted": "#f3c6c0", "Lost": "#fbe3b5"}
