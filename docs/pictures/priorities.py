@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path.insert(0, str(HERE.parents[1]))
 
-from drawing import PALE, box, line, svg, text  # noqa: E402 - run as a program, it is in no package
-
+from docs.pictures.drawing import PALE, box, line, svg, text  # noqa: E402 - run as a program, it is in no package
 from taskqueues.domain.shares import QueueLoad, split_share  # noqa: E402
 from taskqueues.domain.weights import total_weight  # noqa: E402
 

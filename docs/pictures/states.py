@@ -8,13 +8,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path.insert(0, str(HERE.parents[1]))
 
-from drawing import INK, PALE, svg, text  # noqa: E402 - run as a program, it is in no package
-
+from docs.pictures.drawing import INK, PALE, svg, text  # noqa: E402 - run as a program, it is in no package
 from pilots.domain import pilot  # noqa: E402
 from wms.jobs.domain import lifecycle  # noqa: E402
 
@@ -28,6 +27,7 @@ MARKS: Final = MappingProxyType(
 )
 
 Place = tuple[float, float]
+StatusT = TypeVar("StatusT", bound=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Diagram:
     """
 
     title: str
-    transitions: Mapping[str, Collection[str]]
+    transitions: Mapping[str, frozenset[str]]
     places: Mapping[str, Place]
     marked: Collection[str]
 
@@ -52,7 +52,7 @@ class Diagram:
         Raises:
             ValueError: the places are not those of all statuses.
         """
-        if set(self.places) != {str(status) for status in self.transitions}:
+        if set(self.places) != set(self.transitions):
             raise ValueError(f"{self.title}: the places are not those of the statuses")
         arrows = [
             self._arrow(source, target)
@@ -135,9 +135,13 @@ def _path(start: Place, end: Place, *, over: Place | None = None, both: bool = F
     )
 
 
+def _by_name(transitions: Mapping[StatusT, frozenset[StatusT]]) -> Mapping[str, frozenset[str]]:
+    return {str(status): frozenset(map(str, followers)) for status, followers in transitions.items()}
+
+
 JOBS: Final = Diagram(
     title="Statuses of a job and the transitions between them",
-    transitions=lifecycle.TRANSITIONS,
+    transitions=_by_name(lifecycle.TRANSITIONS),
     places=MappingProxyType(
         {
             "Received": (0, 1),
@@ -159,7 +163,7 @@ JOBS: Final = Diagram(
 )
 PILOTS: Final = Diagram(
     title="Statuses of a pilot and the transitions between them",
-    transitions=pilot.TRANSITIONS,
+    transitions=_by_name(pilot.TRANSITIONS),
     places=MappingProxyType(
         {
             "Submitted": (0, 1),

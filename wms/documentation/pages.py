@@ -31,7 +31,7 @@ def _error_codes() -> str:
 
 def _transitions(transitions: Mapping[StatusT, Collection[StatusT]]) -> str:
     rows = [
-        [status, ", ".join(follower for follower in transitions if follower in followers) or "–"]
+        [str(status), ", ".join(follower for follower in transitions if follower in followers) or "–"]
         for status, followers in transitions.items()
     ]
     return table(["status", "statuses that may follow"], rows)

@@ -12,6 +12,7 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +60,7 @@ class Machine:
         terminal: pexpect.spawn[str] = pexpect.spawn(
             words[0],
             words[1:],
-            env={"PATH": _PATH, "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"},  # type: ignore[arg-type]
+            env={"PATH": _PATH, "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"},
             encoding="utf-8",
             timeout=within(within_s),
         )
@@ -117,7 +118,7 @@ def machine(directory: Path) -> Iterator[Machine]:
         boot.kill()
         boot.communicate()
         for each in [*sorted(group.rglob("*/"), reverse=True), group]:
-            wait_for(lambda each=each: _is_removed(each), 60)
+            wait_for(partial(_is_removed, each), 60)
 
 
 def _process_1(boot: subprocess.Popen[str]) -> int:
