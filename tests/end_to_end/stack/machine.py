@@ -98,10 +98,12 @@ def machine(directory: Path) -> Iterator[Machine]:
     """
     if os.geteuid() != 0:
         pytest.skip("only root can boot a machine in namespaces")
-    needed("unshare", "nsenter", "systemctl")
+    needed("unshare", "setpriv", "nsenter", "systemctl")
     group = _control_groups() / f"wms-test-{os.getpid()}"
     group.mkdir()
-    unshare = ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
+    # Also if the tests are killed.
+    unshare = ["setpriv", "--pdeathsig", "KILL", "unshare"]
+    unshare += ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
     boot = subprocess.Popen(
         ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *unshare, BOOT, directory, PYTHON, PACKAGES],
         stdin=subprocess.DEVNULL,
