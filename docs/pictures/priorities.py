@@ -6,7 +6,6 @@ The priorities are those of the code; tests/unit/test_pictures.py compares the f
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -14,13 +13,12 @@ from typing import Final
 HERE: Final = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from taskqueues.domain.shares import QueueLoad, split_share  # noqa: E402 - run as a program, it is in no package
+from docs.pictures.drawing import PALE, box, line, svg, text  # noqa: E402 - run as a program, it is in no package
+from taskqueues.domain.shares import QueueLoad, split_share  # noqa: E402
 from taskqueues.domain.weights import total_weight  # noqa: E402
 
 WIDTH: Final = 780
 COLORS: Final = ("#cfe3f7", "#b3d1ef", "#fbe3b5", "#cdebc9", "#a9d9a4")
-INK: Final = "#1b2733"
-QUIET: Final = "#5b6b7b"
 #: Of the tree: height of a row, left edges of its columns, upper edge.
 ROW: Final = 62
 LEFT: Final = (20.0, 190.0, 390.0, 560.0)
@@ -84,56 +82,29 @@ def pictures() -> dict[str, str]:
     return {"priorities.svg": _division(), "draw.svg": _draw()}
 
 
-def _text(x: float, y: float, text: str, *, size: int = 14, anchor: str = "start", bold: bool = False) -> str:
-    weight = ' font-weight="600"' if bold else ""
-    color = INK if size >= 14 else QUIET
-    look = f'font-size="{size}" fill="{color}" text-anchor="{anchor}"{weight}'
-    return f'<text x="{x:g}" y="{y:g}" {look}>{escape(text)}</text>'
-
-
-def _box(x: float, y: float, width: float, height: float, *, color: str) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{height:g}" fill="{color}" '
-        f'stroke="{INK}" stroke-width="1"/>'
-    )
-
-
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:g}" x2="{x2:.1f}" y2="{y2:g}" stroke="{INK}" stroke-width="1.2"/>'
-
-
-def _svg(height: int, title: str, parts: Sequence[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        'font-family="system-ui, sans-serif" role="img">'
-    )
-    ground = f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
-    return "\n".join([head, f"<title>{escape(title)}</title>", ground, *parts, "</svg>", ""])
-
-
 def _named_box(x: float, center: float, width: float, name: str, number: float) -> list[str]:
     return [
-        _box(x, center - 24, width, 48, color="#eef2f6"),
-        _text(x + 12, center - 3, name, bold=True),
-        _text(x + 12, center + 16, f"{number:g}"),
+        box(x, center - 24, width, 48, color=PALE),
+        text(x + 12, center - 3, name, bold=True),
+        text(x + 12, center + 16, f"{number:g}"),
     ]
 
 
 def _division() -> str:
     """Return the tree: the VO, its groups, the owners, the task queues."""
     heads = ("VO", "group: its share", "owner: equal parts", "task queue: by weight")
-    parts = [_text(x, 30, head, size=13) for x, head in zip(LEFT, heads, strict=True)]
+    parts = [text(x, 30, head, size=13) for x, head in zip(LEFT, heads, strict=True)]
     number = sum(len(group.queues) for group in EXAMPLE)
     middle = TOP + (number * ROW - 14) / 2
     parts += _named_box(LEFT[0], middle, 120, "lhcb", sum(group.share for group in EXAMPLE))
     at = 0
     for group in EXAMPLE:
         center = TOP + at * ROW + (len(group.queues) * ROW - 14) / 2
-        parts += [_line(LEFT[0] + 120, middle, LEFT[1], center)]
+        parts += [line(LEFT[0] + 120, middle, LEFT[1], center)]
         parts += _named_box(LEFT[1], center, 150, group.name, group.share)
         parts += _below_group(group, center=center, at=at)
         at += len(group.queues)
-    return _svg(TOP + number * ROW + 6, "A VO's shares divided over groups, owners and task queues", parts)
+    return svg(WIDTH, TOP + number * ROW + 6, "A VO's shares divided over groups, owners and task queues", parts)
 
 
 def _below_group(group: ExampleGroup, *, center: float, at: int) -> list[str]:
@@ -143,14 +114,14 @@ def _below_group(group: ExampleGroup, *, center: float, at: int) -> list[str]:
         rows = [number for number, queue in enumerate(group.queues) if queue.owner == owner]
         of_owner = TOP + (at + (rows[0] + rows[-1]) / 2) * ROW + 24
         if group.shares_jobs:
-            parts += [_text(LEFT[2] - 30, of_owner + 44, "JOB_SHARING: not by owners", size=13)]
+            parts += [text(LEFT[2] - 30, of_owner + 44, "JOB_SHARING: not by owners", size=13)]
             origin = (start, center)
         else:
-            parts += [_line(start, center, LEFT[2], of_owner)]
+            parts += [line(start, center, LEFT[2], of_owner)]
             parts += _named_box(LEFT[2], of_owner, 120, owner, sum(priorities[row] for row in rows))
             origin = (LEFT[2] + 120, of_owner)
         for row in rows:
-            parts += [_line(*origin, LEFT[3], TOP + (at + row) * ROW + 24)]
+            parts += [line(*origin, LEFT[3], TOP + (at + row) * ROW + 24)]
             parts += _task_queue(group.queues[row], priorities[row], row=at + row)
     return parts
 
@@ -159,9 +130,9 @@ def _task_queue(queue: ExampleQueue, priority: float, *, row: int) -> list[str]:
     y = TOP + row * ROW
     jobs = ", ".join(f"{count} jobs × {user_priority}" for user_priority, count in queue.jobs.items())
     return [
-        _box(LEFT[3], y, 200, 48, color=COLORS[row]),
-        _text(LEFT[3] + 12, y + 20, f"{queue.name}: {priority:g}", bold=True),
-        _text(LEFT[3] + 12, y + 38, f"weight {total_weight(queue.jobs):g} ({jobs})", size=13),
+        box(LEFT[3], y, 200, 48, color=COLORS[row]),
+        text(LEFT[3] + 12, y + 20, f"{queue.name}: {priority:g}", bold=True),
+        text(LEFT[3] + 12, y + 38, f"weight {total_weight(queue.jobs):g} ({jobs})", size=13),
     ]
 
 
@@ -175,16 +146,16 @@ def _draw() -> str:
     for number, (queue, priority) in enumerate(queues):
         x, width = left + reached * scale, priority * scale
         label = f"{priority / total:.1%}"
-        parts += [_box(x, y, width, 54, color=COLORS[number])]
+        parts += [box(x, y, width, 54, color=COLORS[number])]
         if width > 60:
-            parts += [_text(x + width / 2, y + 23, queue.name, anchor="middle", bold=True)]
-            parts += [_text(x + width / 2, y + 42, label, anchor="middle")]
+            parts += [text(x + width / 2, y + 23, queue.name, anchor="middle", bold=True)]
+            parts += [text(x + width / 2, y + 42, label, anchor="middle")]
         else:
-            parts += [_line(x + width / 2, y + 54, x + width / 2, y + 96)]
-            parts += [_text(x + width / 2 - 8, y + 112, f"{queue.name} {label}", bold=True)]
-        parts += [_text(x, y - 8, f"{reached:g}", size=13, anchor="middle" if number else "start")]
+            parts += [line(x + width / 2, y + 54, x + width / 2, y + 96)]
+            parts += [text(x + width / 2 - 8, y + 112, f"{queue.name} {label}", bold=True)]
+        parts += [text(x, y - 8, f"{reached:g}", size=13, anchor="middle" if number else "start")]
         reached += priority
-    parts += [_text(left + reached * scale, y - 8, f"{reached:g}", size=13, anchor="end")]
+    parts += [text(left + reached * scale, y - 8, f"{reached:g}", size=13, anchor="end")]
     chance = 0.42
     x = left + chance * total * scale
     parts += [f'<path d="M{x:.1f} {y + 54} l-7 16 l14 0 z" fill="#b3261e"/>']
@@ -194,9 +165,9 @@ def _draw() -> str:
             drawn = queue
         bound += priority
     parts += [
-        _text(x, y + 90, f"random number {chance:g} × {total:g} = {chance * total:g}: {drawn.name}", anchor="middle")
+        text(x, y + 90, f"random number {chance:g} × {total:g} = {chance * total:g}: {drawn.name}", anchor="middle")
     ]
-    return _svg(190, "The draw: each task queue has a part of the line in proportion to its priority", parts)
+    return svg(WIDTH, 190, "The draw: each task queue has a part of the line in proportion to its priority", parts)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
+from wms.client.version import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 PYPI = {"https://pypi.org", "https://files.pythonhosted.org"}
 AT_THE_ROOT = {
@@ -55,6 +57,17 @@ def test_the_index_of_decisions_links_each_of_them_once() -> None:
     )
     assert sorted(file for _, file in links) == sorted(path.name for path in decisions.glob("[0-9]*.md"))
     assert [number for number, file in links if int(number) != int(file[:4])] == []
+
+
+def test_the_changelog_has_a_section_for_each_release() -> None:
+    """CONTRIBUTING.md, "Make a release", says when one is added."""
+    first, *released = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert first == "Unreleased"
+    sections = [re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", title) for title in released]
+    versions = [section[1] for section in sections if section]
+    assert len(versions) == len(released)
+    assert versions[:1] in ([], [__version__])
+    assert {tag.removeprefix("v") for tag in git("tag", "--list", "v*.*.*")} <= set(versions)
 
 
 def test_the_project_is_licensed_under_apache_2() -> None:

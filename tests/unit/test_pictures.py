@@ -1,7 +1,8 @@
-"""Pictures and numbers of docs/matching.md, compared with the code that computes them."""
+"""Pictures and numbers of the documentation, compared with the code that computes them."""
 
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,21 @@ import pytest
 from taskqueues.domain.history import correct_shares
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-PICTURES: Final = runpy.run_path(str(DOCS / "pictures" / "priorities.py"))["pictures"]()
+PROGRAMS: Final = ("priorities", "states")
 
 
-@pytest.mark.parametrize("name", sorted(PICTURES))
-def test_the_pictures_of_priorities_show_what_the_code_computes(name: str) -> None:
-    stored = (DOCS / "pictures" / name).read_text(encoding="utf-8")
-    assert stored == PICTURES[name], "run `uv run python docs/pictures/priorities.py`"
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_pictures_show_what_the_code_has(program: str) -> None:
+    pictures = runpy.run_path(str(DOCS / "pictures" / f"{program}.py"))["pictures"]()
+    stored = {name: (DOCS / "pictures" / name).read_text(encoding="utf-8") for name in pictures}
+    assert stored == pictures, f"run `uv run python docs/pictures/{program}.py`"
+
+
+def test_a_status_without_a_place_is_not_drawn() -> None:
+    """A new status must be given a place in the picture."""
+    diagram = runpy.run_path(str(DOCS / "pictures" / "states.py"))["JOBS"]
+    with pytest.raises(ValueError, match="places"):
+        replace(diagram, transitions={**diagram.transitions, "Paused": frozenset()}).drawn()
 
 
 @pytest.mark.parametrize("used", [25, 50, 90, 0])

@@ -1,9 +1,9 @@
 """The parts of the pages below docs/ that are made from the code, by page and name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from django.conf import settings
 
@@ -13,9 +13,10 @@ from wms.documentation import client_commands, configuration_keys, description_f
 from wms.documentation.jdl_tables import attributes, words_of_expressions
 from wms.documentation.made_parts import table, with_part
 from wms.documentation.settings_table import settings_in, tables_of
-from wms.documentation.state_diagram import diagram_of
 from wms.jobs.domain import lifecycle
 from wms.kernel.rest.error_codes import ERROR_CODES
+
+StatusT = TypeVar("StatusT", bound=str)
 
 
 def _settings() -> str:
@@ -28,11 +29,19 @@ def _error_codes() -> str:
     return table(["code", "status", "meaning", "what to do"], rows)
 
 
+def _transitions(transitions: Mapping[StatusT, Collection[StatusT]]) -> str:
+    rows = [
+        [str(status), ", ".join(follower for follower in transitions if follower in followers) or "–"]
+        for status, followers in transitions.items()
+    ]
+    return table(["status", "statuses that may follow"], rows)
+
+
 #: {page: {name of a part: function that returns its Markdown}}.
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "architecture.md": {
-        "Jobs": lambda: diagram_of(lifecycle.TRANSITIONS),
-        "Pilots": lambda: diagram_of(pilot.TRANSITIONS),
+        "Jobs": lambda: _transitions(lifecycle.TRANSITIONS),
+        "Pilots": lambda: _transitions(pilot.TRANSITIONS),
     },
     "configuration.md": {"Keys": configuration_keys.sections},
     "descriptions.md": {"Fields": description_fields.sections},

@@ -29,8 +29,8 @@ from wms.kernel.protocol import COMPLETING, MAX_NAME, Usage
 _SHORT_S = 5.0
 #: Seconds for storing the output of a killed job, whose owner waits for the acknowledgement.
 _OUTPUT_OF_KILLED_S = 20.0
-#: Seconds for storing the output of any other job.
-_OUTPUT_S = 900.0
+#: Seconds for storing the output of any other job: an outage of the server that costs no running job costs no output.
+OUTPUT_S = 1800.0
 #: Last bytes of standard output and error each that are stored when the whole output is too large.
 _TAIL_BYTES = 1024 * 1024
 #: Characters of a refusal in a minor status, where the place of the output must also fit.
@@ -136,7 +136,7 @@ class Delivery:
         # A job that is handed back starts again from the beginning, so its output is not stored.
         if not conclusion.ran or conclusion.reason in {STOPPED, EXPIRING}:
             return None, None
-        patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else _OUTPUT_S
+        patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else OUTPUT_S
         try:
             return self._store_output(conclusion, give_up_at=monotonic() + patience_s)
         except _UNANSWERED as error:
@@ -181,7 +181,7 @@ class Delivery:
         """Store the output data of a successful payload; if that fails, the job fails or is handed back."""
         if conclusion.exit_code != 0:
             return conclusion
-        give_up_at = monotonic() + _OUTPUT_S
+        give_up_at = monotonic() + OUTPUT_S
         try:
             store_output_data(
                 self._context, self._lease, self._workspace.job,

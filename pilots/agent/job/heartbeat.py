@@ -20,9 +20,9 @@ from wms.kernel.protocol import MAX_NAME, RUNNING, Tails, Usage
 TAIL_LINES = 20
 TAIL_BYTES = 4096
 #: Longest wait in seconds after a heartbeat that failed.
-_RETRY_LIMIT_S = 30.0
+RETRY_LIMIT_S = 30.0
 #: Bounds in seconds of the time limit of one call.
-_LONGEST_CALL_S = 15.0
+LONGEST_CALL_S = 15.0
 _SHORTEST_CALL_S = 5.0
 
 
@@ -83,7 +83,7 @@ class Heartbeat:
         self._hurry.set()
 
     def _run(self) -> None:
-        trouble = Backoff(first_s=min(1.0, self._every_s), limit_s=min(self._every_s, _RETRY_LIMIT_S))
+        trouble = Backoff(first_s=min(1.0, self._every_s), limit_s=min(self._every_s, RETRY_LIMIT_S))
         delay_s = self._every_s
         while not self._stopped.is_set():
             self._hurry.wait(delay_s)
@@ -117,7 +117,7 @@ class Heartbeat:
     def _report(self) -> None:
         tails = self._present_tails() if self._lease.take_peek() else self.unreported_tails()
         carried_out = self._lease.to_acknowledge()
-        timeout_s = max(_SHORTEST_CALL_S, min(_LONGEST_CALL_S, self._every_s))
+        timeout_s = max(_SHORTEST_CALL_S, min(LONGEST_CALL_S, self._every_s))
         self._server.heartbeat(
             self._lease, usage=self._usage(), tails=tails, acknowledged=carried_out, timeout_s=timeout_s
         )

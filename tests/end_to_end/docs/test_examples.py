@@ -122,9 +122,8 @@ _CHECKS: Final[Mapping[str, Callable[[Reader, Fence], None]]] = {
     "cfg": Reader.description,
     "json": Reader.description,
     "yaml": Reader.configuration,
-    # Shown only: drawings, formulas, output.
+    # Shown only: formulas, output, drawings of characters.
     "text": lambda _reader, _fence: None,
-    "mermaid": lambda _reader, _fence: None,
 }
 
 

@@ -1,4 +1,4 @@
-"""A server in production, by the files of the guide for operators: settings, unit, backup, restore and a new key."""
+"""A server in production, by the files of the guide for operators: settings, backup, restore and a new key."""
 
 import http.client
 import json
@@ -7,7 +7,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -221,14 +220,3 @@ def test_a_server_is_set_up_backed_up_lost_and_restored_with_another_key(product
         assert job_with_a_file(production, token, b"#!/bin/sh\necho again\n") > job_id
         wait_for(lambda: production.ask("/readyz")[0] == 200, 60)
         assert "invariants hold" in production.command("verify")
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "wms.service"
-    unit.write_text(titled(PAGE, "wms.service").replace("/opt/wms/bin/wms-server", sys.executable))
-    checked = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert "wms.service" not in checked.stderr
