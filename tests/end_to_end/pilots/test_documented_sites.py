@@ -133,7 +133,7 @@ class Institute:
         return documented("htcondor.yaml", HTCONDOR, replaced)
 
     def _submit(self, site: str) -> int:
-        """Submit a job that states nothing but its site, as most users do."""
+        """Submit a job that states its site, and else as little as most users do."""
         job = {"executable": "/bin/sh", "arguments": "-c 'echo here'", "sites": [site]}
         (job_id,) = self.system.submit("alice", job)
         return job_id
