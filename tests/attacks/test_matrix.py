@@ -48,6 +48,8 @@ FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link", "POST port
 def scene(db: None, settings: Settings, tmp_path: Path) -> Iterator[Scene]:
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
+    # Pages of second factors stay open to whoever came to them, however long the requests before them took.
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 24 * 3600
     with scripted_provider(settings) as provider:
         yield make_scene(provider)
 

@@ -108,20 +108,25 @@ def test_free_slots_are_unclaimed_cores_and_what_may_wait(ce: CE) -> None:
     assert ce.backend(max_pending=1).capacity() == 0
 
 
-@pytest.mark.parametrize(
-    ("slot", "free"),
-    [
-        ({}, 2), ({"processors": 2}, 1), ({"processors": 3}, 0), ({"memory_mb": 3072}, 1), ({"memory_mb": 3073}, 0),
-        ({"memory_mb": 1000}, 2), ({"gpus": 1}, 0), ({"disk_mb": 10**9}, 0), ({"disk_mb": 1}, 2),
-    ],
-)  # fmt: skip
-def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE, slot: dict[str, Any], free: int) -> None:
+#: What a pilot asks for, and how many such slots are free beside a pilot with two cores and 1024 MB.
+FREE: list[tuple[dict[str, Any], int]] = [
+    ({}, 2), ({"processors": 2}, 1), ({"processors": 3}, 0), ({"memory_mb": 3072}, 1), ({"memory_mb": 3073}, 0),
+    ({"memory_mb": 1000}, 2), ({"gpus": 1}, 0), ({"disk_mb": 10**9}, 0), ({"disk_mb": 1}, 2),
+]  # fmt: skip
+
+
+def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE) -> None:
     ce.run_until_ready(processors=2, memory_mb=1024)
     wait_for(lambda: ce.backend(max_pending=0).capacity() == 2)
-    queue = BatchQueue(slot=BatchRequest(queue="any", **slot), cpu_time_s=1)
-    shaped = CE(pool=ce.pool, description=replace(ce.description, queues=(queue,)))
-    wait_for(lambda: shaped.backend(max_pending=0).capacity() == free)
-    wait_for(lambda: shaped.backend(max_pending=3).capacity() == free + 3)  # these may wait
+    queues = [BatchQueue(slot=BatchRequest(queue="any", **slot), cpu_time_s=1) for slot, _ in FREE]
+
+    def capacities(max_pending: int) -> list[int]:
+        shaped = [CE(pool=ce.pool, description=replace(ce.description, queues=(queue,))) for queue in queues]
+        return [each.backend(max_pending=max_pending).capacity() for each in shaped]
+
+    wait_for(lambda: capacities(0) == [free for _, free in FREE], state=lambda: capacities(0))
+    # Three more may wait.
+    wait_for(lambda: capacities(3) == [free + 3 for _, free in FREE], state=lambda: capacities(3))
 
 
 def test_pilots_that_were_never_submitted_are_unknown(ce: CE) -> None:

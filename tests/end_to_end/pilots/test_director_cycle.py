@@ -69,6 +69,7 @@ class Direction:
 def _hurried(settings: Settings) -> None:
     settings.WMS_HEARTBEAT_S = 1
     settings.WMS_MATCH_RETRY_AFTER_S = 1
+    settings.WMS_RESCHEDULE_DELAY_S = 1
 
 
 @pytest.fixture

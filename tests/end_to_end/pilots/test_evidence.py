@@ -4,6 +4,7 @@ import io
 import signal
 import tarfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def system(grid: Farms) -> Iterator[System]:
 
 
 class Troubles:
-    """Failures of the pilots that run the held jobs, while all other jobs run."""
+    """Failures of the pilots that run the held jobs, at all sites at once, while all other jobs run."""
 
     def __init__(self, grid: Farms, system: System, held: Sequence[ExpectedJob]) -> None:
         self._grid = grid
@@ -46,6 +47,23 @@ class Troubles:
             lambda: all(self._system.pilot_of(job) for job in jobs),
             what=lambda: {job: self._system.history(job) for job in jobs} | {0: self._system.output[-3000:]},
         )
+
+    def at_first(self) -> None:
+        """Cancel, kill and suspend pilots of the first cluster, and lose its node."""
+        self.cancel(FIRST, self._grid.first)
+        self.kill(FIRST)
+        self.suspend(FIRST, self._grid.first)
+        self.lose_node(FIRST, self._grid.first)
+
+    def at_second(self) -> None:
+        """Requeue and cancel pilots of the second cluster, and kill one while its slurmctld is down."""
+        self.requeue(SECOND, self._grid.second)
+        self.cancel(SECOND, self._grid.second, "--signal=KILL", "--full")
+        self.kill_while_slurmctld_is_down(SECOND, self._grid.second)
+
+    def at_plain(self) -> None:
+        """Kill a pilot of the plain host."""
+        self.kill(PLAIN)
 
     def cancel(self, site: str, cluster: SlurmCluster, *options: str) -> None:
         """Cancel a pilot's batch job; its own job runs again elsewhere."""
@@ -130,14 +148,10 @@ def test_a_hundred_jobs_end_as_they_should_and_none_runs_twice_at_once(grid: Far
     troubles = Troubles(grid, system, [job for job in jobs if job.kind == "held"])
 
     troubles.all_run()
-    troubles.requeue(SECOND, grid.second)
-    troubles.cancel(FIRST, grid.first)
-    troubles.kill(PLAIN)
-    troubles.kill(FIRST)
-    troubles.suspend(FIRST, grid.first)
-    troubles.lose_node(FIRST, grid.first)
-    troubles.cancel(SECOND, grid.second, "--signal=KILL", "--full")
-    troubles.kill_while_slurmctld_is_down(SECOND, grid.second)
+    with ThreadPoolExecutor(3) as sites:
+        ends = [sites.submit(at_site) for at_site in (troubles.at_first, troubles.at_second, troubles.at_plain)]
+    for end in ends:
+        end.result()
     troubles.all_run()
     (grid.shared / CALM).touch()
 

@@ -4,9 +4,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-import pytest
-
-from tests.end_to_end.pilots.grid import FIRST, PLAIN, SETTINGS, Farms, running_system, until
+from tests.end_to_end.pilots.grid import FIRST, PLAIN, SETTINGS, Farms, System, running_system, until
 from tests.end_to_end.pilots.workload import CALM, ExpectedJob, Life, Workload, lives, twice_at_once
 
 #: In heartbeats and leases this is longer than two minutes are where a heartbeat is due every 30 s and a lease lasts
@@ -15,26 +13,15 @@ _AWAY_S = 15.0
 _LEASE = {"WMS_LEASE_FIRST_S": "200", "WMS_LEASE_S": "200", "WMS_PILOT_LOST_S": "200"}
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_server_that_is_away_for_a_while_costs_no_running_job(grid: Farms, how: signal.Signals) -> None:
+def test_a_server_that_is_away_for_a_while_costs_no_running_job(grid: Farms) -> None:
     with running_system(grid, SETTINGS | _LEASE) as system:
         work = Workload(system, grid.shared)
         held = [*work.held(FIRST, "alice", 1), *work.held(PLAIN, "charlie", 1)]
-        # These end while nobody is there to be told.
-        ending = [work.sleeping(site, "bob", _AWAY_S / 2) for site in (FIRST, PLAIN)]
-        jobs = [*held, *ending]
-        until(lambda: all(system.pilot_of(job.id) for job in jobs), what=lambda: [system.jobs(), system.output[-3000:]])
-
-        system.stop(how)
-        away_since = time.monotonic()
-        until(lambda: all(life.last_seen > away_since + _AWAY_S for life in _lives_of(grid, held)))
-        until(lambda: all(life.ended for life in _lives_of(grid, ending)))
-        system.start()
-
-        until(lambda: all(system.jobs()[job.id]["status"] == "Done" for job in ending), what=system.jobs)
-        until(lambda: all(system.jobs()[job.id]["status"] == "Running" for job in held), what=system.jobs)
+        jobs = [*held]
+        for how in (signal.SIGINT, signal.SIGKILL):
+            jobs += _survive_an_outage(system, grid, work, held, how)
         (grid.shared / CALM).touch()
-        until(lambda: all(system.jobs()[job.id]["status"] == "Done" for job in held), what=system.jobs)
+        _become(system, held, "Done")
         until(lambda: not system.living_pilots(), what=system.living_pilots)
 
         for job in jobs:
@@ -47,6 +34,33 @@ def test_a_server_that_is_away_for_a_while_costs_no_running_job(grid: Farms, how
         until(lambda: not grid.processes(), 30, what=grid.processes)
         assert system.stop() == 0
         assert "Traceback" not in system.output
+
+
+def _survive_an_outage(
+    system: System, grid: Farms, work: Workload, held: Sequence[ExpectedJob], how: signal.Signals
+) -> Sequence[ExpectedJob]:
+    """Stop the system by a signal while jobs run, and start it again; return the jobs that ended in the meantime."""
+    away = f"away-by-{how.name}"
+    ending = [job for site in (FIRST, PLAIN) for job in work.held(site, "bob", 1, until=away)]
+    until(
+        lambda: all(system.pilot_of(job.id) for job in (*held, *ending)),
+        what=lambda: [system.jobs(), system.output[-3000:]],
+    )
+    system.stop(how)
+    away_since = time.monotonic()
+    # These end while nobody is there to be told.
+    (grid.shared / away).touch()
+    until(lambda: all(life.ended for life in _lives_of(grid, ending)))
+    until(lambda: all(life.last_seen > away_since + _AWAY_S for life in _lives_of(grid, held)))
+    system.start()
+    _become(system, ending, "Done")
+    _become(system, held, "Running")
+    return ending
+
+
+def _become(system: System, jobs: Sequence[ExpectedJob], status: str) -> None:
+    """Wait until all the jobs have the status."""
+    until(lambda: all(system.jobs()[job.id]["status"] == status for job in jobs), what=system.jobs)
 
 
 def _lives_of(grid: Farms, jobs: Sequence[ExpectedJob]) -> Sequence[Life]:

@@ -10,7 +10,7 @@ from tests.end_to_end.pilots.grid import FIRST, PLAIN, SECOND, System
 from wms.demo.workload import open_python
 
 PAYLOAD = Path(__file__).with_name("payload.py")
-#: The file that the held jobs wait for.
+#: The file that held jobs wait for, unless the test names another.
 CALM = "calm"
 WORDS = ("pear", "apple", "quince", "fig")
 
@@ -40,14 +40,9 @@ class Workload:
         held = [*self.held(FIRST, "alice", 3), *self.held(SECOND, "bob", 3), *self.held(PLAIN, "charlie", 2)]
         return [*held, *self._short(), *self._sandboxes(), *self._ended(), *self._large(), *self._placed()]
 
-    def held(self, site: str, owner: str, count: int) -> Iterator[ExpectedJob]:
-        """Submit jobs at a site that end when the test writes a file."""
-        yield from self._many(owner, "held", count, ["until", CALM], sites=[site], site=site)
-
-    def sleeping(self, site: str, owner: str, seconds: float) -> ExpectedJob:
-        """Submit a job at a site."""
-        (job,) = self._many(owner, "sleeping", 1, ["sleep", str(seconds)], sites=[site], site=site)
-        return job
+    def held(self, site: str, owner: str, count: int, *, until: str = CALM) -> Iterator[ExpectedJob]:
+        """Submit jobs at a site that end when the test writes a file of this name."""
+        yield from self._many(owner, "held", count, ["until", until], sites=[site], site=site)
 
     def _short(self) -> Iterator[ExpectedJob]:
         body = self._body(["sleep", "%s"], parameters={"count": 20, "start": 0.05, "step": 0.1})
