@@ -22,7 +22,8 @@ from wms.configuration.configure import configure
 pytestmark = pytest.mark.django_db
 
 _job_ids = count(4_000_001)
-SOON = timedelta(minutes=1)
+#: Of the clock until the next attempt: the shortest pause.
+STEP = timedelta(seconds=5)
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def failing(fleet: Fleet, backend: ScriptedBackend, *, times: int) -> timedelta:
     backend.fails = BackendError("Invalid account")
     asked = backend.asked
     while backend.asked < asked + times:
-        passed += timedelta(seconds=1)
+        passed += STEP
         fleet.serve(after=passed)
     backend.fails = None
     return passed
@@ -100,7 +101,7 @@ def test_a_ce_whose_pilots_all_failed_gets_pilots_at_once(
     passed = timedelta()
     for _ in range(5):
         while fleet.cycle(after=passed) == 0:
-            passed += timedelta(seconds=1)
+            passed += STEP
         Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW + passed)
     assert fleet.cycle(after=passed + timedelta(seconds=1)) == 0
     change(queue)
@@ -158,7 +159,7 @@ def test_a_ce_whose_pilots_failed_gets_pilots_when_an_operator_says_so(fleet: Fl
     passed = timedelta()
     for _ in range(5):
         while fleet.cycle(after=passed) == 0:
-            passed += timedelta(seconds=1)
+            passed += STEP
         Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW + passed)
     fleet.serve(after=passed + timedelta(seconds=1))
     ce_cycle.ask_again(CEHealth.objects.all(), now=NOW + passed + timedelta(seconds=1))
