@@ -22,7 +22,7 @@ from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
 from wms.jobs.services.submission import submit
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import ask_directly, ask_prepared
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import (
@@ -261,7 +261,7 @@ class TestSession:
         self, portal: Client, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         etag = portal.get("/submissions/")["ETag"]
-        asked, asked_otherwise = Mock(wraps=ask_directly), Mock(wraps=sql.ask_prepared)
+        asked, asked_otherwise = Mock(wraps=ask_directly), Mock(wraps=ask_prepared)
         monkeypatch.setattr(sql, "ask_directly", asked)
         monkeypatch.setattr(sql, "ask_prepared", asked_otherwise)
         response = portal.get("/submissions/", headers={"If-None-Match": etag})

@@ -23,6 +23,7 @@ def _fields(model: type[models.Model]) -> tuple[str, ...]:
 
 
 _USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
+_SESSION_FIELDS: Final = ("session_key", "session_data", "expire_date")
 
 _USER_BY_ID = f"SELECT {_columns(User, 'person')} FROM accounts_user AS person WHERE id = %s"  # noqa: S608 - names of columns
 
@@ -119,8 +120,8 @@ def visit_of(session_key: str, *, user_id: int | None, now: datetime) -> Visit |
     """Return the session with this key, unless it has expired, and with it the user with this id and its standings."""
     rows = ask_directly("visit", _VISIT, *_of_user(user_id, now=now), session_key)
     for session_data, expire_date, person, standings in rows:
-        expires_at = _moment(expire_date)
-        session = Session(session_key=session_key, session_data=session_data, expire_date=expires_at)
+        values = [session_key, session_data, _moment(expire_date)]
+        session = Session.from_db(DEFAULT_DB_ALIAS, _SESSION_FIELDS, values)
         if person is None:
             return Visit(session, None)
         user = _user_from(json.loads(person))
@@ -178,6 +179,6 @@ def _moment(text: str | None) -> datetime | None:
 
 #: Columns of a user, and functions that read their values in JSON.
 _USER_IN_JSON: Final[tuple[tuple[str, Callable[[Any], object]], ...]] = tuple(
-    (field.column, _moment if isinstance(field, models.DateTimeField) else field.to_python)
+    (str(field.column), _moment if isinstance(field, models.DateTimeField) else field.to_python)
     for field in User._meta.concrete_fields  # noqa: SLF001 - Django's API
 )

@@ -70,7 +70,7 @@ class _Changes:
 
     def are_there(self) -> bool:
         """Return whether jobs have changed since the last call, or may have."""
-        query = {"since": self._cursor, "page_size": _MOST_CHANGES}
+        query: Mapping[str, str | int] = {"since": self._cursor, "page_size": _MOST_CHANGES}
         try:
             answer = self._session.server.get(_CHANGES, query=query, expects="cursor")
         except ServerRefusedError as error:
