@@ -128,8 +128,17 @@ _CHECKS: Final[Mapping[str, Callable[[Reader, Fence], None]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def configured(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data of a system that was configured, had no jobs, and was stopped."""
+    with running_system(installed, tmp_path_factory.mktemp("configured") / "system") as system:
+        return system.data
+
+
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_the_examples_of_a_page_do_what_it_says(page: Path, installed: Path, tmp_path: Path) -> None:
+def test_the_examples_of_a_page_do_what_it_says(
+    page: Path, installed: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     needed("curl")
     fences, port = list(fences_of(page)), free_port()
     (directory := tmp_path / "reader").mkdir()
@@ -137,7 +146,8 @@ def test_the_examples_of_a_page_do_what_it_says(page: Path, installed: Path, tmp
     with ExitStack() as stack:
         variables = _of_a_reader(installed, directory)
         if _needs_a_server(fences):
-            server = stack.enter_context(running_system(installed, tmp_path / "system"))
+            configured = request.getfixturevalue("configured")
+            server = stack.enter_context(running_system(installed, tmp_path / "system", data=configured))
             addresses[SERVER] = server.url
             variables["WMS_DATA_DIR"] = str(server.data)
             if not any("wms login" in fence.content for fence in fences):
