@@ -169,11 +169,13 @@ def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, 
     assert processes_of(tmp_path) == []
 
 
-def test_a_configuration_file_that_is_refused_is_named_and_nothing_stays(tmp_path: Path, port: int) -> None:
+def test_a_configuration_file_that_is_refused_is_named_and_nothing_stays(
+    tmp_path: Path, directory: Path, port: int
+) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text("vos: [{name: lhcb, setpu: LHCb-Production}]")
 
-    sentence = refused_up(tmp_path / "data", "--config", str(file), port=port)
+    sentence = refused_up(directory, "--config", str(file), port=port)
 
     assert sentence == f"CommandError: The configuration file {file} could not be applied, for the reason above."
-    assert processes_of(tmp_path / "data") == []
+    assert processes_of(directory) == []
