@@ -63,7 +63,7 @@ def _measure(
     pilots: int,
 ) -> None:
     others = _Others(loaded, port=web.port, seed=options.seed, pilots=pilots)
-    others.ask_for(WARM_UP_S)
+    others.ask_for(min(WARM_UP_S, options.seconds))
     others.latencies_s.clear()
     with _memory(web) as memory:
         others.ask_for(options.seconds / 4)

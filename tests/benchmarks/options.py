@@ -25,6 +25,7 @@ class Options:
     settle: float
     pilots: int | None
     idle_pilots: int
+    open_pages: int
     processes: int
     ces: int
     batch: int
@@ -66,6 +67,7 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--settle", type=float, default=180, help="seconds in which pilots in turn start, before (180)")
     parser.add_argument("--pilots", type=int, help="that ask at the same time (24; heartbeats: 10000, in turn)")
     parser.add_argument("--idle-pilots", type=int, default=100_000, help="that ask and get nothing (100000)")
+    parser.add_argument("--open-pages", type=int, default=500, help="pages of the portal that stay open (500)")
     parser.add_argument("--processes", type=int, help="web workers (2; contention: 8)")
     parser.add_argument("--ces", type=int, default=500, help="computing elements that directors serve (500)")
     parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")

@@ -35,7 +35,6 @@ JOBS = 1_000_000
 CHANGES_PER_S = 20
 #: Jobs that start and end meanwhile.
 CHANGING_JOBS = 20_000
-OPEN_PAGES = 500
 CONNECTIONS = 50
 #: Seconds between two requests of an open page, as in live.js.
 PERIOD_S = 4.0
@@ -85,7 +84,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     report = Report(benchmark="portal", sizes={"jobs": archive.jobs, "submissions": archive.submissions})
     pace = Pace()
     with ready.web(processes=options.processes or PROCESSES) as web:
-        open_pages = _OpenPages(port=web.port)
+        open_pages = _OpenPages(options.open_pages, port=web.port)
         _open_each(report, "at rest", readers, port=web.port, options=options, pace=pace)
         _keep_open(report, "at rest", open_pages, ready=ready, web=web, options=options)
         with _changing(archive):
@@ -189,8 +188,8 @@ def _keep_open(
     """Keep pages open, each of another user and address, and report what they cost the servers."""
     client = Client(port=web.port, connections=CONNECTIONS, ask=pages.ask, hear=pages.hear)
     begun = perf_counter()
-    for number in range(OPEN_PAGES):
-        client.expect(number, at_s=begun + PERIOD_S * number / OPEN_PAGES)
+    for number in range(pages.count):
+        client.expect(number, at_s=begun + PERIOD_S * number / pages.count)
     # Opening a page takes longer than asking whether it has changed.
     while not pages.are_open:
         client.run(until_s=perf_counter() + PERIOD_S)
@@ -198,7 +197,7 @@ def _keep_open(
     with cpu_measured(parts_of(ready, web)) as use:
         client.run(until_s=perf_counter() + options.seconds)
     client.close()
-    report.add(f"one of {OPEN_PAGES} open pages, {when}", pages.latencies_s)
+    report.add(f"one of {pages.count} open pages, {when}", pages.latencies_s)
     report.facts[f"answers that a page is unchanged, {when}"] = pages.unchanged
     report.facts[f"answers with a changed page, {when}"] = pages.changed
     report.facts |= {f"{name}, {when}": value for name, value in use.facts().items()}
@@ -207,11 +206,12 @@ def _keep_open(
 class _OpenPages:
     """Pages of users with jobs, fetched again with the ETag of the last answer, as live.js does."""
 
-    def __init__(self, *, port: int) -> None:
-        owners = list(User.objects.filter(submissions__isnull=False).distinct().order_by("pk")[:OPEN_PAGES])
+    def __init__(self, count: int, *, port: int) -> None:
+        self.count = count
+        owners = list(User.objects.filter(submissions__isnull=False).distinct().order_by("pk")[:count])
         readers = [_reader(owner.username, owner) for owner in owners]
         live = [page for page in PAGES if page not in {"submit", "tokens"}]
-        self._requests = [(readers[number % len(readers)], live[number % len(live)]) for number in range(OPEN_PAGES)]
+        self._requests = [(readers[number % len(readers)], live[number % len(live)]) for number in range(count)]
         self._etags: dict[int, bytes] = {}
         self._port = port
         self.begin()
@@ -219,7 +219,7 @@ class _OpenPages:
     @property
     def are_open(self) -> bool:
         """Whether each page was fetched."""
-        return len(self._etags) == OPEN_PAGES
+        return len(self._etags) == self.count
 
     def begin(self) -> None:
         """Begin to measure."""

@@ -17,6 +17,7 @@ NAMES = sorted(MEASURES.keys() - {"dirac"})
 SMALL = (
     *("--jobs", "300", "--queues", "20", "--operations", "20", "--leases", "5", "--repeat", "1", "--batch", "20"),
     *("--seconds", "0.5", "--settle", "1", "--pilots", "4", "--idle-pilots", "20", "--processes", "1", "--ces", "20"),
+    *("--open-pages", "100"),
 )
 #: Only ends what hangs.
 WITHIN_S = 400

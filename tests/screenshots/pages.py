@@ -94,6 +94,8 @@ PAGES: Final = (
 ISSUER: Final = "https://auth.example.org"
 PROVIDERS: Final = f'{{"cern": {{"name": "CERN", "issuer": "{ISSUER}", "client_id": "wms"}}}}'
 WIDTHS: Final = (1280, 390)
+#: Of the window, in CSS pixels.
+HEIGHT: Final = 900
 THEMES: Final = ("light", "dark")
 VIEWS: Final = tuple(View(width=width, theme=theme) for width, theme in product(WIDTHS, THEMES))
 #: Headless, without a sandbox (containers run as root), and silent on the network.
@@ -115,7 +117,7 @@ def context_of(browser: Browser, view: View, *, url: str, cookie: Mapping[str, s
     The theme is chosen by the switch of the header, against that of the system.
     """
     context = browser.new_context(
-        viewport={"width": view.width, "height": 900},
+        viewport={"width": view.width, "height": HEIGHT},
         color_scheme="dark" if view.theme == "light" else "light",
         reduced_motion="reduce",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from matching.services.throttles import advertise
@@ -113,17 +113,17 @@ def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, brows
     page.get_by_label("Job name").fill("from the browser")
     page.get_by_role("button", name="Submit").click()
     # A second message warns that no queue could run it.
-    assert page.get_by_role("status").first.inner_text() == "1 job submitted."
-    assert page.get_by_role("heading", name="from the browser").is_visible()
+    expect(page.get_by_role("status").first).to_have_text("1 job submitted.")
+    expect(page.get_by_role("heading", name="from the browser")).to_be_visible()
     page.get_by_role("link", name="Show the jobs").click()
     row = page.get_by_role("row").filter(has_text="from the browser")
-    assert "Waiting" in row.inner_text()
+    expect(row).to_contain_text("Waiting")
     row.get_by_role("link").click()
     page.get_by_text("Kill…").click()
     page.get_by_role("button", name="Kill job").click()
-    assert "Killed by alice" in page.locator(".state").inner_text()
+    expect(page.locator(".state")).to_contain_text("Killed by alice")
     page.get_by_role("button", name="Log out").click()
-    assert page.get_by_role("heading", name="Log in").is_visible()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert browser.complaints == []
 
 
@@ -132,19 +132,19 @@ def test_alice_accepts_an_invitation_and_makes_and_revokes_a_token(live_server: 
     log_in(browser, live_server, username="alice")
     page.get_by_role("link", name="Invitations").click()
     page.get_by_role("button", name="Accept lhcb_prod").click()
-    assert page.get_by_role("status").inner_text() == "You are a member of lhcb_prod now."
+    expect(page.get_by_role("status")).to_have_text("You are a member of lhcb_prod now.")
     page.get_by_role("link", name="Tokens").click()
     page.get_by_label("Name").fill("laptop")
     page.get_by_role("button", name="Make a token").click()
     assert page.locator("#token").inner_text().startswith("wmsu_")
     page.get_by_role("row").filter(has_text="laptop").get_by_role("button", name="Revoke").click()
-    assert page.get_by_role("status").inner_text() == "The token is revoked."
+    expect(page.get_by_role("status")).to_have_text("The token is revoked.")
     page.get_by_role("link", name="Password").click()
     page.get_by_label("Old password").fill(PASSWORD)
     for label in ("New password (required)", "New password confirmation"):
         page.get_by_label(label).fill("a new and longer passphrase")
     page.get_by_role("button", name="Change password").click()
-    assert "The password is changed." in page.get_by_role("status").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("The password is changed.")
     assert browser.complaints == []
 
 
@@ -160,13 +160,13 @@ def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServe
     page.get_by_role("link", name="Submit", exact=True).press("Enter")
     page.get_by_role("button", name="JDL").press("Enter")
     page.get_by_role("button", name="Submit").press("Enter")
-    assert page.get_by_role("status").first.inner_text() == "3 jobs submitted."
+    expect(page.get_by_role("status").first).to_have_text("3 jobs submitted.")
     page.get_by_role("link", name="Show the jobs").press("Enter")
     for number in range(3):
         page.get_by_role("checkbox", name="Job ").nth(number).press("Space")
     page.get_by_role("button", name="Kill").press("Enter")
     page.get_by_role("button", name="Kill 3 jobs").press("Enter")
-    assert page.get_by_role("status").inner_text() == "3 jobs killed."
+    expect(page.get_by_role("status")).to_have_text("3 jobs killed.")
     context.close()
 
 
@@ -177,7 +177,7 @@ def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer
     page.get_by_role("link", name="lhcb_user").click()
     page.get_by_label("Priority").fill("2500")
     page.get_by_role("button", name="Save", exact=True).click()
-    assert "was changed successfully" in page.locator(".messagelist").inner_text()
+    expect(page.locator(".messagelist")).to_contain_text("was changed successfully")
     page.goto(f"{live_server.url}/admin/taskqueues/limit/add/")
     page.locator(".select2-selection").first.click()
     assert browser.complaints == []
@@ -188,9 +188,9 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
     log_in(browser, live_server, username="bob", to="/admin/")
     page.get_by_role("link", name="Throttles", exact=True).first.click()
     row = page.get_by_role("row").filter(has_text="LCG.RAL.uk")
-    assert "which leaves no room: MaxSubmittingJobs is 5." in row.inner_text()
+    expect(row).to_contain_text("which leaves no room: MaxSubmittingJobs is 5.")
     row.get_by_role("link", name="LCG.RAL.uk").click()
-    assert "CurrentSubmittingJobs = 5" in page.locator(".field-numbers").inner_text()
+    expect(page.locator(".field-numbers")).to_contain_text("CurrentSubmittingJobs = 5")
     page.goto(f"{live_server.url}/admin/resources/site/?q=RAL")
     page.get_by_role("link", name="LCG.RAL.uk").click()
     page.get_by_role("link", name="State of the throttle").click()
@@ -226,7 +226,7 @@ def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
     say("report", {"leaving": "no job for me"})
     page.clock.run_for(20_000)
     page.get_by_role("term").filter(has_text="Ended").wait_for()
-    assert "no job for me" in page.locator(".state").inner_text()
+    expect(page.locator(".state")).to_contain_text("no job for me")
     assert browser.complaints == []
 
 

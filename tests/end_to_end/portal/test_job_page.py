@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from matching.models import Match
@@ -59,14 +59,14 @@ def test_output_arrives_on_the_open_page_and_usage_is_drawn(
     page.clock.run_for(5_000)
     page.get_by_role("log").get_by_text("step 50 of <b>60</b>").wait_for()
     # The question stays open.
-    assert page.get_by_role("button", name="Kill job").is_visible()
+    expect(page.get_by_role("button", name="Kill job")).to_be_visible()
 
     page.get_by_role("link", name="Resources").click()
     canvases = page.locator("figure.chart canvas")
     canvases.nth(1).wait_for()
-    assert canvases.count() == 2
+    expect(canvases).to_have_count(2)
     page.get_by_text("The numbers").first.click()
-    assert page.get_by_role("cell", name="2 min", exact=True).first.is_visible()
+    expect(page.get_by_role("cell", name="2 min", exact=True).first).to_be_visible()
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     canvases.nth(1).wait_for()
     page.set_viewport_size({"width": 390, "height": 800})

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 from django.utils import timezone
+from playwright.sync_api import expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.portal.test_in_a_browser import Browser, browser, log_in, people, pytestmark
@@ -51,7 +52,7 @@ def test_plots_are_drawn_and_saved(live_server: LiveServer, buckets: None, brows
     log_in(browser, live_server, username="alice", to="/plots/?by=type")
     canvases = page.locator("figure.chart canvas")
     canvases.nth(5).wait_for()
-    assert canvases.count() == 6
+    expect(canvases).to_have_count(6)
     # From hour 8 to hour 14 of 24, with a line of the grid in it; stacked charts are filled down to their base.
     assert page.locator("#plot-waiting canvas").evaluate(_WIDEST_GAP) > 0.05
     with page.expect_download() as picture:

@@ -1,6 +1,6 @@
 """Second factors in a real browser, with a simulated security key."""
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.end_to_end.portal.test_in_a_browser import PASSWORD, Browser, browser, log_in, people, pytestmark
@@ -28,7 +28,7 @@ def set_an_app_up(page: Page) -> str:
     page.get_by_role("link", name="Set up an app").click()
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
-    assert page.get_by_role("img", name="The key as a picture").locator("path").count() == 1
+    expect(page.get_by_role("img", name="The key as a picture").locator("path")).to_have_count(1)
     secret = page.locator("code.key").inner_text()
     page.get_by_label("Code").fill(code_of(secret))
     page.get_by_role("button", name="Set up").click()
@@ -61,7 +61,7 @@ def test_bob_sets_second_factors_up_logs_in_with_each_and_removes_them(
     log_in(browser, live_server, username="bob", to="/jobs/submit/")
     page.get_by_label("Code").fill("000 000")
     page.get_by_role("button", name="Log in").click()
-    assert page.get_by_text("The code is wrong or was used before.").is_visible()
+    expect(page.get_by_text("The code is wrong or was used before.")).to_be_visible()
     use_the_key(page, "Use a security key")
     page.wait_for_url("**/jobs/submit/")
 
@@ -71,11 +71,11 @@ def test_bob_sets_second_factors_up_logs_in_with_each_and_removes_them(
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("link", name="Remove the app").click()
     # The password alone would not do: whoever stole it could take the second factor away.
-    assert page.get_by_label("Password").count() == 0
+    expect(page.get_by_label("Password")).to_have_count(0)
     page.get_by_role("link", name="Use a security key").click()
     use_the_key(page, "Use a security key")
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("link", name="Remove blue key").click()
     page.get_by_role("button", name="Remove").click()
-    assert page.get_by_text("You have none yet.").is_visible()
+    expect(page.get_by_text("You have none yet.")).to_be_visible()
     assert browser.complaints == []

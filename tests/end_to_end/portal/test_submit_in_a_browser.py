@@ -68,7 +68,7 @@ def test_alice_drops_a_file_on_a_jdl_sees_where_it_fits_and_submits(
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     page.get_by_role("button", name="Submit").click()
-    assert page.get_by_role("status").first.inner_text() == "30 jobs submitted."
+    expect(page.get_by_role("status").first).to_have_text("30 jobs submitted.")
     assert browser.complaints == []
 
 
@@ -77,7 +77,7 @@ def test_the_editor_stands_at_the_error_of_its_text(live_server: LiveServer, que
     log_in(browser, live_server, username="alice", to="/jobs/submit/jdl/")
     write(page, '[\n  Executable = "x";\n  Executble = 1;\n]')
     page.get_by_role("button", name="Submit").click()
-    assert "Line 3, column 3" in page.locator(".errorlist").first.inner_text()
+    expect(page.locator(".errorlist").first).to_contain_text("Line 3, column 3")
     expect(page.locator(".editor .cm-activeLine")).to_have_text("  Executble = 1;")
     # What is typed goes to the place of the error, and replaces what is selected there, over several lines too.
     page.keyboard.press("Shift+ArrowDown")
