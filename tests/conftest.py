@@ -7,7 +7,6 @@ import hypothesis
 import pytest
 from django.conf import settings
 
-from pilots.agent.node.inspection import usable_processors
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
 from wms.accounts.security_log import refusals
@@ -30,14 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # All processes of the tests have one Redis, and users of the same numbers; servers of end-to-end tests count.
     settings.WMS_MAX_REQUESTS_PER_MINUTE = settings.WMS_MAX_SUBMISSIONS_PER_MINUTE = 0
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of processes that ``-n auto`` starts: three on two processors.
-
-    For a third of the time tests wait for servers, pilots and browsers that they have started.
-    """
-    return max(1, usable_processors() * 3 // 2)
 
 
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.

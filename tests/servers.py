@@ -43,8 +43,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Start a worker for each processor that the tests may use; xdist would count those of the machine."""
-    return usable_processors()
+    """Start three workers for each two processors that the tests may use; xdist would count those of the machine.
+
+    For a third of the time tests wait for servers, pilots and browsers that they have started.
+    """
+    return max(1, usable_processors() * 3 // 2)
 
 
 def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> None:
