@@ -26,7 +26,7 @@ echo "grid.dat is not there" >&2
 exit 2
 """
 #: Seconds in which a pilot starts a job.
-WITHIN_S = 90
+WITHIN_S = 30
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import shutil
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import pytest
 from django.utils import timezone
@@ -102,6 +103,8 @@ def log_in(browser: Browser, live_server: LiveServer, *, username: str, to: str 
     browser.page.get_by_label("Username").fill(username)
     browser.page.get_by_label("Password").fill(PASSWORD)
     browser.page.get_by_role("button", name="Log in").click()
+    # With its scripts: they take dropped files and keys.
+    browser.page.wait_for_url(lambda url: urlsplit(url).path != "/accounts/login/")
 
 
 def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, browser: Browser) -> None:
