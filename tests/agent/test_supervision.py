@@ -228,7 +228,9 @@ def test_a_lease_that_ended_before_the_start_runs_nothing(server: ScriptedServer
 
     assert start().wait() == 0
 
-    assert [seen.path.split("/")[-2] for seen in server.seen if server.lease.match_id in seen.path] == ["status"]
+    *before, last = [seen.path.split("/")[-2] for seen in server.seen if server.lease.match_id in seen.path]
+    assert last == "status"
+    assert set(before) <= {"heartbeat"}, "of a slow machine, on which the start takes longer than the first heartbeat"
 
 
 def test_a_lease_that_cannot_be_renewed_stops_the_payload_in_time(server: ScriptedServer, start: StartAgent) -> None:
