@@ -111,9 +111,7 @@ def _targets(lfns: list[str], directory: Path) -> Mapping[str, Path]:
     for lfn in map(without_prefix, lfns):
         name = PurePosixPath(lfn).name
         if not lfn.startswith("/") or lfn.endswith("/") or name in {"", ".."}:
-            raise WrongUsageError(
-                f'"{plain(lfn)}" is not the logical name of a file, such as /lhcb/mc/2026/x.root.'
-            )
+            raise WrongUsageError(f'"{plain(lfn)}" is not the logical name of a file, such as /lhcb/mc/2026/x.root.')
         if directory / name in targets.values() and lfn not in targets:
             raise WrongUsageError(f"Two of the files are named {plain(name)}; fetch them into different directories.")
         targets[lfn] = directory / name
