@@ -39,6 +39,7 @@ _NOT_WRITTEN: Final = re.compile(
     r"^(--.*|\\(un)?restrict .*|SET [a-z_]+ = [^ ]+;|SELECT pg_catalog\.set_config.*)\n", re.MULTILINE
 )
 _BEGIN: Final = """\
+-- Written by `python -m tests.new_database` from what all migrations make (ADR 69); never edited.
 SELECT pg_catalog.set_config('search_path', '', true);
 SET LOCAL check_function_bodies = false;
 """

@@ -27,8 +27,11 @@ _SESSION_FIELDS: Final = ("session_key", "session_data", "expire_date")
 
 _USER_BY_ID = f"SELECT {_columns(User, 'person')} FROM accounts_user AS person WHERE id = %s"  # noqa: S608 - names of columns
 
-#: That has not lapsed; the parameter is ``lapsed_before``.
-_IS_VALID = "(membership.confirmed_at IS NULL OR membership.confirmed_at > %s)"
+
+def _is_valid(lapsed: str) -> str:
+    """Return the condition that a membership has not lapsed; the parameter is ``lapsed_before``."""
+    return f"(membership.confirmed_at IS NULL OR membership.confirmed_at > {lapsed})"
+
 
 #: Valid tokens of users who are neither suspended nor wait to be admitted (``services.people.is_waiting``).
 _BEARER = f"""
@@ -38,7 +41,7 @@ SELECT token.id, token.scope, token.last_used_at, {_columns(User, "bearer")}
  WHERE token.digest = %s AND token.expires_at > %s AND token.revoked_at IS NULL AND bearer.is_active
    AND (bearer.waits_since IS NULL
         OR EXISTS (SELECT FROM accounts_membership AS membership
-                    WHERE membership.user_id = bearer.id AND {_IS_VALID}))
+                    WHERE membership.user_id = bearer.id AND {_is_valid("%s")}))
 """  # noqa: S608 - names of columns
 
 _GROUPS = f"""
@@ -46,7 +49,7 @@ SELECT {_columns(Group, "member_of")}, {_columns(VO, "vo")}
   FROM accounts_membership AS membership
   JOIN accounts_group AS member_of ON member_of.id = membership.group_id
   JOIN accounts_vo AS vo ON vo.id = member_of.vo_id
- WHERE membership.user_id = %s AND {_IS_VALID}
+ WHERE membership.user_id = %s AND {_is_valid("%s")}
  ORDER BY member_of.name
 """  # noqa: S608 - names of columns
 
@@ -55,7 +58,7 @@ SELECT membership.user_id, membership.group_id
   FROM accounts_membership AS membership
   JOIN accounts_user AS member ON member.id = membership.user_id
  WHERE membership.user_id = ANY(%s) AND membership.group_id = ANY(%s) AND member.is_active
-   AND {_IS_VALID}
+   AND {_is_valid("%s")}
 """  # noqa: S608 - a constant
 
 #: The standings of the user with the id $1 at the time $2, in JSON. $3 is ``lapsed_before``, $4 the property of groups
@@ -66,7 +69,7 @@ _STANDINGS = f"""
                 $4 = ANY(member_of.properties) AS shares_jobs
            FROM accounts_membership AS membership
            JOIN accounts_group AS member_of ON member_of.id = membership.group_id
-          WHERE membership.user_id = $1::bigint AND {_IS_VALID.replace("%s", "$3::timestamptz")}
+          WHERE membership.user_id = $1::bigint AND {_is_valid("$3::timestamptz")}
          UNION ALL
          SELECT 'vo', vo_id, vo_id, false FROM accounts_vo_managers WHERE user_id = $1::bigint
          UNION ALL
@@ -81,6 +84,8 @@ _STANDINGS = f"""
                  OR EXISTS (SELECT FROM accounts_vo_managers AS manager
                              WHERE manager.vo_id = to_group.vo_id AND manager.user_id = sender.id))) AS standing)
 """  # noqa: S608 - a constant
+
+_STANDINGS_ALONE = f"SELECT {_STANDINGS}::text"
 
 #: The session with the key $5, and the user with the id $1, which may be null, with its standings.
 _VISIT = f"""
@@ -155,7 +160,7 @@ def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int])
 
 def standings_of(user_id: int, *, now: datetime) -> list[Standing]:
     """Return the groups of a user, the VOs that it manages, and the open invitations to it."""
-    ((standings,),) = ask_directly("standings", f"SELECT {_STANDINGS}::text", *_of_user(user_id, now=now))
+    ((standings,),) = ask_directly("standings", _STANDINGS_ALONE, *_of_user(user_id, now=now))
     return _standings_from(standings)
 
 

@@ -1,4 +1,5 @@
 -- Migrations: a0cc7267970cb26fd33097238d84ab76733f05ffe00209c186c90900212b2270
+-- Written by `python -m tests.new_database` from what all migrations make (ADR 69); never edited.
 SELECT pg_catalog.set_config('search_path', '', true);
 SET LOCAL check_function_bodies = false;
 

@@ -56,7 +56,7 @@ class SubmissionNotice(models.Model):
 
 
 class NameRest(models.TextChoices):
-    """What follows, in the names of a submission's jobs, on the beginning that they share."""
+    """The kind of text after the beginning that the names of a submission's jobs share."""
 
     NOTHING = "nothing"
     DIGITS = "digits"
