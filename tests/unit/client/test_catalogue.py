@@ -1,6 +1,5 @@
 """The catalogue of commands: help, near names, completion, and what a command imports."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,34 +65,6 @@ def test_the_completion_names_every_command_and_option(shell: str, capsys: pytes
     script = capsys.readouterr().out
     assert all(name in script for name in (*ENTRIES, *ALIASES))
     assert ("--status" if shell != "fish" else "-l status") in script
-    program = shutil.which(shell)
-    if program is not None:
-        subprocess.run([program, "-n"], input=script, text=True, check=True, capture_output=True)
-
-
-@pytest.mark.parametrize(
-    ("line", "completed"),
-    [
-        ("wms su", ["submit", "submissions"]),
-        ("wms kill --sub", ["--submission"]),
-        ("wms status --j", ["--json"]),
-        ("wms files p", ["put"]),
-        ("wms completion z", ["zsh"]),
-        ("wms list --status R", ["Received", "Running", "Rescheduled"]),
-        ("wms pilots --status A", ["Aborted"]),
-        ("wms kill --status --sub", []),
-    ],
-)
-def test_bash_completes_commands_options_and_actions(
-    line: str, completed: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["completion", "bash"])
-    words = line.split()
-    script = capsys.readouterr().out + (
-        f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _wms; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    )
-    ran = subprocess.run(["bash"], input=script, text=True, check=True, capture_output=True)
-    assert ran.stdout.split() == completed
 
 
 def test_a_command_imports_only_its_own_module() -> None:

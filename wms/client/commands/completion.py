@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..catalogue import ALIASES, ENTRIES, actions_below, parser_of
 from ..counts import EVERY_STATUS
@@ -25,12 +25,13 @@ complete -o default -F _wms wms
 _BASH_CASE = """\
         {names}) case "$option $word" in{values}
             *\\ -*) COMPREPLY=($(compgen -W "{options}" -- "$word")) ;;
-            *) COMPREPLY=({words}) ;;
+            *) [ "$COMP_CWORD" -eq 2 ] && COMPREPLY=({words}) ;;
             esac ;;"""
 _BASH_VALUES = """
             {option}\\ *) COMPREPLY=($(compgen -W "{values}" -- "$word")) ;;"""
 _ZSH = """\
 #compdef wms
+(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}
 _wms() {{
     if (( CURRENT == 2 )); then
         local -a commands=({commands})
@@ -48,9 +49,20 @@ _ZSH_CASE = """\
             local -a options=({options})
             local -a words_of=({words})
             if {values}[[ "$words[CURRENT]" == -* ]]; then _describe option options
-            elif (( $#words_of )); then _describe word words_of
+            elif (( CURRENT == 3 && $#words_of )); then _describe word words_of
             else _files; fi ;;"""
 
+
+_FISH = """\
+function __wms_command
+    set -l words (commandline -opc)
+    contains -- "$words[2]" $argv
+end
+function __wms_first
+    test (count (commandline -opc)) -eq $argv
+end
+complete -c wms -n '__wms_first 1' -f
+"""
 
 _ZSH_VALUES = '[[ "$words[CURRENT-1]" == {option} ]]; then compadd -- {values}; elif '
 #: {destination of an option: its values}; several commands have options of the same name.
@@ -61,7 +73,7 @@ VALUES = {
 
 
 def _configure(parser: ArgumentParser) -> None:
-    about = "shell; for bash: source <(wms completion bash)"
+    about = "shell; bash and zsh: source <(wms completion bash); fish: wms completion fish | source"
     parser.add_argument("shell", choices=tuple(_WRITERS), metavar="bash|zsh|fish", help=about)
 
 
@@ -96,6 +108,19 @@ def _values_of(parser: ArgumentParser) -> Mapping[str, str]:
     return {name: " ".join(VALUES[action.dest]) for action in known for name in action.option_strings}
 
 
+def _flags_of(parser: ArgumentParser) -> frozenset[str]:
+    """Return the long options that may be given without a value."""
+    actions = [action for each in (parser, *actions_below(parser)) for action in each._actions]  # noqa: SLF001 - as above
+    return frozenset(name for action in actions if action.nargs in (0, "?") for name in action.option_strings)
+
+
+def _summaries() -> Iterator[tuple[str, str]]:
+    """Yield (name, summary) of each command, by its other names too."""
+    for name, entry in ENTRIES.items():
+        for each in _names_of(name):
+            yield each, entry.summary
+
+
 def _names_of(name: str) -> list[str]:
     return [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
 
@@ -122,27 +147,23 @@ def _zsh() -> str:
         values = "".join(_ZSH_VALUES.format(option=option, values=text) for option, text in _values_of(parser).items())
         names = "|".join(_names_of(name))
         cases.append(_ZSH_CASE.format(names=names, options=options, words=words, values=values))
-    commands = " ".join(_quoted(f"{name}:{_escaped(entry.summary)}") for name, entry in ENTRIES.items())
+    commands = " ".join(_quoted(f"{name}:{_escaped(summary)}") for name, summary in _summaries())
     return _ZSH.format(commands=commands, cases="\n".join(cases))
 
 
 def _fish() -> str:
-    lines = ["complete -c wms -n __fish_use_subcommand -f"]
-    for name, entry in ENTRIES.items():
-        lines.append(f"complete -c wms -n __fish_use_subcommand -f -a {name} -d {_quoted(entry.summary)}")
+    lines = [f"complete -c wms -n '__wms_first 1' -f -a {name} -d {_quoted(summary)}" for name, summary in _summaries()]
+    for name in ENTRIES:
         parser = parser_of(name)
-        seen = f"'__fish_seen_subcommand_from {' '.join(_names_of(name))}'"
+        used = f"__wms_command {' '.join(_names_of(name))}"
         if words := _words_of(parser):
-            lines.append(f"complete -c wms -n {seen} -f -a {_quoted(' '.join(words))}")
-        lines += [
-            f"complete -c wms -n {seen} -l {option[2:]} -d {_quoted(about)}"
-            for option, about in _options_of(parser).items()
-        ]
-        lines += [
-            f"complete -c wms -n {seen} -l {option[2:]} -x -a {_quoted(values)}"
-            for option, values in _values_of(parser).items()
-        ]
-    return "\n".join(lines) + "\n"
+            lines.append(f"complete -c wms -n '{used}; and __wms_first 2' -f -a {_quoted(' '.join(words))}")
+        values = _values_of(parser)
+        flags = _flags_of(parser)
+        for option, about in _options_of(parser).items():
+            value = f" -x -a {_quoted(values[option])}" if option in values else "" if option in flags else " -r"
+            lines.append(f"complete -c wms -n '{used}' -l {option[2:]} -d {_quoted(about)}{value}")
+    return _FISH + "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
