@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from wms.kernel.errors import RejectedError
 
@@ -33,6 +34,14 @@ class ConfigurationError(RejectedError):
     def __init__(self, problems: Iterable[Remark]) -> None:
         self.problems = tuple(sorted(set(problems)))
         super().__init__("\n".join(map(str, self.problems)))
+
+    def about(self, file: Path) -> str:
+        """Return the text for users: the name of the file, and a line for each problem."""
+        count = len(self.problems)
+        return (
+            f"{file} is not accepted; nothing was changed. "
+            f"{count} {'problems' if count > 1 else 'problem'}:\n{self.detail}"
+        )
 
 
 class Unreadable(Exception):  # noqa: N818 - control flow: the remark is already made

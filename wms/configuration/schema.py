@@ -6,7 +6,7 @@ None`` may be null, while ``Annotated[str | None, …]`` may only be left out.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
 
@@ -26,7 +26,9 @@ from resources.domain.throttles import needed_by
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S, GroupProperty
 from wms.configuration.director_kinds import DirectorKind
-from wms.configuration.entries import SectionEntry, named_lists
+from wms.configuration.entries import SectionEntry, named_lists, read
+from wms.configuration.problems import ConfigurationError
+from wms.configuration.reading import Reading
 from wms.configuration.value_types import (
     MAX_BIG_INTEGER,
     Count,
@@ -478,3 +480,19 @@ class Configuration(SectionEntry):
     directors: tuple[DirectorEntry, ...] = ()
     #: Limits on jobs.
     limits: tuple[LimitEntry, ...] = ()
+
+
+def check(source: bytes, *, environ: Mapping[str, str]) -> None:
+    """Check all of a configuration file that can be checked without the database.
+
+    Args:
+        source: the file, YAML in UTF-8.
+        environ: values of ``${NAME}``.
+
+    Raises:
+        ConfigurationError: with the errors of the file.
+    """
+    reading = Reading(environ)
+    read(source, Configuration, reading)
+    if reading.problems:
+        raise ConfigurationError(reading.problems)

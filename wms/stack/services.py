@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from environ import Env
 
+from wms.configuration.problems import ConfigurationError
+from wms.configuration.schema import check
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
 from wms.stack.errors import StackError
@@ -38,8 +40,8 @@ class AddressNeededError(StackError):
     """The address of the system is not configured and does not follow from its listener."""
 
 
-class ConfigurationNotReadableError(StackError):
-    """The named configuration file is missing or not readable."""
+class ConfigurationRefusedError(StackError):
+    """The named configuration file is missing, not readable or not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +111,11 @@ def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreS
     """
     # Until the supervisor handles signals, SIGTERM acts like Ctrl-C, so that what was begun is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if options.configuration is not None:
+        _check(options.configuration)
     with claimed(options.data) as directory:
         _close_to_others(directory)
         options.listener.check()
-        _check_readable(options.configuration)
         sockets = directory.sockets()
         guard = Guard(paths=[sockets, directory.environment_file], keep=[directory.cleaning])
         try:
@@ -292,6 +295,17 @@ def _for_other_commands(system: System) -> dict[str, str]:
     return {name: system.environment[name] for name in names if name in system.environment}
 
 
-def _check_readable(configuration: Path | None) -> None:
-    if configuration is not None and not (configuration.is_file() and os.access(configuration, os.R_OK)):
-        raise ConfigurationNotReadableError(f"The configuration file {configuration} cannot be read.")
+def _check(configuration: Path) -> None:
+    """Check the configuration file, before anything is started or changed.
+
+    Raises:
+        ConfigurationRefusedError: it cannot be read, or it is not valid whatever the database contains.
+    """
+    try:
+        check(configuration.read_bytes(), environ=os.environ)
+    except OSError as error:
+        raise ConfigurationRefusedError(
+            f"The configuration file {configuration} cannot be read: {error.strerror}."
+        ) from error
+    except ConfigurationError as error:
+        raise ConfigurationRefusedError(error.about(configuration)) from error

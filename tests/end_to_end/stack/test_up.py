@@ -165,15 +165,37 @@ def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, po
 def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, port: int) -> None:
     sentence = refused_up(tmp_path / "data", "--config", str(tmp_path / "missing.yaml"), port=port)
 
-    assert sentence == f"CommandError: The configuration file {tmp_path}/missing.yaml cannot be read."
-    assert processes_of(tmp_path) == []
+    assert (
+        sentence
+        == f"CommandError: The configuration file {tmp_path}/missing.yaml cannot be read: No such file or directory."
+    )
+    assert not (tmp_path / "data").exists()
 
 
-def test_a_configuration_file_that_is_refused_is_named_and_nothing_stays(
+def test_a_configuration_file_that_is_not_valid_is_refused_before_anything_is_made(tmp_path: Path, port: int) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text("vos: [{name: lhcb, setpu: LHCb-Production}]")
+
+    done = subprocess.run(
+        command(tmp_path / "data", "--config", str(file), port=port),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=within(READY_WITHIN_S),
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert f"CommandError: {file} is not accepted; nothing was changed. 2 problems:\nline 1: vos[0]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_configuration_file_that_the_database_contradicts_is_named_and_nothing_stays(
     directory: Path, tmp_path: Path, port: int
 ) -> None:
     file = tmp_path / "wrong.yaml"
-    file.write_text("vos: [{name: lhcb, setpu: LHCb-Production}]")
+    file.write_text("groups: [{name: lhcb_user, vo: lhcb, priority: 1}]")
 
     sentence = refused_up(directory, "--config", str(file), port=port)
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from wms.configuration.configure import configure
 from wms.configuration.document import MAX_BYTES
 from wms.configuration.problems import ConfigurationError
+from wms.configuration.schema import check
 
 
 class Command(BaseCommand):
@@ -27,16 +28,13 @@ class Command(BaseCommand):
                 source = stream.read(MAX_BYTES + 1)
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
-        if migrate:
-            call_command("migrate", interactive=False, verbosity=0)
         try:
+            if migrate:
+                check(source, environ=os.environ)  # before the tables are changed
+                call_command("migrate", interactive=False, verbosity=0)
             result = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
         except ConfigurationError as error:
-            count = len(error.problems)
-            raise CommandError(
-                f"{file} is not accepted; nothing was changed. "
-                f"{count} {'problems' if count > 1 else 'problem'}:\n{error.detail}"
-            ) from error
+            raise CommandError(error.about(file)) from error
         for warning in result.warnings:
             self.stderr.write(f"warning: {warning}")
         for difference in result.differences:
