@@ -32,7 +32,7 @@ class Demonstration:
         watcher: the one of them who may see and kill all jobs.
         submissions: to be submitted.
         count_pilots: returns the number of living pilots; called in a thread.
-        time_limit_s: seconds after which unfinished jobs count as failed.
+        standstill_s: seconds in which no job changed its status, after which unfinished jobs count as failed.
     """
 
     host: str
@@ -41,7 +41,7 @@ class Demonstration:
     watcher: str
     submissions: Sequence[DemoSubmission]
     count_pilots: Callable[[], int]
-    time_limit_s: float
+    standstill_s: float
     jobs: dict[int, WatchedJob] = field(default_factory=dict)
     #: Whether it ran to its end, with success or not.
     finished: bool = False
@@ -98,15 +98,18 @@ class Demonstration:
             )
 
     async def _watch(self, output: Output) -> None:
-        begun = time.monotonic()
+        begun = changed_at = time.monotonic()
+        statuses: list[str] = []
         while True:
             with suppress(DemoUnreachableError):  # repeated in the next round
                 await self._look()
                 await self._fetch_outputs()
                 await self._kill()
-            elapsed_s = time.monotonic() - begun
-            await self._show(output, elapsed_s=elapsed_s)
-            if all(job.is_settled for job in self.jobs.values()) or elapsed_s > self.time_limit_s:
+            now = time.monotonic()
+            if statuses != (current := [job.row.status for job in self.jobs.values()]):
+                statuses, changed_at = current, now
+            await self._show(output, elapsed_s=now - begun)
+            if all(job.is_settled for job in self.jobs.values()) or now - changed_at >= self.standstill_s:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)
 

@@ -21,7 +21,8 @@ from wms.stack.listening import Listener
 from wms.stack.parts import ActivityPart, Stage
 from wms.stack.services import StackOptions, System
 
-TIME_LIMIT_S = 180.0
+#: More than a pilot takes to start, and more than the longest job, on a slow machine.
+STANDSTILL_S = 180.0
 #: Shorter periods than on a grid, as people wait. Logs would hide the progress.
 _SETTINGS = {
     "WMS_DIRECTOR_CYCLE_S": "1",
@@ -97,7 +98,7 @@ def _demonstration(system: System) -> Demonstration:
         watcher=sample.OPERATOR,
         submissions=submissions(),
         count_pilots=lambda: _count_pilots(system.environment["WMS_DATABASE_URL"]),
-        time_limit_s=TIME_LIMIT_S,
+        standstill_s=STANDSTILL_S,
     )
 
 
@@ -129,7 +130,9 @@ def _verdict(demonstration: Demonstration) -> str:
     if not faults:
         return f"All {total} jobs ended as they should."
     still_open = sum(not job.is_settled for job in demonstration.jobs.values())
-    late = f" ({still_open} are still open after {demonstration.time_limit_s:.0f} s)" if still_open else ""
+    late = (
+        f" ({still_open} are still open: no job changed for {demonstration.standstill_s:.0f} s)" if still_open else ""
+    )
     more = [f"… and {len(faults) - _FAULTS_SHOWN} more."] if len(faults) > _FAULTS_SHOWN else []
     lines = [f"Not every one of the {total} jobs ended as it should{late}:", *faults[:_FAULTS_SHOWN], *more]
     return "\n  ".join(lines)

@@ -21,7 +21,6 @@ class ServicePart:
         environment: all its variables.
         quiet: keep its output for an error sentence instead of showing it.
         is_ready: called in a thread until it returns True; by default a service is ready when started.
-        ready_within_s: time after which it counts as failed.
         stop_signal: signal to end it.
         stop_within_s: time after which it is killed with its children.
     """
@@ -31,7 +30,6 @@ class ServicePart:
     environment: Mapping[str, str]
     quiet: bool = False
     is_ready: Callable[[], bool] = _at_once
-    ready_within_s: float = 60.0
     stop_signal: signal.Signals = signal.SIGTERM
     stop_within_s: float = 10.0
 

@@ -25,7 +25,7 @@ _WELL_AFTER_S = 60.0
 
 
 class ServiceFailedError(StackError):
-    """A service ended, or was not ready in time, while the system was being started."""
+    """A service ended while the system was being started."""
 
 
 class CommandPartFailedError(StackError):
@@ -40,15 +40,23 @@ class Supervisor:
         output: receives every line.
         announce: called once everything is ready.
         stay: whether to run until stopped; otherwise until all stages have been started.
+        report_every_s: period of a line about a service that is not ready yet.
     """
 
     def __init__(
-        self, *, stages: Sequence[Stage], output: Output, announce: Callable[[], None], stay: bool = True
+        self,
+        *,
+        stages: Sequence[Stage],
+        output: Output,
+        announce: Callable[[], None],
+        stay: bool = True,
+        report_every_s: float = 60.0,
     ) -> None:
         self._stages = stages
         self._output = output
         self._announce = announce
         self._stay = stay
+        self._report_every_s = report_every_s
         self._running: list[list[_Child]] = []
         self._asked_to_stop = asyncio.Event()
 
@@ -112,7 +120,7 @@ class Supervisor:
         if isinstance(part, CommandPart):
             await child.succeed(part)
             return
-        await child.become_ready(part)
+        await child.become_ready(part, report_every_s=self._report_every_s)
         child.keep(part)
 
     async def _stop(self) -> None:
@@ -162,19 +170,20 @@ class _Child:
         if await self._end() != 0:
             raise CommandPartFailedError(command.failure or f"{command.name} failed{self._last_line()}")
 
-    async def become_ready(self, service: ServicePart) -> None:
-        """Wait until the service is ready; raise ServiceFailedError if it is late or ends first."""
+    async def become_ready(self, service: ServicePart, *, report_every_s: float) -> None:
+        """Wait until the service is ready, however long it takes; raise ServiceFailedError if it ends first."""
         end = asyncio.create_task(self._end())
+        begun = time.monotonic()
+        report_after_s = report_every_s
         try:
-            async with asyncio.timeout(service.ready_within_s):
-                while not await asyncio.to_thread(service.is_ready):
-                    if end.done():
-                        raise ServiceFailedError(f"{service.name} did not start{self._last_line()}")
-                    await asyncio.sleep(_PROBE_EVERY_S)
-        except TimeoutError:
-            raise ServiceFailedError(
-                f"{service.name} was not ready within {service.ready_within_s:.0f} s{self._last_line()}"
-            ) from None
+            while not await asyncio.to_thread(service.is_ready):
+                if end.done():
+                    raise ServiceFailedError(f"{service.name} did not start{self._last_line()}")
+                elapsed_s = time.monotonic() - begun
+                if elapsed_s >= report_after_s:
+                    report_after_s += report_every_s
+                    self._output.line(service.name, f"is not ready after {elapsed_s:.0f} s; Ctrl-C ends the wait")
+                await asyncio.sleep(_PROBE_EVERY_S)
         finally:
             end.cancel()
 

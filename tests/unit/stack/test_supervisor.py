@@ -38,12 +38,8 @@ def shell(script: str) -> list[str]:
     return launched(["/bin/sh", "-c", script])
 
 
-def service(
-    name: str, script: str, *, is_ready: Callable[[], bool] = lambda: True, within_s: float = 10
-) -> ServicePart:
-    return ServicePart(
-        name=name, command=shell(script), environment=dict(os.environ), is_ready=is_ready, ready_within_s=within_s
-    )
+def service(name: str, script: str, *, is_ready: Callable[[], bool] = lambda: True) -> ServicePart:
+    return ServicePart(name=name, command=shell(script), environment=dict(os.environ), is_ready=is_ready)
 
 
 def command(name: str, script: str) -> CommandPart:
@@ -102,9 +98,21 @@ def test_a_service_that_ends_before_it_is_ready_is_one_sentence() -> None:
         run([[service("web", "echo port taken; exit 1", is_ready=lambda: False)]])
 
 
-def test_a_service_that_is_never_ready_is_given_up() -> None:
-    with pytest.raises(ServiceFailedError, match="web was not ready within 0 s"):
-        run([[service("web", "sleep 60", is_ready=lambda: False, within_s=0.2)]])
+def test_a_service_that_is_late_is_reported_and_waited_for() -> None:
+    output = Recorder()
+    announced: list[bool] = []
+    stages = [[service("web", "sleep 60", is_ready=lambda: len(output.lines) >= 2)]]
+
+    async def supervise() -> None:
+        supervisor = Supervisor(
+            stages=stages, output=output, announce=lambda: announced.append(True), stay=False, report_every_s=0.01
+        )
+        await supervisor.run()
+
+    asyncio.run(supervise())
+
+    assert output.lines[:2] == ["web      | is not ready after 0 s; Ctrl-C ends the wait"] * 2
+    assert announced == [True]
 
 
 def test_one_failure_in_a_stage_stops_the_others_of_that_stage(tmp_path: Path) -> None:
