@@ -3,8 +3,12 @@
 import base64
 import hashlib
 import json
+import os
 import re
 import secrets
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from django.test import Client
 from pytest_django import Settings
 
-from tests.pace import within
+from tests.pace import wait_for, within
 from tests.serving import LoopbackServer
 from wms.accounts.oidc.connection import forget_documents
 
@@ -245,6 +249,29 @@ def scripted_provider(settings: Settings, **setting: object) -> Iterator[Scripte
         provider.url = server.url
         settings.WMS_OIDC_PROVIDERS = provider.setting(**setting)
         yield provider
+
+
+@contextmanager
+def mock_provider(settings: Settings, **setting: object) -> Iterator[str]:
+    """Run oidc-provider-mock as a process, configure it, and yield its issuer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce"]
+    environment = {**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"}
+    issuer = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        wait_for(lambda: _is_listening(port) or server.poll() is not None, 60.0)
+        assert server.poll() is None
+        forget_documents()
+        settings.WMS_OIDC_PROVIDERS = ScriptedProvider(url=issuer).setting(**setting)
+        yield issuer
+        server.terminate()
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def address_in(page: bytes) -> str:

@@ -1,11 +1,5 @@
 """Log-in by a provider that others have written (oidc-provider-mock), as a process of its own."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -16,45 +10,17 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests import oidc
-from tests.oidc import CLIENT_ID, CLIENT_SECRET, ID
-from tests.pace import Deadline, within
+from tests.pace import within
 from wms.accounts import queries
 from wms.accounts.models import Group
-from wms.accounts.oidc.connection import forget_documents
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def issuer(settings: Settings) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce"]
-    environment = {**os.environ, "AUTHLIB_INSECURE_TRANSPORT": "1"}
-    issuer = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        deadline = Deadline(60.0)
-        while not is_listening(port):
-            assert server.poll() is None
-            assert not deadline.has_passed()
-            time.sleep(0.05)
-        forget_documents()
-        entry = {
-            "name": "CERN",
-            "issuer": issuer,
-            "client_id": CLIENT_ID,
-            "client_secret": CLIENT_SECRET,
-            "groups": {"eduperson_entitlement": {"urn:x:lhcb": ["lhcb_user"]}},
-        }
-        settings.WMS_OIDC_PROVIDERS = json.dumps({ID: entry})
+    with oidc.mock_provider(settings, groups={"eduperson_entitlement": {"urn:x:lhcb": ["lhcb_user"]}}) as issuer:
         yield issuer
-        server.terminate()
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def log_in(browser: Client, *, subject: str, **form: str) -> str:
