@@ -8,7 +8,7 @@ from wms.kernel.one_file_programs import OneFileProgram, one_file_program
 
 #: Modules of the server that the agent imports too; their packages are empty in the zipapp. The agent's import contract
 #: (pyproject.toml) allows no others.
-SHARED_MODULES = ("wms.kernel.amounts", "wms.kernel.protocol")
+SHARED_MODULES = ("wms.client.version", "wms.kernel.amounts", "wms.kernel.protocol")
 
 
 @cache

@@ -19,7 +19,8 @@ from pilots.agent.pilot.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.pilot import PilotLoop
 from pilots.agent.server.http import BadCertificatesError
-from wms.kernel.protocol import AGENT_VERSION, PILOT_TOKEN_PREFIX
+from wms.client.version import __version__
+from wms.kernel.protocol import PILOT_TOKEN_PREFIX
 
 WRONG_USAGE = 2
 
@@ -66,7 +67,7 @@ def _run(settings: Options, *, started_at: float) -> int:
             sentence = f"cannot be removed ({error.strerror}), and jobs of this user could read it"
             sys.stderr.write(f"The token file {settings.token_file} {sentence}: leave out --remove-token-file.\n")
             return WRONG_USAGE
-    log.event("pilot.started", version=AGENT_VERSION, server=settings.server, work_directory=settings.work_dir)
+    log.event("pilot.started", version=__version__, server=settings.server, work_directory=settings.work_dir)
     return pilot.run()
 
 

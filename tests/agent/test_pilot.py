@@ -15,6 +15,7 @@ from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS, ROOT, WITHOUT_NAMESPACES
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
 from tests.pace import within
+from wms.client.version import __version__
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)
@@ -340,7 +341,7 @@ def test_the_version_is_told(tmp_path: Path, python: str) -> None:
     command = [python, str(program), "--version"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=within(60), check=True)
 
-    assert ended.stdout == "wms pilot agent 0.1.0, protocol 1\n"
+    assert ended.stdout == f"wms pilot agent {__version__}, protocol 1\n"
 
 
 SPY = """

@@ -1,3 +1,3 @@
-"""The version of the repository: of the client, and of the server (``pyproject.toml`` reads it from here)."""
+"""The version of the repository: of client, pilot agent and server (``pyproject.toml`` reads it from here)."""
 
 __version__ = "0.1.0"

@@ -13,8 +13,6 @@ from typing import NamedTuple
 #: Version of the protocol, in the configuration of a pilot: an agent of another one leaves. Increased when agents of
 #: earlier versions can no longer work with this server.
 PROTOCOL = 1
-#: Version of the agent, in its report on the node and in its User-Agent.
-AGENT_VERSION = "0.1.0"
 #: Prefix of the addresses of the REST interface (docs/rest.md). `wms`, the gateway's program and the installer of the
 #: agent, which import nothing, repeat it; a test compares.
 API_V1 = "/api/v1/"

@@ -12,7 +12,8 @@ from pathlib import Path
 from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, gpus, site_environment
 from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import AGENT_VERSION, MAX_DETAIL, MAX_NAME, PROTOCOL
+from wms.client.version import __version__
+from wms.kernel.protocol import MAX_DETAIL, MAX_NAME, PROTOCOL
 
 #: Largest clock skew in seconds with which certificates, tokens and file times still work.
 MAX_SKEW_S = 300.0
@@ -174,7 +175,7 @@ class _Measurements:
         """Return the facts that the server stores about the node."""
         total_mb, available_mb = self.memory
         return {
-            "agent": AGENT_VERSION,
+            "agent": __version__,
             "protocol": PROTOCOL,
             "python": platform.python_version(),
             "platform": self.platform,

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from pilots.agent.node.site_environment import best_scratch, scratch_directories
 from pilots.agent.pilot.drain import DRAIN_FILE
+from wms.client.version import __version__
 from wms.kernel.amounts import AMOUNTS, StatedAmounts
-from wms.kernel.protocol import AGENT_VERSION, PROTOCOL
+from wms.kernel.protocol import PROTOCOL
 
 #: Obeyed even if the other arguments are wrong; see ``__main__``.
 REMOVE_PROGRAM = "--remove-program"
@@ -80,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done, 1 the node or the pilot was refused, 2 wrong usage, 3 the server is not reachable.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"wms pilot agent {AGENT_VERSION}, protocol {PROTOCOL}")
+    parser.add_argument("--version", action="version", version=f"wms pilot agent {__version__}, protocol {PROTOCOL}")
     parser.add_argument("--server", type=_url, required=True, metavar="URL", help="such as https://wms.example.org")
     token = parser.add_mutually_exclusive_group(required=True)
     token.add_argument(

@@ -19,9 +19,10 @@ from urllib.parse import urlsplit
 from pilots.agent.base.clock import monotonic
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
-from wms.kernel.protocol import AGENT_VERSION, PROTOCOL
+from wms.client.version import __version__
+from wms.kernel.protocol import PROTOCOL
 
-USER_AGENT = f"wms-pilot-agent/{AGENT_VERSION} (protocol {PROTOCOL}; Python {platform.python_version()})"
+USER_AGENT = f"wms-pilot-agent/{__version__} (protocol {PROTOCOL}; Python {platform.python_version()})"
 #: Bytes of an answer in JSON; a longer one is not from our server.
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024

@@ -43,9 +43,18 @@ def test_it_holds_the_agent_the_shared_modules_and_nothing_else() -> None:
     assert names == sorted(names)
     parts = {f"pilots/agent/{part}" for part in ("base", "data", "job", "node", "pilot", "server")}
     shared = {f"{name.replace('.', '/')}.py" for name in SHARED_MODULES}
-    assert {name for name in names if name.startswith("wms/")} == {"wms/__init__.py", "wms/kernel/__init__.py", *shared}
-    assert {"wms/__init__.py", "wms/kernel/__init__.py"} <= empty
-    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent", *parts, "wms", "wms/kernel"}
+    packages = {"wms/__init__.py", "wms/client/__init__.py", "wms/kernel/__init__.py"}
+    assert {name for name in names if name.startswith("wms/")} == {*packages, *shared}
+    assert packages <= empty
+    assert {name.rpartition("/")[0] for name in names} == {
+        "",
+        "pilots",
+        "pilots/agent",
+        *parts,
+        "wms",
+        "wms/client",
+        "wms/kernel",
+    }
     assert all(name.endswith(".py") for name in names)
 
 
