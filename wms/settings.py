@@ -36,7 +36,7 @@ INSECURE_SECRET_KEY = "insecure-default-key-for-development-only-do-not-use-in-p
 #: Signs sessions and the tokens of pilots and jobs: at least 50 random characters, the same on every machine.
 SECRET_KEY = env.str("WMS_SECRET_KEY", default=INSECURE_SECRET_KEY)
 #: Previous keys, separated by commas, still accepted; a weak one is refused as a weak WMS_SECRET_KEY is. Keep one here
-#: for WMS_JOB_TOKEN_S, and until `manage.py rotate_key` has re-encrypted what is stored.
+#: for WMS_JOB_TOKEN_S, and until `wms-server rotate_key` has re-encrypted what is stored.
 SECRET_KEY_FALLBACKS = env.list("WMS_SECRET_KEY_FALLBACKS", default=[])
 #: Names under which clients and browsers reach the server; requests for other names are refused.
 ALLOWED_HOSTS = env.list("WMS_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
@@ -151,7 +151,7 @@ WMS_WEB_STREAMS_AT_ONCE = env.int("WMS_WEB_STREAMS_AT_ONCE", default=4)
 #: Memory, in MiB, above which a process of the web server is replaced; an idle one has about 180.
 WMS_WEB_MAX_RSS_MB = env.int("WMS_WEB_MAX_RSS_MB", default=400)
 
-# ---- Rules that a site may tune --------------------------------------------------------------------------------------
+# ---- Rules that an operator may tune ---------------------------------------------------------------------------------
 
 #: TQM: "restricted to 4 different values"; a job's CPU time is rounded up to the next one.
 WMS_CPU_SEGMENTS_S = env.list("WMS_CPU_SEGMENTS_S", cast=int, default=[500, 5000, 50000, 300000])
@@ -202,7 +202,7 @@ WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=2)
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
 #: Lifetime of the secret that a director gives to a pilot: the longest wait in a batch queue.
 WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
-#: Lifetime of a site's registration token issued by `manage.py site_token`. One in the configuration file is valid as
+#: Lifetime of a site's registration token issued by `wms-server site_token`. One in the configuration file is valid as
 #: long as the file names it.
 WMS_REGISTRATION_TOKEN_S = env.int("WMS_REGISTRATION_TOKEN_S", default=365 * 24 * 3600)
 #: Time after its submission at which a pilot that has not started is stalled: it no longer counts, and is killed.
@@ -452,7 +452,7 @@ TIME_ZONE = "UTC"
 # Sortable, with seconds: the order of events matters more than the day.
 DATETIME_FORMAT = "Y-m-d H:i:s"
 DATE_FORMAT = "Y-m-d"
-# 10,000 job descriptions of 64 kB would be more; such a submission is split into several.
+# Largest body of any request, in bytes: a submission of 10,000 long descriptions is split into several.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("WMS_MAX_BODY_BYTES", default=64 * 1024 * 1024)
 
 # ---- REST ------------------------------------------------------------------------------------------------------------

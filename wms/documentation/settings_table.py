@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from wms.documentation.made_parts import table
 
 SECTION = re.compile(r"# -+ (?P<title>.+?) -+$")
+#: Defaults that are not values, as a reader of the page knows them.
+_IN_WORDS = {
+    "": "empty",
+    "INSECURE_SECRET_KEY": "a public one, which production refuses",
+    "not WMS_EMBEDDED": "true, unless `WMS_EMBEDDED` is",
+    "str(_WORK_DIR / 'var')": "`var` in the current directory, or in the clone",
+    "str(WMS_DATA_DIR / 'sandboxes')": "`sandboxes` in `WMS_DATA_DIR`",
+    "None if WMS_EMBEDDED else str(WMS_DATA_DIR / 'static')": "`static` in `WMS_DATA_DIR`; none if embedded",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +57,7 @@ def tables_of(settings: list[Setting]) -> str:
     parts = []
     for section in dict.fromkeys(setting.section for setting in settings):
         rows = [
-            [f"`{setting.name}`", setting.kind, f"`{setting.default}`" if setting.default else "empty", setting.meaning]
+            [f"`{setting.name}`", setting.kind, _IN_WORDS.get(setting.default, f"`{setting.default}`"), setting.meaning]
             for setting in settings
             if setting.section == section
         ]

@@ -1,7 +1,6 @@
 """Completion: the scripts of `wms completion`, in the shells themselves."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.pace import within
+from tests.programs import needed
 from wms.client.catalogue import ALIASES, ENTRIES
 from wms.client.main import main
 
@@ -97,8 +97,7 @@ SHELLS: dict[str, Callable[[str, Path], Sequence[str]]] = {"bash": in_bash, "zsh
 def shell(request: pytest.FixtureRequest) -> str:
     """Return the name of a shell that is installed."""
     name: str = request.param
-    if shutil.which(name) is None and "WMS_TESTS_REQUIRE_SHELLS" not in os.environ:
-        pytest.skip(f"{name} is not installed")
+    needed(name)
     return name
 
 

@@ -101,7 +101,8 @@ def _one(submission: str, session: CommandSession) -> CommandOutput:
 
 
 def _configure_failures(parser: ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="WORD", help="parts of the name, or filters such as site:CERN")
+    about = "parts of the name, or filters such as site:LCG.CERN.ch"
+    parser.add_argument("words", nargs="*", metavar="WORD", help=about)
     add_filters(parser)
 
 

@@ -149,7 +149,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "pilot_revoked": ("the pilot's credentials were revoked", "stop the payload; the pilot ends"),
         "pilot_type_refused": ("the computing element does not accept this type of pilot", "offer another place"),
         "second_factor_required": ("the account must have a second factor and has none", "set one up in the portal"),
-        "suspended": ("the user is suspended", "ask a manager"),
+        "suspended": ("the user is suspended", "ask a manager of the VO, or an operator"),
         "waiting": ("the user came by OpenID Connect and is not admitted yet", "ask a manager of the VO"),
     },
     HTTPStatus.NOT_FOUND: {
@@ -198,15 +198,15 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         ),
         "gone": ("no longer kept (category; used where no narrower code exists)", "see `detail`"),
     },
-    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: {
-        "range_not_satisfiable": ("the file has none of the bytes that `Range` names", "ask without `Range`"),
-    },
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: {
         "sandbox_too_large": ("the sandbox is too large, packed or unpacked", "use a storage element"),
         "too_large": ("the body is larger than this path accepts", "send several requests"),
     },
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: {
         "unsupported_media_type": ("the content type or encoding is not accepted", "send what `detail` names"),
+    },
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: {
+        "range_not_satisfiable": ("the file has none of the bytes that `Range` names", "ask without `Range`"),
     },
     HTTPStatus.UPGRADE_REQUIRED: {
         "client_too_old": ("this server no longer serves this version of wms-client", "install a newer one"),
