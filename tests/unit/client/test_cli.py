@@ -232,6 +232,24 @@ def test_a_job_that_does_not_wait_is_one_line(configured: FakeServer, capsys: py
     assert capsys.readouterr().out == "Job 7, Done: It is Done at A.\n"
 
 
+def test_a_dry_run_says_of_each_condition_why_it_excludes_queues(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    excluded = {"closed": "", "memory": "requires 8000 MB", "grid_middlewares": ""}
+    exclusions = [{"condition": name, "queues": 1, "detail": detail} for name, detail in excluded.items()]
+    fit = {"queues": 4, "fitting": 1, "closed": 1, "sites": ["A"], "exclusions": exclusions, "never": ""}
+    answer = {"jobs": 1, "kinds": [{"jobs": 1, "first": 0, "fit": fit}], "warnings": [], "uncompared": 0}
+    configured.answers(200, answer)
+
+    assert main(["submit", "--executable", "/bin/true", "--dry-run"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "closed\t1\tbanned or draining at present",
+        "memory\t1\trequires 8000 MB",
+        "grid_middlewares\t1\tnot of the middleware that the job names",
+    ]
+
+
 def test_an_offer_is_sent_as_far_as_it_is_given(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     configured.answers(200, PREVIEW)
     given = "--cpu-time-s 600 --site A --platform el8 --platform el9 --tag gpu --processors 4 --group g --owner o"

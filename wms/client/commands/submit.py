@@ -29,6 +29,11 @@ _EXCLUDED = (
     TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
     TableColumn("WHY"),
 )
+#: {condition that the server does not explain: why queues fail it}.
+_REASONS = {
+    "closed": "banned or draining at present",
+    "grid_middlewares": "not of the middleware that the job names",
+}
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -163,7 +168,10 @@ def _kind(kind: Record, *, number: int) -> list[Part]:
     if fit["never"]:
         parts.append(f"No pilot would get them: {plain(fit['never'])}.")
     if fit["exclusions"]:
-        rows = [[each["condition"], each["queues"], each["detail"]] for each in fit["exclusions"]]
+        rows = [
+            [each["condition"], each["queues"], each["detail"] or _REASONS.get(each["condition"], "")]
+            for each in fit["exclusions"]
+        ]
         parts.append(Table(_EXCLUDED, rows))
     return parts
 
