@@ -35,11 +35,11 @@ _MOST_JOBS: Final = 100
 _MOST_TASK_QUEUES: Final = 100
 #: Read again when the configuration changes.
 _closed_places: Final[BriefMemo[list[ClosedPlace]]] = BriefMemo(kept_s=60)
-_beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=1)
+_beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: Number of people who wait for a user; with WMS_OIDC_PROVIDERS only.
 _waiting: Final[BriefMemo[int]] = BriefMemo(kept_s=5)
 #: By VOs; states end by themselves.
-_closed_for: Final[BriefMemo[Sequence[ClosedPlace]]] = BriefMemo(kept_s=1)
+_closed_for: Final[BriefMemo[Sequence[ClosedPlace]]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: Made again when a job of the user, or what is closed, changes; the last day moves on, too.
 _of_user: Final[BriefMemo[Sequence["Notice"]]] = BriefMemo(kept_s=60)
 
