@@ -75,9 +75,9 @@ class SiteSum:
     recent: RecentSuccess = RecentSuccess()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteSums:
-    """Sums over all users, by site and VO, from which those for each reader are added up."""
+    """Sums over all users, by site and VO, from which those for each reader are added up; equal to itself only."""
 
     leased: Mapping[tuple[int, int], int]
     #: The third of the key is the status.

@@ -37,7 +37,7 @@ CHANGES_PER_S = 20
 CHANGING_JOBS = 20_000
 CONNECTIONS = 50
 #: Seconds between two requests of an open page, as in live.js.
-PERIOD_S = 4.0
+PERIOD_S = 4.2
 _WITHIN_S: Final = 60
 
 #: {page: its address; `{job}`, `{failed}` and `{waiting}` are jobs, `{submission}` a submission that the user sees}.

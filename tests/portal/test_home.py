@@ -50,6 +50,14 @@ def test_a_user_without_group_reads_whom_to_ask(client_of: ClientOf) -> None:
     assert "Submit the first job" not in page
 
 
+def test_a_manager_without_group_is_led_to_the_jobs_of_the_vo(client_of: ClientOf, vo: VO) -> None:
+    for manager in (make_user(manages=[vo]), make_user(operator=True)):
+        page = home(client_of(manager)).content.decode()
+        assert 'href="/jobs/?q=owner:*"' in page
+        assert 'href="/task-queues/?whose=all"' in page
+        assert "Ask a manager" not in page
+
+
 def test_an_invited_user_is_led_to_the_invitation(client_of: ClientOf, group: Group) -> None:
     now = timezone.now()
     Invitation.objects.create(

@@ -1,7 +1,7 @@
 """Every live page: a change that it shows is another ETag at once, and without one it is answered with 304.
 
-The readings that requests share are made anew for each request here; they are a second old at most, and open pages ask
-every four seconds.
+The readings that requests share are made anew for each request here; they are 0.7 s old at most, and open pages ask
+every 4.2 seconds.
 """
 
 from collections.abc import Callable, Mapping

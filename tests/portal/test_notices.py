@@ -207,5 +207,7 @@ def test_a_user_in_no_group_is_told_whom_to_ask(client_of: ClientOf) -> None:
     assert "Ask a manager" in text
 
 
-def test_a_member_is_not(client_of: ClientOf) -> None:
+def test_a_member_a_manager_and_an_operator_are_not(client_of: ClientOf) -> None:
     assert texts(client_of(make_user(groups=[make_group()]))) == []
+    assert texts(client_of(make_user(manages=[make_vo()]))) == []
+    assert texts(client_of(make_user(operator=True))) == []

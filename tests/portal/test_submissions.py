@@ -24,6 +24,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, Sandbox, Submission
 from wms.jobs.services import output_archives
 from wms.portal.pages import ROWS_PER_PAGE
+from wms.portal.presentation.submission import MOST_PLACES
 
 pytestmark = pytest.mark.django_db
 
@@ -128,6 +129,20 @@ def test_the_page_says_where_jobs_ran(portal: Client, submission: Submission) ->
         make_job(submission=submission, status=status, site=site)
     rows = page_of(portal, submission).places
     assert [(row.site, row.done, row.failed, row.running) for row in rows] == [("PIC", 1, 1, 1), ("CERN", 1, 0, 0)]
+
+
+def test_of_many_sites_those_with_most_jobs_are_shown_and_the_others_folded(
+    portal: Client, submission: Submission
+) -> None:
+    largest = make_site(name="PIC")
+    for _ in range(2):
+        make_job(submission=submission, status=JobStatus.DONE, site=largest)
+    for number in range(MOST_PLACES):
+        make_job(submission=submission, status=JobStatus.DONE, site=make_site(name=f"Site{number:02}"))
+    shown = page_of(portal, submission)
+    assert [row.site for row in shown.places] == ["PIC", *(f"Site{number:02}" for number in range(MOST_PLACES - 1))]
+    assert [row.site for row in shown.further_places] == [f"Site{MOST_PLACES - 1:02}"]
+    assert "<summary>1 more site</summary>" in portal.get(address_of(submission)).content.decode()
 
 
 def test_the_page_tells_rate_and_time_left_from_the_last_hour(portal: Client, submission: Submission) -> None:

@@ -35,11 +35,11 @@ _MOST_JOBS: Final = 100
 _MOST_TASK_QUEUES: Final = 100
 #: Read again when the configuration changes.
 _closed_places: Final[BriefMemo[list[ClosedPlace]]] = BriefMemo(kept_s=60)
-_beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=1)
+_beat: Final[BriefMemo[bool]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: Number of people who wait for a user; with WMS_OIDC_PROVIDERS only.
 _waiting: Final[BriefMemo[int]] = BriefMemo(kept_s=5)
 #: By VOs; states end by themselves.
-_closed_for: Final[BriefMemo[Sequence[ClosedPlace]]] = BriefMemo(kept_s=1)
+_closed_for: Final[BriefMemo[Sequence[ClosedPlace]]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 #: Made again when a job of the user, or what is closed, changes; the last day moves on, too.
 _of_user: Final[BriefMemo[Sequence["Notice"]]] = BriefMemo(kept_s=60)
 
@@ -61,20 +61,23 @@ class Notice:
     url: str = ""
 
 
-def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool) -> list[Notice]:
+def notices_of(user: User, *, groups: Sequence[Group], is_invited: bool, is_manager: bool) -> list[Notice]:
     """Return the notices for *user*, the most urgent first.
 
     Args:
         user: the reader.
         groups: of the user.
         is_invited: whether the user has an invitation to a group.
+        is_manager: whether the user manages a VO or operates the system; such a user needs no group.
     """
-    return _notices(user, vo_ids=frozenset(group.vo_id for group in groups), is_invited=is_invited)
+    vo_ids = frozenset(group.vo_id for group in groups)
+    return _notices(user, vo_ids=vo_ids, is_invited=is_invited, is_manager=is_manager)
 
 
 def revision(user: User, *, scope: Scope) -> Sequence[object]:
     """Return the notices for *user* with this scope, for the ETags of live pages."""
-    return _notices(user, vo_ids=scope.vo_ids, is_invited=bool(scope.invitations))
+    is_manager = user.is_operator or bool(scope.managed_vos)
+    return _notices(user, vo_ids=scope.vo_ids, is_invited=bool(scope.invitations), is_manager=is_manager)
 
 
 def closed_for(vo_ids: frozenset[int] | None) -> Sequence[ClosedPlace]:
@@ -94,7 +97,7 @@ def _closed(configured: int, vo_ids: frozenset[int] | None, *, now: datetime) ->
     return tuple(place for place in closed if ids.isdisjoint(place.outer_ids))
 
 
-def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool) -> list[Notice]:
+def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool, is_manager: bool) -> list[Notice]:
     notices = []
     if not _beat.get("beat", lambda: pulse.is_felt(pulse.BEAT)):
         text = (
@@ -102,7 +105,7 @@ def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool) -> list[No
             "jobs are kept; its operators have to start it again."
         )
         notices.append(Notice(kind=NoticeKind.ERROR, text=text))
-    if not vo_ids:
+    if not vo_ids and (is_invited or not is_manager):
         notices.append(_without_group(is_invited=is_invited))
     return [*notices, *_of_people(user), *_of_places(user, vo_ids=vo_ids)]
 

@@ -59,6 +59,8 @@ class Header:
     links: Sequence[Link]
     #: The group in which the user acts, as a phrase.
     acts_in: str
+    #: Of a VO, or an operator.
+    is_manager: bool
     may_administer: bool
     has_password: bool
     is_invited: bool
@@ -106,16 +108,17 @@ def header_of(user: User) -> Header:
     else:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
     # Owners of private pilots find them at the jobs that they ran.
-    links = [*NAVIGATION, PILOTS] if queries.is_manager(user) else NAVIGATION
+    is_manager = queries.is_manager(user)
     is_invited = queries.open_invitations(user, now=timezone.now()).exists()
     return Header(
         username=user.get_username(),
-        links=links,
+        links=[*NAVIGATION, PILOTS] if is_manager else NAVIGATION,
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
+        is_manager=is_manager,
         has_password=user.has_usable_password(),
         is_invited=is_invited,
-        notices=notices_of(user, groups=groups, is_invited=is_invited),
+        notices=notices_of(user, groups=groups, is_invited=is_invited, is_manager=is_manager),
     )
 
 

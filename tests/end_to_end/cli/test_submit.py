@@ -52,6 +52,50 @@ def test_options_describe_a_job(sample: SampleData, wms: Wms, script: Path) -> N
     assert (job.job_name, job.priority) == ("hello", 3)
 
 
+def test_a_program_of_this_computer_goes_along(
+    sample: SampleData, wms: Wms, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submitted(*options: object) -> tuple[str, list[str]]:
+        ran = wms("submit", *options)
+        assert (ran.code, ran.err) == (0, "")
+        description = Job.objects.latest("pk").description
+        return description["executable"], description["input_sandbox"]
+
+    monkeypatch.chdir(script.parent)
+    data = script.with_name("data.txt")
+    data.write_text("5\n")
+    assert submitted("--executable", "run.sh") == ("./run.sh", [reference_of(script)])
+    assert submitted("--executable", "./run.sh", "--input", "data.txt") == (
+        "./run.sh",
+        [reference_of(data), reference_of(script)],
+    )
+    # Named already, and a program of the node.
+    assert submitted("--executable", "run.sh", "--input", "./run.sh") == ("run.sh", [reference_of(script)])
+    assert submitted("--executable", str(script)) == (str(script), [])
+    assert submitted("--executable", "date") == ("date", [])
+    monkeypatch.chdir(script.parent.parent)
+    assert submitted("--executable", "work/run.sh") == ("./run.sh", [reference_of(script)])
+
+
+def test_a_script_that_nothing_brings_is_warned_of(sample: SampleData, wms: Wms) -> None:
+    ran = wms("submit", "--executable", "run.sh")
+    assert ran.code == 0
+    assert 'Neither the input sandbox nor the input data contains the executable "run.sh"' in ran.err
+
+
+def test_times_and_sizes_may_have_units(sample: SampleData, wms: Wms) -> None:
+    amounts = ("--cpu-time", "2h", "--wall-time", "1 d", "--memory", "2GB", "--disk", "500MB")
+    assert wms("submit", "--executable", "/bin/true", *amounts).code == 0
+    description = Job.objects.get().description
+    assert [description[name] for name in ("cpu_time_s", "wall_time_s", "memory_mb", "disk_mb")] == [
+        *(7200, 86_400),
+        *(2000, 500),
+    ]
+    for option, text in (("--memory", "2h"), ("--memory", "2.5GB"), ("--cpu-time", "h"), ("--cpu-time", "-5")):
+        assert wms("submit", "--executable", "/bin/true", f"{option}={text}").code == 2
+    assert "give a whole number such as 2000 (megabytes) or 2GB" in wms("submit", "--memory", "much").err
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -122,7 +166,8 @@ def test_mistakes_are_told_before_anything_is_sent(sample: SampleData, wms: Wms,
         (["submit", "--executable", "x", "--input", "missing"], "There is no file missing"),
         (["submit", "--executable", "x", "--input", script.parent], "is a directory"),
         (["submit", "--executable", "x", "--environment", "A"], '"A" is not a variable'),
-        (["submit", "--executable", "x", "--memory", "2GB"], "is not a whole number"),
+        (["submit", "--executable", "x", "--processors", "2GB"], "is not a whole number"),
+        (["submit", "--executable", "x", "--memory", "2,5GB"], "is not understood"),
         (["submit", "--executble", "x"], "Do you mean --executable?"),
     ]
     script.with_name("bad.json").write_text("{")

@@ -12,8 +12,9 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests import oidc
-from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user, make_vo
+from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_token, make_user, make_vo
 from tests.second_factors import code_of, make_app, wrong_code_of
+from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
 
 WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
@@ -51,6 +52,27 @@ def test_a_manager_logs_in_asks_why_a_job_waits_and_what_an_offer_would_get(
     offer = ["match-test", "--cpu-time-s", "300000", "--site", "LCG.CERN.ch"]
     assert wms(*offer)["task_queues"] == []
     assert [queue["id"] for queue in wms(*offer, "--processors", "2")["task_queues"]] == [said["task_queue"]]
+
+
+def test_a_user_logs_in_by_a_token_made_in_the_portal(live_server: LiveServer, tmp_path: Path) -> None:
+    user = make_user(username="bob", groups=[make_group()])
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+    def wms(*arguments: str, typed: str = "", code: int = 0) -> Any:
+        command = [sys.executable, "-S", str(WMS), *arguments, "--json"]
+        ran = subprocess.run(command, env=environment, input=typed, capture_output=True, text=True, check=False)
+        assert ran.returncode == code, ran.stderr
+        return json.loads(ran.stdout or ran.stderr)
+
+    log_in = ["login", "--server", live_server.url, "--token"]
+    assert wms(*log_in, typed="wms_u_wrong\n", code=1)["code"] == "invalid_token"
+    assert "No token was given" in wms(*log_in, typed="\n", code=2)["detail"]
+    assert wms("whoami", code=1)["code"] == "not_logged_in"
+    token = make_token(user, scope=TokenScope.READ)
+    assert wms(*log_in, typed=f"{token}\n")["username"] == "bob"
+    assert wms("whoami")["username"] == "bob"
+    wms("logout")
+    assert wms(*log_in, typed=f"{token}\n", code=1)["code"] == "invalid_token"
 
 
 def test_a_user_logs_in_by_the_institutes_account_in_a_browser_elsewhere(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import WrongUsageError
-from .arguments import whole_number
+from .arguments import megabytes, seconds, whole_number
+
+#: An entry of an input sandbox that may contain the program.
+_ARCHIVE = re.compile(r"\.(tar(\.[a-z0-9]+)?|tgz|tbz2|txz|zip)$|^(sha256|sb|lfn):", re.IGNORECASE)
 
 
 class DescriptionOption(NamedTuple):
@@ -16,14 +21,17 @@ class DescriptionOption(NamedTuple):
     field: str
     metavar: str
     about: str
-    is_number: bool = False
+    #: Reads a number; None: the field is a text, or a list of texts.
+    reads: Callable[[str], int] | None = None
     #: May be repeated; the field is a list.
     is_list: bool = False
 
 
 #: {option: field of the description}.
 OPTIONS: Mapping[str, DescriptionOption] = {
-    "--executable": DescriptionOption("executable", "PROGRAM", "program that the job runs"),
+    "--executable": DescriptionOption(
+        "executable", "PROGRAM", "program that the job runs; a file of this computer goes along"
+    ),
     "--arguments": DescriptionOption("arguments", "TEXT", "its arguments, as the shell reads them"),
     "--input": DescriptionOption(
         "input_sandbox", "FILE", "file of this computer that goes along; may be repeated", is_list=True
@@ -31,12 +39,16 @@ OPTIONS: Mapping[str, DescriptionOption] = {
     "--output": DescriptionOption(
         "output_sandbox", "NAME", "file or pattern to bring back; may be repeated", is_list=True
     ),
-    "--cpu-time": DescriptionOption("cpu_time_s", "S", "CPU time in reference-core seconds per core", is_number=True),
-    "--wall-time": DescriptionOption("wall_time_s", "S", "longest time from start to end, in seconds", is_number=True),
-    "--processors": DescriptionOption("processors", "N", "cores", is_number=True),
-    "--memory": DescriptionOption("memory_mb", "MB", "memory of all its processes", is_number=True),
-    "--disk": DescriptionOption("disk_mb", "MB", "disk space for what it writes", is_number=True),
-    "--gpus": DescriptionOption("gpus", "N", "whole GPUs", is_number=True),
+    "--cpu-time": DescriptionOption(
+        "cpu_time_s", "S", "CPU time per core, in reference-core seconds, or as 24h", seconds
+    ),
+    "--wall-time": DescriptionOption(
+        "wall_time_s", "S", "longest time from start to end, in seconds, or as 24h", seconds
+    ),
+    "--processors": DescriptionOption("processors", "N", "cores", whole_number),
+    "--memory": DescriptionOption("memory_mb", "MB", "memory of all its processes, in MB, or as 2GB", megabytes),
+    "--disk": DescriptionOption("disk_mb", "MB", "disk space for what it writes, in MB, or as 20GB", megabytes),
+    "--gpus": DescriptionOption("gpus", "N", "whole GPUs", whole_number),
     "--site": DescriptionOption("sites", "SITE", "may run there; may be repeated", is_list=True),
     "--banned-site": DescriptionOption("banned_sites", "SITE", "must not run there; may be repeated", is_list=True),
     "--platform": DescriptionOption("platforms", "NAME", "platform on which it runs; may be repeated", is_list=True),
@@ -48,7 +60,7 @@ OPTIONS: Mapping[str, DescriptionOption] = {
     "--name": DescriptionOption("job_name", "NAME", "name of the job"),
     "--label": DescriptionOption("job_group", "LABEL", "free label, by which jobs are found"),
     "--type": DescriptionOption("job_type", "TYPE", "job type"),
-    "--priority": DescriptionOption("priority", "N", "user priority, 0 to 10", is_number=True),
+    "--priority": DescriptionOption("priority", "N", "user priority, 0 to 10", whole_number),
 }
 
 
@@ -57,8 +69,8 @@ def add_description(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("description, in place of a file")
     for option, each in OPTIONS.items():
         dest, about = f"description_{each.field}", each.about
-        if each.is_number:
-            group.add_argument(option, dest=dest, metavar=each.metavar, help=about, type=whole_number)
+        if each.reads is not None:
+            group.add_argument(option, dest=dest, metavar=each.metavar, help=about, type=each.reads)
         elif each.is_list:
             group.add_argument(option, dest=dest, metavar=each.metavar, help=about, action="append")
         else:
@@ -81,6 +93,7 @@ def described(options: Namespace) -> dict[str, Any]:
         value = getattr(options, f"description_{each.field}")
         if value is not None:
             found[each.field] = value
+    _let_program_go_along(found)
     if options.environment is not None:
         pairs = [text.partition("=") for text in options.environment]
         for name, sign, _ in pairs:
@@ -90,3 +103,20 @@ def described(options: Namespace) -> dict[str, Any]:
     if options.count is not None:
         found["parameters"] = {"count": options.count}
     return found
+
+
+def _let_program_go_along(description: dict[str, Any]) -> None:
+    """Add a program of this computer to the input sandbox, unless another entry may bring it.
+
+    An absolute path is that of a program on the node.
+    """
+    program = description.get("executable", "")
+    path = Path(program)
+    if not program or path.is_absolute() or not path.is_file():
+        return
+    entries = description.get("input_sandbox", [])
+    if any(Path(entry).name == path.name or _ARCHIVE.search(entry) for entry in entries):
+        return
+    description["input_sandbox"] = [*entries, program]
+    # In the job's directory it has no other directory around it.
+    description["executable"] = f"./{path.name}"

@@ -20,8 +20,12 @@ from .command import Command, CommandOutput, CommandSession
 
 def _configure_login(parser: ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
-    parser.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
-    parser.add_argument(
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
+    way.add_argument(
+        "--token", action="store_true", help="prompt for a token that you made on the page of your account"
+    )
+    way.add_argument(
         "--oidc", nargs="?", const="", metavar="PROVIDER", help="log in by your institute's account, in a browser"
     )
 
@@ -33,8 +37,10 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default)
     if options.oidc is not None:
         return _login_by_provider(url, options.oidc, environment)
+    if options.token:
+        return _login_by_token(url, environment)
     username = options.user or _prompt("User: ")
-    password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    password = _secret("Password: ")
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
     body = {"username": username, "password": password}
@@ -48,6 +54,17 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
         answer = server.post(f"{API}auth/token/", body, expects="token")
     keep_devices(cookies)
     return _stored(Connection(url, token=answer["token"]), username, answer["expires_at"], environment)
+
+
+def _login_by_token(url: str, environment: Mapping[str, str]) -> CommandOutput:
+    token = _secret("Token: ").strip()
+    if not token:
+        raise WrongUsageError("No token was given; make one on the page of your account in the portal.")
+    server = Connection(url, token=token)
+    username = server.get(f"{API}auth/me/", expects="username")["username"]
+    path = credentials.store(server, environment=environment)
+    result = {"server": url, "username": username, "stored_in": str(path)}
+    return CommandOutput(result, [f"Logged in at {url} as {plain(username)}, by the token."])
 
 
 def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) -> CommandOutput:
@@ -65,6 +82,11 @@ def _stored(server: Connection, username: str, expires_at: str, environment: Map
     path = credentials.store(server, environment=environment)
     result = {"server": server.url, "username": username, "expires_at": expires_at, "stored_in": str(path)}
     return CommandOutput(result, [f"Logged in at {server.url} as {plain(username)} until {moment(expires_at)}."])
+
+
+def _secret(question: str) -> str:
+    """Return the line that is typed unseen at a terminal, or is given as standard input."""
+    return getpass(question) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
 
 
 def _prompt(question: str) -> str:

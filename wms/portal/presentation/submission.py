@@ -36,6 +36,8 @@ _GOING_ON: Final = frozenset(JobStatus) - FINAL - {JobStatus.HELD}
 #: Time in which ends are counted for the rate.
 RATE_WINDOW: Final = timedelta(hours=1)
 _LEAST_WINDOW_S: Final = 60.0
+#: Sites that are shown at once; the others are folded.
+MOST_PLACES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +145,9 @@ class SubmissionPage:
     facts: Sequence[Fact]
     chips: Sequence[StatusChip]
     rate: EndRate
+    #: Sites with most of its jobs, and the others.
     places: Sequence[SiteRuns]
+    further_places: Sequence[SiteRuns]
     #: None: no job has failed.
     failures: FailuresView | None
     buttons: Sequence[ActionButton]
@@ -188,12 +192,14 @@ def submission_view(
         now: the time of the page.
     """
     content = submission.content
+    places = _places(content, jobs.places)
     return SubmissionPage(
         row=row_of(submission),
         facts=_facts(content),
         chips=[_chip(content, status, submission.jobs[status]) for status in JobStatus if status in submission.jobs],
         rate=rate_of(submission.jobs, ended=jobs.recently_ended, age=now - content.submission.submitted_at),
-        places=_places(content, jobs.places),
+        places=places[:MOST_PLACES],
+        further_places=places[MOST_PLACES:],
         failures=None if failures is None else failures_view(failures, words=_words(content)),
         buttons=[
             _button(content, each, number) for each in ACTIONS if (number := number_in(submission.jobs, each.statuses))

@@ -166,7 +166,7 @@ def _row(standing: TaskQueueStanding) -> TaskQueueRow:
         requires=", ".join(f"{fact.label}: {fact.value}" for fact in _requirements(task_queue)[2:]),
         rank="–" if standing.rank is None else f"{standing.rank:,}",
         share_of_group=number_in_words(terms.share),
-        correction="–" if terms.correction is None else number_in_words(terms.correction),
+        correction=_factor(terms.correction),
         part=number_in_words(terms.part / (terms.owners or 1)),
         priority=number_in_words(terms.priority),
         share=f"{100 * standing.share_of_segment:.3g} %",

@@ -31,7 +31,7 @@ def _revision(request: HttpRequest, **_: object) -> Sequence[object]:
         *revisions.own_jobs(user),
         *revisions.configuration(),
         *closed_for(revisions.visible_vos(user)),
-        revisions.sums_of_sites(user),
+        revisions.digest_of_sums(user),
         supply(),
     )
 

@@ -29,7 +29,7 @@ from wms.portal.presentation.why import WhyView, selection_view, why_view
 from wms.portal.search import EVERYBODY, query_of
 
 #: Numbers of limits, throttles and computing elements.
-_supply: Final[BriefMemo[str]] = BriefMemo(kept_s=1)
+_supply: Final[BriefMemo[str]] = BriefMemo(kept_s=revisions.SUMS_MAX_AGE_S)
 
 
 def revision_of_waiting(user: User) -> Sequence[object]:
@@ -37,7 +37,7 @@ def revision_of_waiting(user: User) -> Sequence[object]:
     return (
         *revisions.demand_of_vos(user),
         closed_for(revisions.visible_vos(user)),
-        revisions.sums_of_sites(user),
+        revisions.digest_of_sums(user),
         supply(),
     )
 
