@@ -110,7 +110,7 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
 
 def _job_counts_are_those_of_the_jobs() -> Iterator[str]:
     if wrong := wrong_job_counts():
-        yield f"{wrong} counts; run `manage.py recount_jobs`"
+        yield f"{wrong} counts; run `wms-server recount_jobs`"
 
 
 def _tails_and_samples_are_of_attempts_that_were_made() -> Iterator[object]:

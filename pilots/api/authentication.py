@@ -35,7 +35,7 @@ class PilotTokenAuthentication(BearerAuthentication):
 
     prefix = PREFIXES[TokenKind.PILOT]
     scheme_name = "PilotToken"
-    scheme_description = f"Token of one pilot, from POST {API_V1}pilots/register/ or `manage.py pilot_token`."
+    scheme_description = f"Token of one pilot, from POST {API_V1}pilots/register/ or `wms-server pilot_token`."
 
     def principal_of(self, token: str) -> tuple[PilotPrincipal, PilotCredential]:
         """Return the pilot of *token*.

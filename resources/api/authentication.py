@@ -49,7 +49,7 @@ class SiteTokenAuthentication(BearerAuthentication):
 
     prefix = SITE_TOKEN_PREFIX
     scheme_name = "SiteToken"
-    scheme_description = "Token of a site, from `manage.py site_token SITE` or the configuration file."
+    scheme_description = "Token of a site, from `wms-server site_token SITE` or the configuration file."
 
     def authenticate(self, request: Request) -> tuple[SitePrincipal, SiteCredential] | None:
         """Return (principal, credential), or None if the request carries no token of a site.

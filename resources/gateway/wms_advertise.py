@@ -89,7 +89,7 @@ MAX_SEQUENCE = 2**63 - 1
 _OWN_NAME = re.compile(r"wms[-_]advertise\b")
 _EPILOG = """\
 Without --token-file the token is read from the environment, WMS_ADVERTISE_TOKEN; it is issued by an operator
-(`manage.py site_token SITE --for advertise`). WMS_SERVER_URL takes the place of --server.
+(`wms-server site_token SITE --for advertise`). WMS_SERVER_URL takes the place of --server.
 
 A pattern is a regular expression of Python, looked for in the command line of each process; a process counts for the
 first state that fits, in this order: submitting, polling, updating, cancelling, gathering, idle. Processes for which

@@ -226,7 +226,7 @@ def _unsafe() -> Iterator[Error]:
     if is_embedded(host=host, data_dir=settings.WMS_DATA_DIR):
         yield Error(
             "WMS_DATABASE_URL names an embedded database, which is made for trying out: it has no password.",
-            hint="Name a PostgreSQL server of your own, or start the system with `manage.py up`.",
+            hint="Name a PostgreSQL server of your own, or start the system with `wms-server up`.",
             id="wms.E004",
         )
 
@@ -241,7 +241,7 @@ def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Err
     else:
         return
     if is_previous:
-        hint = "Remove it from there; run `manage.py rotate_key` first, if stored secrets were encrypted under it."
+        hint = "Remove it from there; run `wms-server rotate_key` first, if stored secrets were encrypted under it."
     elif key == settings.INSECURE_SECRET_KEY:
         hint = (
             f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters; or, for the system that "

@@ -15,7 +15,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{violation.invariant}, but not {violation.row}.")
         secrets = secrets_by_key()
         for name in secrets.previous:
-            self.stdout.write(f"The {name} needs a key of WMS_SECRET_KEY_FALLBACKS; run `manage.py rotate_key`.")
+            self.stdout.write(f"The {name} needs a key of WMS_SECRET_KEY_FALLBACKS; run `wms-server rotate_key`.")
         for name in secrets.unreadable:
             self.stdout.write(f"The {name} cannot be read with any key; add its key to WMS_SECRET_KEY_FALLBACKS.")
         if violated or secrets.unreadable:

@@ -328,7 +328,7 @@ def test_a_recount_mends_wrong_counters_and_verify_names_it(operator: User) -> N
     JobCount.objects.update(jobs=7)
     SiteJobCount.objects.all().delete()
     (violation,) = [each for each in violations() if "counts of jobs" in each.invariant]
-    assert violation.row == "2 counts; run `manage.py recount_jobs`"
+    assert violation.row == "2 counts; run `wms-server recount_jobs`"
     out = StringIO()
     call_command("recount_jobs", stdout=out)
     assert out.getvalue() == "All jobs are counted.\n"

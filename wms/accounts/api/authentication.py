@@ -41,7 +41,7 @@ class UserTokenAuthentication(BearerAuthentication):
     prefix = USER_TOKEN_PREFIX
     scheme_name = "UserToken"
     scheme_description = (
-        f"Token of a user, from POST {API_V1}auth/token/, the portal or `manage.py token USER`. Its scope is `read` "
+        f"Token of a user, from POST {API_V1}auth/token/, the portal or `wms-server token USER`. Its scope is `read` "
         "(GET only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs) or `manage` (whatever "
         "the user may do); a request beyond it is 403 `insufficient_scope`."
     )
