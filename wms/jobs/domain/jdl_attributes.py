@@ -127,7 +127,7 @@ _MIDDLEWARES: Final = _list("GridMiddlewares", "grid_middlewares", "Directors se
 _TAGS: Final = _list(
     "Tags",
     "tags",
-    "Tags that the queue must offer. A warning tells that `4Processors`, `8GB` and the like are compared as names: "
+    "Tags that the queue must offer. A warning says that `4Processors`, `8GB` and the like are compared as names: "
     "they are no amounts.",
 )
 _SOFTWARE: Final = _list("Software", "software", "Software that queues publish, or paths that the node must have.")
