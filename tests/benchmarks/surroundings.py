@@ -36,6 +36,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 _NOT_OURS = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_DATA_DIR", "WMS_SECRET_KEY", "WMS_SERVER_URL")
 _HOST = "127.0.0.1"
 _EMPTY = "empty"
+#: Seconds of an idle machine in which a server is ready.
+_READY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,7 @@ def running(service: ServicePart, logs: Path) -> Iterator[psutil.Process]:
             service.command, env=service.environment, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        deadline = Deadline(service.ready_within_s)
+        deadline = Deadline(_READY_S)
         while not service.is_ready():
             if process.poll() is not None or deadline.has_passed():
                 raise NotMeasurableError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 from environ import Env
 
-from wms.configuration.problems import ConfigurationError
-from wms.configuration.schema import check
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
 from wms.stack.errors import StackError
@@ -38,10 +36,6 @@ _CYCLE_S = "2"
 
 class AddressNeededError(StackError):
     """The address of the system is not configured and does not follow from its listener."""
-
-
-class ConfigurationRefusedError(StackError):
-    """The named configuration file is missing, not readable or not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +105,6 @@ def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreS
     """
     # Until the supervisor handles signals, SIGTERM acts like Ctrl-C, so that what was begun is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if options.configuration is not None:
-        _check(options.configuration)
     with claimed(options.data) as directory:
         _close_to_others(directory)
         options.listener.check()
@@ -293,19 +285,3 @@ def _celery(system: System, what: str, *arguments: str) -> list[str]:
 def _for_other_commands(system: System) -> dict[str, str]:
     names = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_SECRET_KEY", "WMS_EMBEDDED", "WMS_DATA_DIR")
     return {name: system.environment[name] for name in names if name in system.environment}
-
-
-def _check(configuration: Path) -> None:
-    """Check the configuration file, before anything is started or changed.
-
-    Raises:
-        ConfigurationRefusedError: it cannot be read, or it is not valid whatever the database contains.
-    """
-    try:
-        check(configuration.read_bytes(), environ=os.environ)
-    except OSError as error:
-        raise ConfigurationRefusedError(
-            f"The configuration file {configuration} cannot be read: {error.strerror}."
-        ) from error
-    except ConfigurationError as error:
-        raise ConfigurationRefusedError(error.about(configuration)) from error

@@ -24,8 +24,7 @@ from tests.pace import wait_for, within
 ENDED_WITHIN_S = 300.0
 #: `demo` that waits for no change of a job.
 IMPATIENT = """
-import os, sys
-os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
+import sys
 sys.path.insert(0, sys.argv.pop(1))
 from wms.demo import running
 running.STANDSTILL_S = 0.0

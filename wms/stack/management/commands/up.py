@@ -1,5 +1,6 @@
 """`manage.py up`: the whole system in the foreground."""
 
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from wms.configuration.problems import ConfigurationError
+from wms.configuration.schema import check
 from wms.kernel.protocol import API_V1
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
@@ -47,6 +50,8 @@ class Command(BaseCommand):
         try:
             listener = Listener.named(listen, port=port)
             _refuse_open_doors(listener)
+            if config is not None:
+                _check(config)
             options = StackOptions(
                 project=settings.BASE_DIR,
                 data=data_dir,
@@ -73,6 +78,16 @@ def _refuse_open_doors(listener: Listener) -> None:
             f"{listener.host} is reached from other machines, in clear: name the proxies that speak TLS before it in "
             "WMS_TRUSTED_PROXIES, with WMS_HTTPS=true, or listen at 127.0.0.1 or unix:PATH."
         )
+
+
+def _check(configuration: Path) -> None:
+    """Refuse a configuration file that is not valid, whatever the database contains, before anything is started."""
+    try:
+        check(configuration.read_bytes(), environ=os.environ)
+    except OSError as error:
+        raise CommandError(f"The configuration file {configuration} cannot be read: {error.strerror}.") from error
+    except ConfigurationError as error:
+        raise CommandError(error.about(configuration)) from error
 
 
 def _greeting(system: System) -> str:
