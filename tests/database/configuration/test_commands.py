@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.signals import pre_migrate
 
 from tests.database.configuration.configuring import ENVIRON, EXAMPLE, counts
 
@@ -48,6 +49,23 @@ def test_the_commands_make_a_round_trip(example: Path, tmp_path: Path) -> None:
     exported = tmp_path / "exported.yaml"
     exported.write_text("\n".join(run("export_configuration")[0]))
     assert run("configure", str(exported))[0] == ["nothing to change"]
+
+
+def test_a_wrong_file_is_refused_before_the_tables_are_changed(tmp_path: Path) -> None:
+    path = tmp_path / "wms.yaml"
+    path.write_text("vos:\n- nam: x\n")
+    migrated: list[object] = []
+
+    def note(sender: object, **_facts: object) -> None:
+        migrated.append(sender)
+
+    pre_migrate.connect(note)
+    try:
+        with pytest.raises(CommandError, match="is not accepted; nothing was changed"):
+            run("configure", str(path), "--migrate")
+    finally:
+        pre_migrate.disconnect(note)
+    assert migrated == []
 
 
 def test_the_command_lists_the_problems_by_line(tmp_path: Path) -> None:

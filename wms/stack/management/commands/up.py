@@ -8,6 +8,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from wms.configuration.document import MAX_BYTES
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
 from wms.kernel.protocol import API_V1
@@ -83,7 +84,9 @@ def _refuse_open_doors(listener: Listener) -> None:
 def _check(configuration: Path) -> None:
     """Refuse a configuration file that is not valid, whatever the database contains, before anything is started."""
     try:
-        check(configuration.read_bytes(), environ=os.environ)
+        with configuration.open("rb") as stream:
+            source = stream.read(MAX_BYTES + 1)
+        check(source, environ=os.environ)
     except OSError as error:
         raise CommandError(f"The configuration file {configuration} cannot be read: {error.strerror}.") from error
     except ConfigurationError as error:
