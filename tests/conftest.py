@@ -31,12 +31,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
+#: Tests that take longest. They are begun first: of the last ones none keeps a worker busy when the others are idle.
+LONG = ("tests/end_to_end", "tests/attacks", "tests/backends")
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED = ("tests/unit", "tests/database")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out of the measurement of branches, if there is one."""
+    """Begin with the long tests, and leave tests out of the measurement of branches, if there is one."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     if config.pluginmanager.hasplugin("_cov"):
         for item in items:
             if not item.nodeid.startswith(MEASURED):
