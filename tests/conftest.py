@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 from django.conf import settings
+from django.test import TransactionTestCase
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
 from wms.kernel.memo import forget_brief_results
 
@@ -22,7 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make passwords and requests cheap: a safe hash, and a walk through all static files, take longer than a test."""
+    """Make passwords, requests and emptied tables cheap: each takes longer than a test."""
+    TransactionTestCase._fixture_teardown = lambda _case: empty_tables()  # type: ignore[attr-defined] # not in stubs
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
     settings.STATIC_ROOT = None  # WhiteNoise warns of a directory that is not there
