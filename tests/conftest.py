@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 from django.conf import settings
+from django.test import TransactionTestCase
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
 from wms.kernel.memo import forget_brief_results
 
@@ -22,7 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make passwords and requests cheap: a safe hash, and a walk through all static files, take longer than a test."""
+    """Make passwords, requests and emptied tables cheap: each takes longer than a test."""
+    TransactionTestCase._fixture_teardown = lambda _case: empty_tables()  # type: ignore[attr-defined] # not in stubs
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
     settings.STATIC_ROOT = None  # WhiteNoise warns of a directory that is not there
@@ -31,12 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
+#: Tests that take longest. They are begun first: of the last ones none keeps a worker busy when the others are idle.
+LONG = ("tests/end_to_end", "tests/attacks", "tests/backends")
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED = ("tests/unit", "tests/database")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out of the measurement of branches, if there is one."""
+    """Begin with the long tests, and leave tests out of the measurement of branches, if there is one."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     if config.pluginmanager.hasplugin("_cov"):
         for item in items:
             if not item.nodeid.startswith(MEASURED):

@@ -9,6 +9,9 @@ from wms.kernel.checks import refuse_unsafe_start
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
+# Celery would run all of Django's checks, whose results it ignores: reading the URLs and their views for them takes a
+# process most of its start.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
 app = Celery("wms")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -19,5 +22,5 @@ app.autodiscover_tasks()
 @celeryd_init.connect
 @beat_init.connect
 def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's signature
-    """Run the checks of `manage.py check`, which Celery does not run by itself."""
+    """Run those checks of `manage.py check` that refuse a start."""
     refuse_unsafe_start()

@@ -44,6 +44,7 @@ _OF_OLD_AGENTS: Final = frozenset(
 #: returns the others.
 _old_agent_addresses = [each for each in (*of_matching, *of_pilots) if each.name in _OF_OLD_AGENTS]
 
+admin.autodiscover()
 urlpatterns: list[URLPattern | URLResolver] = [
     # The most frequent first: addresses are tried one after another.
     path(REST, include("matching.urls")),

@@ -54,6 +54,7 @@ OF_A_VO: dict[type[models.Model], str] = {
 SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
 OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]
 MANAGERS_ADD = [Group, Site, Queue, Limit, RequirementDefinition]
+admin.autodiscover()
 OURS = [model for model in admin.site._registry if not model.__module__.startswith("django.")]
 
 
@@ -67,6 +68,11 @@ def names(models_: Any) -> list[str]:
 
 def test_every_model_with_a_page_is_in_a_table_of_this_test() -> None:
     assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken, SecurityEvent}
+
+
+def test_django_finds_no_mistake_in_the_pages() -> None:
+    """Its own checks may run before wms.urls imports them."""
+    assert admin.site.check(None) == []
 
 
 def test_every_constraint_that_a_form_may_meet_has_words() -> None:
