@@ -77,12 +77,6 @@ def test_a_program_of_this_computer_goes_along(
     assert submitted("--executable", "work/run.sh") == ("./run.sh", [reference_of(script)])
 
 
-def test_a_script_that_nothing_brings_is_warned_of(sample: SampleData, wms: Wms) -> None:
-    ran = wms("submit", "--executable", "run.sh")
-    assert ran.code == 0
-    assert 'Neither the input sandbox nor the input data contains the executable "run.sh"' in ran.err
-
-
 def test_times_and_sizes_may_have_units(sample: SampleData, wms: Wms) -> None:
     amounts = ("--cpu-time", "2h", "--wall-time", "1 d", "--memory", "2GB", "--disk", "500MB")
     assert wms("submit", "--executable", "/bin/true", *amounts).code == 0

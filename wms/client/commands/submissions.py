@@ -101,7 +101,7 @@ def _one(submission: str, session: CommandSession) -> CommandOutput:
 
 
 def _configure_failures(parser: ArgumentParser) -> None:
-    about = "parts of the name, or filters such as site:LCG.CERN.ch"
+    about = "parts of the name, or filters such as site:LCG.Example.org"
     parser.add_argument("words", nargs="*", metavar="WORD", help=about)
     add_filters(parser)
 

@@ -14,9 +14,6 @@ from wms.kernel.names import did_you_mean
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 _CLOSED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")*+\Z""", re.DOTALL)
 
-#: Ends of the names of scripts: hardly ever those of commands of a node.
-_SCRIPTS: Final = (".sh", ".bash", ".csh", ".py", ".pl", ".C")
-
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
     *("executable", "arguments", "priority", "cpu_time_s"),
@@ -109,18 +106,10 @@ def _of_priority(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
 
 
 def _of_executable(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
-    if not lacks_executable(job.description, files=job.files):
-        return
-    executable: str = job.description["executable"]
-    if "/" in executable:
+    if lacks_executable(job.description, files=job.files):
         yield (
-            f"The executable {shown(executable)} is a file of the job's directory, but neither "
+            f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
             "the input sandbox nor the input data contains it; the job fails when it starts."
-        )
-    else:
-        yield (
-            f"Neither the input sandbox nor the input data contains the executable {shown(executable)}; the job fails "
-            "when it starts, unless the node or the container has a command of this name."
         )
 
 
@@ -133,10 +122,9 @@ def _of_quotes(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
 
 
 def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxFile]) -> bool:
-    """Return whether nothing brings an executable that must, or by its name should, be in the job's directory."""
+    """Return whether the executable must be in the job's directory and nothing brings it there."""
     executable: str = description["executable"]
-    is_of_directory = "/" in executable or executable.endswith(_SCRIPTS)
-    if executable.startswith("/") or not is_of_directory or "%" in executable:
+    if executable.startswith("/") or "/" not in executable or "%" in executable:
         return False
     name = executable.removeprefix("./")
     brought = (file.is_archive or file.name == name for file in files)
