@@ -28,7 +28,7 @@ from wms.kernel.errors import NotFoundError, UnsatisfiableRangeError, WmsError
 from wms.kernel.file_answers import file_answer
 from wms.portal import revisions
 from wms.portal.live import live
-from wms.portal.pages import refusals_as_404, show, signed_in
+from wms.portal.pages import LARGEST_ID, refusals_as_404, show, signed_in
 from wms.portal.presentation.job_files import (
     MOST_SHOWN_BYTES,
     Archive,
@@ -84,7 +84,7 @@ def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
         Http404: the user may not see the job.
     """
     user = signed_in(request)
-    row = JobRevision.of(pk)
+    row = JobRevision.of(pk) if pk <= LARGEST_ID else None
     if row is None or not _is_seen_by(user, row, pk=pk):
         raise Http404
     period = int(timezone.now().timestamp()) // _TIMES_HOLD_S if row.status in _WAITS | LEASED else 0
