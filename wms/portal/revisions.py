@@ -310,14 +310,17 @@ _usage: Final[BriefMemo[datetime | None]] = BriefMemo(kept_s=SUMS_MAX_AGE_S)
 
 def sums_of_sites(user: User) -> Mapping[int, SiteSum]:
     """Return what happens at each site, in the VOs of *user*, as of SUMS_MAX_AGE_S ago at most."""
-    sums, vo_ids = _newest_site_sums(), visible_vos(user)
-    return _sums_of_vos.get((sums, vo_ids), lambda: sums.of_vos(vo_ids))
+    return _of_vos(_newest_site_sums(), visible_vos(user))
 
 
 def digest_of_sums(user: User) -> bytes:
     """Return bytes that change with ``sums_of_sites``."""
     sums, vo_ids = _newest_site_sums(), visible_vos(user)
-    return _digests_of_sums.get((sums, vo_ids), lambda: sha256(repr(sums_of_sites(user)).encode()).digest())
+    return _digests_of_sums.get((sums, vo_ids), lambda: sha256(repr(_of_vos(sums, vo_ids)).encode()).digest())
+
+
+def _of_vos(sums: SiteSums, vo_ids: frozenset[int] | None) -> Mapping[int, SiteSum]:
+    return _sums_of_vos.get((sums, vo_ids), lambda: sums.of_vos(vo_ids))
 
 
 def _newest_site_sums() -> SiteSums:

@@ -1,4 +1,4 @@
-"""What changes with the page of a job, by one statement: open pages ask for it every few seconds."""
+"""The revision of one job, read by one statement: its open pages ask for it every few seconds."""
 
 from typing import Final, NamedTuple, Self
 
