@@ -11,7 +11,6 @@ import pytest
 
 from tests.pace import within
 from tests.programs import needed
-from wms.client.catalogue import ALIASES, ENTRIES
 from wms.client.main import main
 
 #: The end of the command line of zsh, and where its candidates are written: all of them are inserted into the line.
@@ -111,12 +110,6 @@ def script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
         (tmp_path / name).touch()
     (tmp_path / "results").mkdir()
     return path
-
-
-def test_the_completion_names_every_command_and_option(shell: str, script: Path) -> None:
-    text = script.read_text()
-    assert all(name in text for name in (*ENTRIES, *ALIASES))
-    assert ("--status" if shell != "fish" else "-l status") in text
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)

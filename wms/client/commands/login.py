@@ -61,10 +61,7 @@ def _login_by_token(url: str, environment: Mapping[str, str]) -> CommandOutput:
     if not token:
         raise WrongUsageError("No token was given; make one on the page of your account in the portal.")
     server = Connection(url, token=token)
-    username = server.get(f"{API}auth/me/", expects="username")["username"]
-    path = credentials.store(server, environment=environment)
-    result = {"server": url, "username": username, "stored_in": str(path)}
-    return CommandOutput(result, [f"Logged in at {url} as {plain(username)}, by the token."])
+    return _stored(server, _username_of(server), None, environment)
 
 
 def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) -> CommandOutput:
@@ -74,14 +71,19 @@ def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) 
 
     answer = log_in_by_provider(Connection(url), provider, tell=tell, ask=_prompt)
     server = Connection(url, token=answer["token"])
-    username = server.get(f"{API}auth/me/", expects="username")["username"]
-    return _stored(server, username, answer["expires_at"], environment)
+    return _stored(server, _username_of(server), answer["expires_at"], environment)
 
 
-def _stored(server: Connection, username: str, expires_at: str, environment: Mapping[str, str]) -> CommandOutput:
+def _username_of(server: Connection) -> str:
+    return str(server.get(f"{API}auth/me/", expects="username")["username"])
+
+
+def _stored(server: Connection, username: str, expires_at: str | None, environment: Mapping[str, str]) -> CommandOutput:
+    """Store the token; *expires_at* is None of a token that was made elsewhere."""
     path = credentials.store(server, environment=environment)
     result = {"server": server.url, "username": username, "expires_at": expires_at, "stored_in": str(path)}
-    return CommandOutput(result, [f"Logged in at {server.url} as {plain(username)} until {moment(expires_at)}."])
+    until = ", by the token" if expires_at is None else f" until {moment(expires_at)}"
+    return CommandOutput(result, [f"Logged in at {server.url} as {plain(username)}{until}."])
 
 
 def _secret(question: str) -> str:
