@@ -1,7 +1,11 @@
 """Fixtures for every test."""
 
+import os
+import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
@@ -24,7 +28,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make passwords, requests and emptied tables cheap: each takes longer than a test."""
+    """Run slow tests that are named, and make passwords, requests and emptied tables cheap."""
+    named = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
+    if config.option.markexpr == "not slow" and all(map(is_slow, named)):
+        config.option.markexpr = ""
     TransactionTestCase._fixture_teardown = lambda _case: empty_tables()  # type: ignore[attr-defined] # not in stubs
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
@@ -34,19 +41,50 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
-#: Tests that take longest. They are begun first: of the last ones none keeps a worker busy when the others are idle.
-LONG = ("tests/end_to_end", "tests/attacks", "tests/backends")
+ROOT: Final = Path(__file__).resolve().parents[1]
+#: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, or the whole system.
+SLOW: Final = (
+    "tests/agent",
+    "tests/backends",
+    "tests/end_to_end",
+    "tests/openid_connect",
+    "tests/fuzz/test_schema.py",
+    "tests/portal/test_oidc_of_another_provider.py",
+)
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
-MEASURED = ("tests/unit", "tests/database")
+MEASURED: Final = ("tests/unit", "tests/database")
+
+
+def is_slow(path: Path) -> bool:
+    return any(path.is_relative_to(ROOT / place) for place in SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read no module of slow tests for the default suite, whose environment lacks what they import."""
+    return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
+
+
+def proofs() -> frozenset[str]:
+    """Return the names of the tests that prove what the threat model and ``tests/proofs.yaml`` state."""
+    model = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    listed = (ROOT / "tests" / "proofs.yaml").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"`(test_\w+)`", model)) | frozenset(re.findall(r"::(test_\w+)", listed))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the long tests, and leave tests out of the measurement of branches, if there is one."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
-    if config.pluginmanager.hasplugin("_cov"):
-        for item in items:
-            if not item.nodeid.startswith(MEASURED):
-                item.add_marker("no_cover")
+    """Mark slow tests, and those of root; begin with the long ones; leave tests out of the measurement of branches."""
+    core = proofs()
+    for item in items:
+        if is_slow(item.path):
+            item.add_marker("slow")
+        if item.get_closest_marker("slow") and item.name.partition("[")[0] in core:
+            item.add_marker("core")
+        if os.geteuid() != 0 and item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+        if config.pluginmanager.hasplugin("_cov") and not item.nodeid.startswith(MEASURED):
+            item.add_marker("no_cover")
+    # Of the tests that are begun last none may keep one worker busy when the others are idle.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(autouse=True)

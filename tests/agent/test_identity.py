@@ -28,6 +28,9 @@ from tests.agent.running import RunningAgent, ancestor_below, marker, processes_
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.programs import needed
 
+#: Makes users, and becomes them.
+pytestmark = pytest.mark.root
+
 
 @dataclass(frozen=True)
 class Node:
@@ -52,8 +55,6 @@ def _repeated(*command: str) -> None:
 def users() -> Iterator[Sequence[str]]:
     """Make three users; the first may become the others by sudo."""
     needed("sudo", "useradd")
-    if os.getuid() != 0:
-        pytest.skip("only root can make users")
     names = [f"wmst{os.getpid()}{letter}" for letter in "abc"]
     sudoers = Path("/etc/sudoers.d", names[0])
     try:

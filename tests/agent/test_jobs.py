@@ -1,7 +1,6 @@
 """One job in the agent, from the lease to the last report; the agent is a separate process."""
 
 import io
-import os
 import shlex
 import tarfile
 from pathlib import Path
@@ -290,11 +289,10 @@ def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer,
     assert processes_with(mark) == []
 
 
+@pytest.mark.root
 def test_a_payload_that_kills_the_process_above_it_harms_only_itself(
     server: ScriptedServer, start_plainly: StartAgent
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can start a pilot whose payloads have no namespaces of their own")
     mark = marker()
     server.add_job("/bin/sh", f"-c 'setsid sleep {mark} & kill -9 $PPID; sleep {mark}'")
     server.add_job("true")

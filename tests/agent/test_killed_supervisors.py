@@ -291,7 +291,7 @@ def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
     assert not group.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.root
 def test_records_in_a_directory_of_another_user_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark, own = marker(), tmp_path / "pilot"
     monkeypatch.setattr(shared_directories, "TMP", tmp_path)

@@ -58,7 +58,7 @@ def test_a_pilot_that_finds_a_drain_file_takes_no_job(
     assert len(server.leaving) == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.root
 def test_a_stranger_cannot_drain_a_pilot_in_a_directory_that_is_everybodys(tmp_path: Path) -> None:
     file = tmp_path / "drain"
     request = DrainRequest(file, WakeupPipe())

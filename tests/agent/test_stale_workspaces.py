@@ -120,7 +120,7 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     assert (work / "wms-job-8-link").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.root
 @pytest.mark.parametrize("strange", ["wms-job-7-0f1e", ".wms-job-7-0f1e.lock"])
 def test_what_is_somebody_elses_stays(tmp_path: Path, strange: str) -> None:
     directory = left_behind(tmp_path)

@@ -79,7 +79,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(element: Path, tmp_path: 
         fetch(element, tmp_path / "arrived")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root makes links of root")
+@pytest.mark.root
 @pytest.mark.parametrize("part", EVERY_PART)
 def test_links_that_root_has_made_are_followed(part: str, element: Path, tmp_path: Path) -> None:
     place = element / part

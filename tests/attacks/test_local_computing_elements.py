@@ -117,7 +117,7 @@ def test_in_production_one_that_is_there_is_not_served_and_says_why(production: 
     assert SENTENCE in operator.get(changelist(CEHealth)).content.decode()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives payloads accounts of their own")
+@pytest.mark.root
 @pytest.mark.django_db(transaction=True)
 def test_in_production_root_serves_it_for_its_payloads_have_accounts_of_their_own(production: None) -> None:
     applied("type: local, queues: [{name: q, cpu_time_s: 1}]")

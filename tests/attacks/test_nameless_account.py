@@ -23,7 +23,7 @@ BECOME = (
     *("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
 )
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another account")
+pytestmark = pytest.mark.root
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ from tests.agent.running import ORDINARY_USER, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.attacks.payloads import ATTACK, MEET, VICTIM, Meeting, Start, printed, python
 
+#: Pilots are started under several accounts.
+pytestmark = pytest.mark.root
+
 
 def test_no_payload_touches_another_that_runs_beside_it_nor_the_pilot(
     server: ScriptedServer, start: Start, meeting: Meeting

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import yaml
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
 from tests.pace import wait_for, within
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = pytest.mark.root
 
 #: One line for each thing that it could do, and one at the end. The processes and the paths are its arguments.
 ATTACK = """

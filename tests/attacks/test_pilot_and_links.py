@@ -13,6 +13,9 @@ from tests.agent.running import ORDINARY_USER
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import Start
 
+#: Pilots are started under several accounts.
+pytestmark = pytest.mark.root
+
 #: As the runtime of containers, without a container.
 RUNTIME = """#!/usr/bin/python3
 import os, sys

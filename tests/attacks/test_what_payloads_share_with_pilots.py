@@ -16,6 +16,9 @@ from tests.agent.running import ORDINARY_USER, ROOT, RunningAgent
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import MEET, PYTHON, Meeting, Start, printed, python
 
+#: Pilots are started under several accounts.
+pytestmark = pytest.mark.root
+
 #: Prints which results and kept output of others it finds.
 NEIGHBOUR = f"""import os
 open("result", "w").write("mine")

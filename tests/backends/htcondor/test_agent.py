@@ -10,6 +10,9 @@ from pilots.backends.interface import Handle, Presence
 from tests.agent.scripted import ScriptedServer, _Handler
 from tests.backends.htcondor.conftest import CE
 
+#: HTCondor runs in a root directory of its own.
+pytestmark = pytest.mark.root
+
 
 class _ServesTheAgent(_Handler):
     """A handler that serves the agent beside the other addresses of pilots."""

@@ -9,6 +9,9 @@ from pilots.backends.interface import BatchQueue, BatchRequest, BatchState, Hand
 from tests.backends.htcondor.conftest import CE
 from tests.pace import wait_for
 
+#: HTCondor runs in a root directory of its own.
+pytestmark = pytest.mark.root
+
 
 def test_a_pilot_installs_itself_runs_and_ends_with_its_exit_code(ce: CE) -> None:
     order = ce.order("exit7", wall_time_s=3600)

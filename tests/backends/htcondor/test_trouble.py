@@ -10,6 +10,9 @@ from tests.backends.htcondor.pool import program
 from tests.pace import wait_for
 from tests.ssh import ssh_host
 
+#: HTCondor runs in a root directory of its own.
+pytestmark = pytest.mark.root
+
 
 def test_a_pilot_that_a_person_holds_waits_until_it_is_released(ce: CE) -> None:
     handle = ce.start(memory_mb=10**6)

@@ -25,11 +25,12 @@ STARTS: Final = re.compile(r"wms-server (up|demo)\b")
 #: {a command, as a regular expression: why this test does not run it}.
 NOT_RUN: Final[Mapping[str, str]] = {
     r"pip install uv": "tests have no package index",
-    r"uv run manage\.py demo.*": "tests/end_to_end/stack/test_demo.py runs it",
-    r"(FUZZ_EXAMPLES=\d+ |WMS_TESTS_NODE=\S+ )?uv run pytest( .*)?": "this is a part of it",
-    r"uv run python -m tests\.(benchmarks|screenshots) .*": "tests/end_to_end runs small ones",
+    r"uv run( --no-dev)? manage\.py demo.*": "tests/smoke runs it",
+    r"uv sync .*": "tests have no package index",
+    r"(FUZZ_EXAMPLES=\d+ |WMS_TESTS_NODE=\S+ )?uv run( --all-groups)? pytest( .*)?": "this is a part of it",
+    r"uv run( --group slow)? python -m tests\.(benchmarks|screenshots) .*": "tests/end_to_end runs small ones",
     r"\.ci/(run|lowest).*": "it runs this test",
-    r"uv run mkdocs serve": "test_site.py builds the site",
+    r"uv run --group slow mkdocs serve": "test_site.py builds the site",
     r"uv run (ruff|pre-commit) .*": "it needs the repository; .ci/run runs ruff",
     r"(npm|npx) .*": "tests have no package index",
     r"WMS_EMBEDDED=1 uv run manage\.py spectacular .*": "tests/api/contract makes the document",

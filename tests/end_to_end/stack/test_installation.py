@@ -16,6 +16,9 @@ from tests.end_to_end.stack.running import READY_WITHIN_S
 from tests.pace import wait_for
 from tests.programs import needed
 
+#: Boots a machine in namespaces.
+pytestmark = pytest.mark.root
+
 PAGE: Final = "operators.md"
 PASSWORD: Final = "the-password-of-the-database"
 #: The wheel alone, by the Python of the tests: its dependencies are those of the tests, which need no index.

@@ -71,7 +71,7 @@ def test_postgres_is_made_started_and_stopped(
     assert not postgres.is_ready()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its way")
+@pytest.mark.root
 def test_a_cluster_made_in_one_of_roots_ways_runs_in_the_other(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
