@@ -1,8 +1,11 @@
 """Fixtures for every test."""
 
+import fcntl
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +17,7 @@ from django.test import TransactionTestCase
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+from tests.servers import TEMPLATE
 from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
 from wms.kernel.memo import forget_brief_results
@@ -85,6 +89,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("no_cover")
     # Of the tests that are begun last none may keep one worker busy when the others are idle.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(scope="session")
+def filled_template() -> None:
+    """Make all tables once for all workers: each worker's database is then a copy of the template."""
+    url = os.environ.get(TEMPLATE)
+    if url is None:
+        return
+    with Path(os.environ["WMS_DATA_DIR"], "template").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if file.tell() == 0:
+            command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+            subprocess.run(command, cwd=ROOT, env=os.environ | {"WMS_DATABASE_URL": url}, check=True)
+            file.write("made\n")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(filled_template: None, django_db_setup: None) -> None:
+    """Make the worker's database, by pytest-django's fixture of this name."""
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -25,6 +26,8 @@ from wms.stack.servers import (
 )
 
 _READY_WITHIN_S = 30.0
+#: The variable with the address of the database of which PostgreSQL makes copies, if the tests started the server.
+TEMPLATE: Final = "WMS_TESTS_TEMPLATE"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -59,6 +62,7 @@ def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> Non
     postgres.create()
     _start(config, guard, postgres.command(), ready=postgres.is_ready, log=directory / "postgres.log")
     os.environ["WMS_DATABASE_URL"] = postgres.url("wms")
+    os.environ[TEMPLATE] = postgres.url("template1")
 
 
 def _start_redis(config: pytest.Config, guard: Guard, directory: Path) -> None:
