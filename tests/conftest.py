@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from django.test import TransactionTestCase
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+from tests.named_tests import ROOT, named_by_proofs, named_by_threat_model
 from tests.servers import TEMPLATE
 from tests.tables import empty_tables
 from wms.accounts.security_log import refusals
@@ -45,15 +45,30 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-#: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, or the whole system.
+#: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, web servers, or the whole system.
 SLOW: Final = (
     "tests/agent",
     "tests/backends",
     "tests/end_to_end",
     "tests/openid_connect",
-    "tests/fuzz/test_schema.py",
     "tests/portal/test_oidc_of_another_provider.py",
+    "tests/fuzz/test_schema.py",
+    "tests/attacks/test_cleartext.py",
+    "tests/attacks/test_floods_of_log_ins.py",
+    "tests/attacks/test_forwarded_addresses.py",
+    "tests/attacks/test_keys_of_the_kernel.py",
+    "tests/attacks/test_large_bodies.py",
+    "tests/attacks/test_nameless_account.py",
+    "tests/attacks/test_payloads.py",
+    "tests/attacks/test_payloads_of_a_root_server.py",
+    "tests/attacks/test_payloads_that_kill_pilots.py",
+    "tests/attacks/test_pilot_and_links.py",
+    "tests/attacks/test_proxy.py",
+    "tests/attacks/test_secret_key_fallbacks.py",
+    "tests/attacks/test_stalled_requests.py",
+    "tests/attacks/test_streamed_answers.py",
+    "tests/attacks/test_unread_answers.py",
+    "tests/attacks/test_what_payloads_share_with_pilots.py",
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED: Final = ("tests/unit", "tests/database")
@@ -68,20 +83,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
 
 
-def proofs() -> frozenset[str]:
-    """Return the names of the tests that prove what the threat model and ``tests/proofs.yaml`` state."""
-    model = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
-    listed = (ROOT / "tests" / "proofs.yaml").read_text(encoding="utf-8")
-    return frozenset(re.findall(r"`(test_\w+)`", model)) | frozenset(re.findall(r"::(test_\w+)", listed))
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark slow tests, and those of root; begin with the long ones; leave tests out of the measurement of branches."""
-    core = proofs()
+    of_proofs, of_threat_model = named_by_proofs(), named_by_threat_model()
     for item in items:
         if is_slow(item.path):
             item.add_marker("slow")
-        if item.get_closest_marker("slow") and item.name.partition("[")[0] in core:
+        test = item.nodeid.partition("[")[0]
+        is_named = {item.nodeid, test} & of_proofs or test.rpartition("::")[2] in of_threat_model
+        if item.get_closest_marker("slow") and is_named:
             item.add_marker("core")
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(pytest.mark.skip(reason="needs root"))
