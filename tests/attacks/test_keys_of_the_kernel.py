@@ -39,7 +39,10 @@ add(b"ticket", b"secret of who started the pilot", SESSION)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are this machine's")
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are this machine's"),
+]
 
 
 @pytest.mark.parametrize("node", ["root", "namespaces"])
