@@ -1,6 +1,7 @@
-"""Checksums of tables and counts of written rows, to find changes; and the emptying of tables after a test."""
+"""Changes of rows in tests: found by checksums and counts, undone, and all rows deleted after a test."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from django.contrib.auth.models import Permission
@@ -33,6 +34,17 @@ def rows_written(*, without: Collection[str] = ()) -> int:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT sum({count}) FROM pg_class WHERE {tables}", [[*without]])
         return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo, at the end of the context, all changes of rows in it."""
+    # Not atomic(): the services insist on being the outermost, but for the test's own transaction.
+    before = transaction.savepoint()
+    try:
+        yield
+    finally:
+        transaction.savepoint_rollback(before)
 
 
 def empty_tables() -> None:
