@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT: Final = ("wms", "matching", "pilots", "resources", "taskqueues")
 TOP: Final = (*PRODUCT, "templates", "tests", "docs", "deploy", r"\.ci")
@@ -97,16 +95,16 @@ def anchors(document: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("document", of_kind(".md"), ids=lambda file: str(file.relative_to(ROOT)))
-def test_every_link_of_a_document_resolves(document: Path) -> None:
+def test_every_link_of_a_document_resolves() -> None:
     broken = []
-    for target in LINK.findall(CODE.sub("", document.read_text(encoding="utf-8"))):
-        if re.match(r"[a-z]+:", target):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (document.parent / path).resolve() if path else document
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            broken.append(target)
+    for document in of_kind(".md"):
+        for target in LINK.findall(CODE.sub("", document.read_text(encoding="utf-8"))):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (document.parent / path).resolve() if path else document
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{document.relative_to(ROOT)}: {target}")
     assert broken == []
 
 

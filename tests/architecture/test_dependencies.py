@@ -48,13 +48,14 @@ def licences_of(about: PackageMetadata) -> list[str]:
     return names or [part.strip() for part in about["License"].split(" OR ")]
 
 
-@pytest.mark.parametrize("name", sorted({package["name"] for package in locked()}))
-def test_a_package_has_a_permitted_licence(name: str) -> None:
-    try:
-        licences = licences_of(metadata(name))
-    except PackageNotFoundError:
-        licences = [ELSEWHERE[name]]  # a new one: say there what its licence is
-    assert PERMITTED.intersection(licences), licences
+def test_each_package_has_a_permitted_licence(subtests: pytest.Subtests) -> None:
+    for name in sorted({package["name"] for package in locked()}):
+        with subtests.test(name):
+            try:
+                licences = licences_of(metadata(name))
+            except PackageNotFoundError:
+                licences = [ELSEWHERE[name]]  # a new one: say there what its licence is
+            assert PERMITTED.intersection(licences), licences
 
 
 def test_every_package_comes_from_one_registry_with_digests() -> None:

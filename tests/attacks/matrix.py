@@ -367,6 +367,14 @@ def changes(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> 
     return role in (may_change & OWNER if scope is TokenScope.SUBMIT and asked in CHANGED_BY else may_change)
 
 
+def row(asked: str) -> tuple[Names, Names]:
+    """Return for whom *asked*, such as "GET job", opens, and who may change something by it."""
+    model, _, action = asked.removeprefix("POST admin:").partition("_changelist ")
+    if action:
+        return _opens_for(f"POST admin:{model}_changelist"), _changed_by_action(model, action)
+    return _opens_for(asked), CHANGED_BY.get(asked, EVERYBODY)
+
+
 def _opens_for(asked: str) -> Names:
     method, _, name = asked.partition(" ")
     model, _, page = name.removeprefix("admin:").rpartition("_")

@@ -213,8 +213,6 @@ PEOPLE: Final[Mapping[str, Callable[[Scene], User]]] = MappingProxyType(
         "manager of another VO": lambda scene: _manager(scene.other_vo.vo),
     }
 )
-#: Who has tokens of narrower scopes too: the superuser, in whose way nothing else stands, and whose jobs it is about.
-OF_EACH_SCOPE: Final = ("owner", "manager", "superuser")
 #: Credentials of who is no person, or no longer; those of people are made here.
 MACHINE_CREDENTIALS: Final = tuple(
     kind
@@ -225,16 +223,69 @@ MACHINE_CREDENTIALS: Final = tuple(
     }
 )  # fmt: skip
 
-NAMES: Final = (
+#: Callers whose rights differ: each requests every address. On pages a token opens nothing, not even the superuser's.
+WHOLE: Final = (
     "anonymous",
-    "suspended user by session",
     "owner by session from another site",
-    *(f"{role} by {way}" for role in PEOPLE for way in ("session", "token")),
-    *(f"{role} by token to {scope}" for role in OF_EACH_SCOPE for scope in (TokenScope.READ, TokenScope.SUBMIT)),
-    *MACHINE_CREDENTIALS,
+    *(f"{role} by session" for role in PEOPLE if role != "operator"),
+    "owner by token",
+    "superuser by token",
+    # The superuser, in whose way nothing else stands, and whose jobs it is about.
+    *(
+        f"{role} by token to {scope}"
+        for role in ("owner", "superuser")
+        for scope in (TokenScope.READ, TokenScope.SUBMIT)
+    ),
+    *(kind for kind in MACHINE_CREDENTIALS if kind in MACHINES),
     "pilot of another VO",
-    "job of another VO",
 )
+#: Every other caller, and the one whose rights it has, or would have if its credential were valid. It requests one
+#: address for each rule, as authentication and permissions are the same code for all of them; and those that open to
+#: the machine that it is like, since there the row of the pilot, lease or secret may still refuse it.
+LIKE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # Both have their rights by `User.is_operator`.
+        "operator by session": "superuser by session",
+        # A valid token: the same user as by session.
+        **{f"{role} by token": f"{role} by session" for role in PEOPLE if role not in {"owner", "superuser"}},
+        "operator by token": "superuser by session",
+        "manager by token to read": "superuser by token to read",
+        "manager by token to submit": "superuser by token to submit",
+        # Refused where the user is looked up.
+        "suspended user by session": "colleague by session",
+        "suspended user": "owner by token",
+        "expired user": "owner by token",
+        "revoked user": "owner by token",
+        "unknown user": "owner by token",
+        # Refused where the token is read, or where the row of the pilot is.
+        "expired pilot": "pilot",
+        "forged pilot": "pilot",
+        "pilot without signature": "pilot",
+        "job disguised as pilot": "pilot",
+        "revoked pilot": "pilot",
+        # Refused where the token is read, or the lease compared, or its row and that of its pilot read.
+        "expired job": "job",
+        "forged job": "job",
+        "job without signature": "job",
+        "pilot disguised as job": "job",
+        "job of another lease": "job",
+        "job of another VO": "job",
+        "job of an ended lease": "job",
+        "job of a lease that is over": "job",
+        "job of a revoked pilot": "job",
+        # Refused where the secret or token is looked up, or where the site is compared.
+        "used secret": "secret",
+        "expired secret": "secret",
+        "secret for another place": "secret",
+        "other registering site": "registering site",
+        "revoked registering site": "registering site",
+        "other advertising site": "advertising site",
+        "revoked advertising site": "advertising site",
+        # Any text may be a site's token.
+        "nothing known": "advertising site",
+    }
+)
+NAMES: Final = (*WHOLE, *LIKE)
 
 #: By class that finds out who calls: a caller that it knows.
 KNOWN_BY: Final[Mapping[str, str]] = MappingProxyType(

@@ -9,17 +9,28 @@ from uuid import UUID
 from django.contrib import admin
 
 from tests.api.credentials.addresses import METHODS, METHODS_OF_PAGES, Address, every_address
-from tests.attacks.matrix import PEOPLE
-from tests.attacks.matrix_callers import Caller, Scene
+from tests.attacks import matrix
+from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, PEOPLE
+from tests.attacks.matrix_callers import LIKE, WHOLE, Caller, Scene
 
 ALL_METHODS: Final = (*METHODS, "TRACE")
-#: They try every method, and with a token every page; for others of their kind it is the same code.
-TRY_EVERYTHING: Final = frozenset(
+#: They try every method; for others of their kind it is the same code.
+TRY_EVERY_METHOD: Final = frozenset(
     {
-        "anonymous", "owner by session", "owner by token", "manager by token", "superuser by token", "pilot", "job",
-        "secret", "registering site", "advertising site",
+        "anonymous",
+        "owner by session",
+        "owner by token",
+        "pilot",
+        "job",
+        "secret",
+        "registering site",
+        "advertising site",
     }
-)  # fmt: skip
+)
+#: They send their token to every page, where nobody looks at it: neither a person's nor a machine's opens any.
+TRY_PAGES_BY_TOKEN: Final = frozenset({"superuser by token", "pilot"})
+#: Attributes of views of the API by which requests are authenticated and permitted.
+DECIDING: Final = ("authentication_classes", "permission_classes", "callers", "token_scope")
 #: Of files that are sent, the contract wants a form.
 FORMS: Final = frozenset({"match-sandboxes", "sandboxes"})
 
@@ -63,7 +74,32 @@ class Request:
 
 
 def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
-    """Yield the requests that the caller of this name sends."""
+    """Return the requests that the caller of this name sends."""
+    requests = _on_every_address(name, caller, scene)
+    return requests if name in WHOLE else _one_for_each_rule(requests, like=LIKE[name])
+
+
+def _one_for_each_rule(requests: Iterator[Request], *, like: str) -> Iterator[Request]:
+    """Yield, of requests that the same code and the same row of the table decide about, those to the first address.
+
+    Of machines also all that open to *like*, but not to everybody.
+    """
+    first: dict[tuple[object, ...], Address] = {}
+    for request in requests:
+        is_first = first.setdefault(_rule_of(request), request.address) == request.address
+        is_for_its_kind = like in MACHINES and matrix.opens(like, request.asked)
+        if is_first or (is_for_its_kind and not matrix.opens(NOBODY_KNOWN, request.asked)):
+            yield request
+
+
+def _rule_of(request: Request) -> tuple[object, ...]:
+    view = request.address.view
+    code = [str(getattr(view, name, "")) for name in DECIDING] if request.address.is_api else [view.__module__]
+    action = request.name.partition(" ")[2]
+    return (*code, request.method, action, "<" in request.address.route, *matrix.row(request.asked))
+
+
+def _on_every_address(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
     for address in every_address():
         arguments = _arguments(address, scene)
         url, body = address.url(arguments), _body(address, scene)
@@ -79,14 +115,13 @@ def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
 
 def methods(name: str, caller: Caller, address: Address) -> tuple[str, ...]:
     """Return the HTTP methods that the caller sends to the address."""
-    if name in TRY_EVERYTHING:
-        # A token makes nobody known on pages, and the admin sends away everybody who is no staff.
-        is_anonymous = caller.token and not address.is_api
-        is_sent_away = caller.role == "owner" and address.route.startswith("/admin/")
-        return METHODS_OF_PAGES if is_anonymous or is_sent_away else ALL_METHODS
+    # The admin sends away everybody who is no staff.
+    is_sent_away = caller.role == "owner" and address.route.startswith("/admin/")
+    if name in TRY_EVERY_METHOD and not is_sent_away and (address.is_api or not caller.token):
+        return ALL_METHODS
     if address.is_api:
         return tuple(method for method in METHODS if method in address.answers)
-    return () if caller.token else METHODS_OF_PAGES
+    return METHODS_OF_PAGES if not caller.token or name in TRY_PAGES_BY_TOKEN else ()
 
 
 def is_redirect(name: str) -> bool:

@@ -1,4 +1,8 @@
-"""The matrix: every address and method, requested by every kind of caller, answers as the table in matrix.py says."""
+"""The matrix: every address and method, requested by every kind of caller, answers as the table in matrix.py says.
+
+A caller with rights of its own requests all of them (``WHOLE`` in matrix_callers.py). A caller with the rights of
+another, or whose credential is refused, requests one address for each rule (``LIKE``).
+"""
 
 import copy
 import logging
@@ -45,7 +49,9 @@ FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link", "POST port
 
 
 @pytest.fixture
-def scene(db: None, settings: Settings, tmp_path: Path) -> Iterator[Scene]:
+def scene(db: None, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    # The client copies the context of each template that is rendered, at which nobody looks here.
+    monkeypatch.setattr("django.test.client.store_rendered_templates", lambda *_arguments, **_named: None)
     kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
     # Pages of second factors stay open to whoever came to them, however long the requests before them took.

@@ -11,7 +11,7 @@ from rest_framework.settings import api_settings
 
 from tests.api.credentials.addresses import Address, every_address
 from tests.attacks import matrix
-from tests.attacks.matrix_callers import KNOWN_BY, MACHINE_CREDENTIALS, NAMES, PEOPLE
+from tests.attacks.matrix_callers import KNOWN_BY, LIKE, MACHINE_CREDENTIALS, NAMES, PEOPLE, WHOLE
 from tests.attacks.matrix_requests import actions_of, is_redirect
 from wms import urls
 from wms.accounts.domain import TokenScope
@@ -71,8 +71,10 @@ def test_everybody_who_may_come_is_a_caller() -> None:
     assert list(missing_callers(api_settings.user_settings["DEFAULT_AUTHENTICATION_CLASSES"])) == []
     assert {*KNOWN_BY.values()} <= {*NAMES}
     assert {*PEOPLE} == matrix.PEOPLE
-    assert {*NAMES} >= matrix.MACHINES
-    assert {*MACHINE_CREDENTIALS} <= {*NAMES}
+    assert {*WHOLE} >= matrix.MACHINES
+    assert {*NAMES} >= {*MACHINE_CREDENTIALS, *(f"{role} by {way}" for role in PEOPLE for way in ("session", "token"))}
+    assert len({*NAMES}) == len(NAMES)
+    assert {*LIKE.values()} <= {*WHOLE}
 
 
 def test_the_table_names_nothing_that_there_is_not() -> None:

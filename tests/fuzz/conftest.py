@@ -6,17 +6,18 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections
 from hypothesis import HealthCheck, Phase, settings
 from pytest_django import Settings
 
 from tests.fuzz.sample import SampleData, make_sample
 from tests.oidc import scripted_provider
+from tests.tables import undone
 
 LONG = "FUZZ_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
@@ -57,13 +58,4 @@ def sample(_one_connection: None, settings: Settings, tmp_path: Path) -> Iterato
 def fresh() -> Fresh:
     """Return a context at whose end all changes of rows are undone."""
 
-    @contextmanager
-    def fresh() -> Iterator[None]:
-        # Not atomic(): the services insist on being the outermost, but for the test's own transaction.
-        before = transaction.savepoint()
-        try:
-            yield
-        finally:
-            transaction.savepoint_rollback(before)
-
-    return fresh
+    return undone

@@ -82,9 +82,8 @@ def test_the_schema_is_valid_openapi(schema: Mapping[str, Any]) -> None:
     assert schema["openapi"] == "3.1.1"
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_every_address_of_the_contract_is_in_the_schema(operations: Mapping[str, Operation], address: str) -> None:
-    assert address in operations
+def test_every_address_of_the_contract_is_in_the_schema(operations: Mapping[str, Operation]) -> None:
+    assert [address for address in ADDRESSES if address not in operations] == []
 
 
 def test_every_operation_has_a_name_a_tag_and_words(operations: Mapping[str, Operation]) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -29,6 +29,8 @@ class Address:
     route: str
     #: That its view has code for; of a function, those that forms use.
     answers: frozenset[str]
+    #: The class of its view, or the function.
+    view: Any
 
     @property
     def is_api(self) -> bool:
@@ -63,16 +65,21 @@ def _below(resolver: URLResolver, *, route: str, namespace: str) -> Iterator[Add
     for pattern in resolver.url_patterns:
         here = route + _MARKS.sub("", str(pattern.pattern))
         if isinstance(pattern, URLPattern):
-            yield Address(name=namespace + (pattern.name or here), route=here, answers=_answers(pattern))
+            view = _view(pattern)
+            yield Address(name=namespace + (pattern.name or here), route=here, answers=_answers(view), view=view)
         else:
             inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
             inner = inner.removeprefix(OLD)
             yield from _below(pattern, route=here, namespace=inner)
 
 
-def _answers(pattern: URLPattern) -> frozenset[str]:
-    view = getattr(pattern.callback, "view_class", None) or getattr(pattern.callback, "cls", None)
-    if view is None:
+def _view(pattern: URLPattern) -> Any:
+    callback = pattern.callback
+    return getattr(callback, "view_class", None) or getattr(callback, "cls", None) or callback
+
+
+def _answers(view: Any) -> frozenset[str]:
+    if not isinstance(view, type):
         return frozenset(METHODS_OF_PAGES)
     has = {method for method in METHODS if method != "OPTIONS" and hasattr(view, method.lower())}
     return frozenset(has | ({"HEAD"} if "GET" in has else set()))

@@ -15,81 +15,79 @@ JOBS = "/api/v1/jobs/"
 UNKNOWN_SANDBOX = "sha256:" + "0" * 64
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "word"),
-    [
-        ({}, "executable", "required"),
-        ({"executable": 5}, "executable", "string"),
-        ({"executable": "a", "cpu_time_s": -1}, "cpu_time_s", "from 1"),
-        ({"executable": "a", "cpu_time_s": "long"}, "cpu_time_s", "whole number"),
-        ({"executable": "a", "priority": 11}, "priority", "10"),
-        ({"executable": "a", "exectable": "b"}, "exectable", "executable"),
-        ({"executable": "a", "sites": ["LCG.CERN.hc"]}, "sites", "LCG.CERN.ch"),
-        ({"executable": "a", "banned_sites": ["LCG.RAL"]}, "banned_sites", "LCG.RAL.uk"),
-        ({"executable": "a", "sites": ["LCG.CERN.ch"], "banned_sites": ["LCG.CERN.ch"]}, "sites", "none is left"),
-        ({"executable": "a", "grid_ces": ["ce1.cern.ch"]}, "grid_ces", "ce01.cern.ch"),
-        ({"executable": "a", "platforms": ["x86_64-el8"]}, "platforms", "x86_64-el9"),
-        ({"executable": "a", "setup": "LHCb-Production2"}, "setup", "LHCb-Production"),
-        ({"executable": "a", "requirements": {"Softwaer": "v1"}}, "requirements.Softwaer", "resource"),
-        ({"executable": "a", "requirements": "Memory > 1"}, "requirements", "expressions"),
-        ({"executable": "a", "requirements": {"a": 1}, "submit_pools": ["p"]}, "requirements", "both"),
-        ({"executable": "a", "input_sandbox": [UNKNOWN_SANDBOX]}, "input_sandbox", "Upload"),
-        ({"executable": "a", "input_sandbox": ["file.txt"]}, "input_sandbox", "sha256"),
-        ({"executable": "a", "parameters": {"count": 10_001}}, "parameters", "10000"),
-        ({"executable": "a", "group": "lhcb_prdo"}, "group", "lhcb_prod"),
-        ({"executable": "a", "group": 5}, "group", "name of a group"),
-        ({"executable": "a", "request_id": "5"}, "request_id", "UUID"),
-        ({"executable": "a", "request_id": 5}, "request_id", "UUID"),
-        ({"jdl": 5}, "jdl", "string"),
-        ({"jdl": "[ Executable = ; ]"}, "jdl", "Line 1, column"),
-        ({"jdl": 'Executable = "a"; CPUTme = 5;'}, "jdl", "CPUTime"),
-        ({"jdl": 'Executable = "a"; Site = "LCG.CERN.hc";'}, "sites", "LCG.CERN.ch"),
-        ({"jdl": 'Executable = "a";', "executable": "b"}, "executable", "combined with jdl"),
-        ({"jdl": 'Executable = "a"; OwnerGroup = "lhcb_user";', "group": "lhcb_prod"}, "group", "one group"),
-        ({"cfg": 5}, "cfg", "string"),
-        (
-            {"cfg": "Executable = a\nCPUTme = 5"},
-            "cfg",
-            "Line 2, column 1: There is no attribute `CPUTme`.",
-        ),
-        ({"cfg": "Executable = a\nSite = LCG.CERN.hc"}, "sites", "LCG.CERN.ch"),
-        ({"cfg": "Executable = a", "executable": "b"}, "executable", "combined with cfg"),
-        ({"cfg": "Executable = a", "jdl": 'Executable = "b";'}, "cfg", "combined with jdl"),
-        ({"jobs": [{"cfg": "Executable = a"}, {"cfg": "}"}]}, "jobs.1.cfg", "Line 1"),
-        ({"jobs": []}, "jobs", "1 to 10000"),
-        ({"jobs": {"executable": "a"}}, "jobs", "list"),
-        ({"jobs": [{"executable": "a"}], "executable": "a"}, "executable", "combined with jobs"),
-        ({"jobs": [{"executable": "a"}], "grop": "a"}, "grop", "group"),
-        ({"jobs": [{"executable": "a"}, "b"]}, "jobs.1.description", "object"),
-        ({"jobs": [{"executable": "a"}, {}]}, "jobs.1.executable", "required"),
-        ({"jobs": [{"executable": "a"}, {"jdl": "["}]}, "jobs.1.jdl", "Line 1"),
-        ({"jobs": [{"executable": "a"}, {"executable": "b", "sites": ["X"]}]}, "jobs.1.sites", '"X"'),
-        ({"jobs": [{"executable": "a"}, {"executable": "b", "setup": "X"}]}, "jobs.1.setup", '"X"'),
-        ({"jobs": [{"executable": "a"}] * 10_001}, "jobs", "10000"),
-        ({"jobs": [{"executable": "a", "parameters": {"count": 6000}}] * 2}, "jobs", "10000"),
-        (
-            {"jobs": [{"jdl": f'Executable = "a"; OwnerGroup = "lhcb_{name}";'} for name in ("user", "prod")]},
-            "group",
-            "one group",
-        ),
-    ],
-)
-def test_a_wrong_submission_is_one_clear_error(
-    alice: APIClient,
-    everything: Callable[[], object],
-    body: Mapping[str, Any],
-    field: str,
-    word: str,
-) -> None:
-    before = everything()
-    response = alice.post(JOBS, body, format="json")
+#: Body of a submission, the field that its error names, and a word of the sentence.
+WRONG_SUBMISSIONS: list[tuple[Mapping[str, Any], str, str]] = [
+    ({}, "executable", "required"),
+    ({"executable": 5}, "executable", "string"),
+    ({"executable": "a", "cpu_time_s": -1}, "cpu_time_s", "from 1"),
+    ({"executable": "a", "cpu_time_s": "long"}, "cpu_time_s", "whole number"),
+    ({"executable": "a", "priority": 11}, "priority", "10"),
+    ({"executable": "a", "exectable": "b"}, "exectable", "executable"),
+    ({"executable": "a", "sites": ["LCG.CERN.hc"]}, "sites", "LCG.CERN.ch"),
+    ({"executable": "a", "banned_sites": ["LCG.RAL"]}, "banned_sites", "LCG.RAL.uk"),
+    ({"executable": "a", "sites": ["LCG.CERN.ch"], "banned_sites": ["LCG.CERN.ch"]}, "sites", "none is left"),
+    ({"executable": "a", "grid_ces": ["ce1.cern.ch"]}, "grid_ces", "ce01.cern.ch"),
+    ({"executable": "a", "platforms": ["x86_64-el8"]}, "platforms", "x86_64-el9"),
+    ({"executable": "a", "setup": "LHCb-Production2"}, "setup", "LHCb-Production"),
+    ({"executable": "a", "requirements": {"Softwaer": "v1"}}, "requirements.Softwaer", "resource"),
+    ({"executable": "a", "requirements": "Memory > 1"}, "requirements", "expressions"),
+    ({"executable": "a", "requirements": {"a": 1}, "submit_pools": ["p"]}, "requirements", "both"),
+    ({"executable": "a", "input_sandbox": [UNKNOWN_SANDBOX]}, "input_sandbox", "Upload"),
+    ({"executable": "a", "input_sandbox": ["file.txt"]}, "input_sandbox", "sha256"),
+    ({"executable": "a", "parameters": {"count": 10_001}}, "parameters", "10000"),
+    ({"executable": "a", "group": "lhcb_prdo"}, "group", "lhcb_prod"),
+    ({"executable": "a", "group": 5}, "group", "name of a group"),
+    ({"executable": "a", "request_id": "5"}, "request_id", "UUID"),
+    ({"executable": "a", "request_id": 5}, "request_id", "UUID"),
+    ({"jdl": 5}, "jdl", "string"),
+    ({"jdl": "[ Executable = ; ]"}, "jdl", "Line 1, column"),
+    ({"jdl": 'Executable = "a"; CPUTme = 5;'}, "jdl", "CPUTime"),
+    ({"jdl": 'Executable = "a"; Site = "LCG.CERN.hc";'}, "sites", "LCG.CERN.ch"),
+    ({"jdl": 'Executable = "a";', "executable": "b"}, "executable", "combined with jdl"),
+    ({"jdl": 'Executable = "a"; OwnerGroup = "lhcb_user";', "group": "lhcb_prod"}, "group", "one group"),
+    ({"cfg": 5}, "cfg", "string"),
+    (
+        {"cfg": "Executable = a\nCPUTme = 5"},
+        "cfg",
+        "Line 2, column 1: There is no attribute `CPUTme`.",
+    ),
+    ({"cfg": "Executable = a\nSite = LCG.CERN.hc"}, "sites", "LCG.CERN.ch"),
+    ({"cfg": "Executable = a", "executable": "b"}, "executable", "combined with cfg"),
+    ({"cfg": "Executable = a", "jdl": 'Executable = "b";'}, "cfg", "combined with jdl"),
+    ({"jobs": [{"cfg": "Executable = a"}, {"cfg": "}"}]}, "jobs.1.cfg", "Line 1"),
+    ({"jobs": []}, "jobs", "1 to 10000"),
+    ({"jobs": {"executable": "a"}}, "jobs", "list"),
+    ({"jobs": [{"executable": "a"}], "executable": "a"}, "executable", "combined with jobs"),
+    ({"jobs": [{"executable": "a"}], "grop": "a"}, "grop", "group"),
+    ({"jobs": [{"executable": "a"}, "b"]}, "jobs.1.description", "object"),
+    ({"jobs": [{"executable": "a"}, {}]}, "jobs.1.executable", "required"),
+    ({"jobs": [{"executable": "a"}, {"jdl": "["}]}, "jobs.1.jdl", "Line 1"),
+    ({"jobs": [{"executable": "a"}, {"executable": "b", "sites": ["X"]}]}, "jobs.1.sites", '"X"'),
+    ({"jobs": [{"executable": "a"}, {"executable": "b", "setup": "X"}]}, "jobs.1.setup", '"X"'),
+    ({"jobs": [{"executable": "a"}] * 10_001}, "jobs", "10000"),
+    ({"jobs": [{"executable": "a", "parameters": {"count": 6000}}] * 2}, "jobs", "10000"),
+    (
+        {"jobs": [{"jdl": f'Executable = "a"; OwnerGroup = "lhcb_{name}";'} for name in ("user", "prod")]},
+        "group",
+        "one group",
+    ),
+]
 
-    assert response.status_code == 400
-    answer = response.json()
-    assert of_problem(answer)[0] == 400
-    assert field in answer["errors"], answer
-    assert word in " ".join(answer["errors"][field]), answer
-    assert everything() == before
+
+def test_a_wrong_submission_is_one_clear_error(
+    alice: APIClient, everything: Callable[[], object], subtests: pytest.Subtests
+) -> None:
+    for body, field, word in WRONG_SUBMISSIONS:
+        with subtests.test(f"{body}"[:200]):
+            before = everything()
+            response = alice.post(JOBS, body, format="json")
+
+            assert response.status_code == 400
+            answer = response.json()
+            assert of_problem(answer)[0] == 400
+            assert field in answer["errors"], answer
+            assert word in " ".join(answer["errors"][field]), answer
+            assert everything() == before
 
 
 @pytest.mark.parametrize("body", ["[]", "5", "null", '"text"', "{", "\xff", '{"executable": NaN}', "[" * 1000])

@@ -1,6 +1,7 @@
 """Rights at every endpoint of jobs, for every role."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -48,27 +49,21 @@ Everything = Callable[[], object]
 ClientOf = Callable[[User], APIClient]
 
 
-@pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: " ".join(map(str, endpoint[:2])) + endpoint[3])
 def test_who_may_do_what_to_a_job(
-    sample: SampleData,
-    client_of: ClientOf,
-    everything: Everything,
-    actor: str,
-    shared: bool,
-    sees: bool,
-    endpoint: tuple[str, str, object, JobStatus, int],
+    sample: SampleData, client_of: ClientOf, everything: Everything, subtests: pytest.Subtests
 ) -> None:
-    verb, path, body, status, answer = endpoint
-    job = factories.make_job(owner=sample.alice, group=sample.prod if shared else sample.users, status=status)
-    before = everything()
-    response = getattr(client_of(getattr(sample, actor)), verb)(f"/api/v1/jobs/{job.pk}/{path}", body, format="json")
+    for (actor, shared, sees), (verb, path, body, status, answer) in product(ROLES, ENDPOINTS):
+        with subtests.test(f"{actor}: {verb} {path} of a {status} job", shared=shared):
+            job = factories.make_job(owner=sample.alice, group=sample.prod if shared else sample.users, status=status)
+            before = everything()
+            send = getattr(client_of(getattr(sample, actor)), verb)
+            response = send(f"/api/v1/jobs/{job.pk}/{path}", body, format="json")
 
-    assert response.status_code == (answer if sees else 404)
-    if response.status_code >= 400:
-        assert everything() == before
-    if response.status_code == 404:
-        assert response.json()["code"] == "not_found"
+            assert response.status_code == (answer if sees else 404)
+            if response.status_code >= 400:
+                assert everything() == before
+            if response.status_code == 404:
+                assert response.json()["code"] == "not_found"
 
 
 @pytest.mark.parametrize(

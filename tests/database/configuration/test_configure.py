@@ -401,7 +401,7 @@ sites:
     assert counts() == [0] * 12
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_that_containers_provide_platforms_is_applied_and_exported() -> None:
     text = "sites: [{name: LCG.CERN.ch, containers_provide_platforms: true}]"
     apply(text)

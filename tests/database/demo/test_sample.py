@@ -12,7 +12,7 @@ from wms.demo import sample
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_the_sample_is_accepted_without_a_warning_and_twice_changes_nothing() -> None:
     source = sample.configuration(machine="x86_64-debian12").encode()
 

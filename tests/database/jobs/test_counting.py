@@ -356,7 +356,7 @@ def test_adding_nothing_writes_nothing() -> None:
     assert rows_written() == before
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_run_beside_another_one_does_nothing() -> None:
     factories.make_job()
     assert counting.add_changes() == 1

@@ -1,7 +1,7 @@
 """Short lists of jobs in the order of a column: values, jobs without a value last, and among equal ones the ids."""
 
 from datetime import timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -52,31 +52,32 @@ def ids(alice: User, order: Order, **part: Any) -> list[int]:
     return [job.pk for job in sorted_part(JobFilterSet({}), order, by=alice, **{"at_most": 100, **part}).jobs]
 
 
-@pytest.mark.parametrize("is_descending", [False, True])
-@pytest.mark.parametrize("name", sorted(SORTED_BY))
-def test_a_list_is_in_the_order_of_a_column(name: str, is_descending: bool, alice: User) -> None:
-    order = Order(by=name, is_descending=is_descending)
-    jobs = sorted_part(JobFilterSet({}), order, by=alice, at_most=100).jobs
-    assert {job.pk for job in jobs} == set(Job.objects.filter(owner=alice).values_list("pk", flat=True))
-    for earlier, later in pairwise(Position.of(job, order) for job in jobs):
-        if earlier.value == later.value:
-            assert (earlier.job_id > later.job_id) == is_descending
-        else:
-            assert earlier.value is not None
-            assert later.value is None or (earlier.value > later.value) == is_descending
+ORDERS = [Order(by=name, is_descending=is_descending) for name in sorted(SORTED_BY) for is_descending in (False, True)]
 
 
-@pytest.mark.parametrize("is_descending", [False, True])
-@pytest.mark.parametrize("name", sorted(SORTED_BY))
-def test_parts_are_read_from_any_place_in_both_directions(name: str, is_descending: bool, alice: User) -> None:
-    order = Order(by=name, is_descending=is_descending)
-    whole = ids(alice, order)
-    jobs = Job.objects.in_bulk(whole)
-    for number, pk in [*enumerate(whole)][::5]:
-        # As an address has it.
-        place = Position.parse(str(Position.of(jobs[pk], order)), order)
-        assert ids(alice, order, after=place, at_most=3) == whole[number + 1 : number + 4]
-        assert ids(alice, order, before=place, at_most=3) == whole[max(0, number - 3) : number]
+def test_a_list_is_in_the_order_of_a_column(alice: User, subtests: pytest.Subtests) -> None:
+    for order in ORDERS:
+        with subtests.test(f"{order}"):
+            jobs = sorted_part(JobFilterSet({}), order, by=alice, at_most=100).jobs
+            assert {job.pk for job in jobs} == set(Job.objects.filter(owner=alice).values_list("pk", flat=True))
+            for earlier, later in pairwise(Position.of(job, order) for job in jobs):
+                if earlier.value == later.value:
+                    assert (earlier.job_id > later.job_id) == order.is_descending
+                else:
+                    assert earlier.value is not None
+                    assert later.value is None or (earlier.value > later.value) == order.is_descending
+
+
+def test_parts_are_read_from_any_place_in_both_directions(alice: User, subtests: pytest.Subtests) -> None:
+    for order in ORDERS:
+        with subtests.test(f"{order}"):
+            whole = ids(alice, order)
+            jobs = Job.objects.in_bulk(whole)
+            for number, pk in [*enumerate(whole)][::5]:
+                # As an address has it.
+                place = Position.parse(str(Position.of(jobs[pk], order)), order)
+                assert ids(alice, order, after=place, at_most=3) == whole[number + 1 : number + 4]
+                assert ids(alice, order, before=place, at_most=3) == whole[max(0, number - 3) : number]
 
 
 def test_a_part_says_whether_there_are_more(alice: User) -> None:
@@ -106,11 +107,12 @@ def test_strangers_see_nothing(alice: User) -> None:
     assert ids(factories.make_user(), Order(by="name", is_descending=False)) == []
 
 
-@pytest.mark.parametrize("value", ["1e400", "9" * 30, "nan", "-inf"])
-@pytest.mark.parametrize("name", ["cpu-time", "exit-code", "reschedules", "priority"])
-def test_a_number_that_no_column_holds_is_a_place_without_an_error(name: str, value: str, alice: User) -> None:
-    order = Order(by=name, is_descending=False)
-    place = Position.parse(f"1:{value}", order)
-    whole = ids(alice, order)
-    assert len(ids(alice, order, after=place)) <= len(whole)
-    assert len(ids(alice, order, before=place)) <= len(whole)
+def test_a_number_that_no_column_holds_is_a_place_without_an_error(alice: User, subtests: pytest.Subtests) -> None:
+    names = ("cpu-time", "exit-code", "reschedules", "priority")
+    for name, value in product(names, ("1e400", "9" * 30, "nan", "-inf")):
+        with subtests.test(name, value=value):
+            order = Order(by=name, is_descending=False)
+            place = Position.parse(f"1:{value}", order)
+            whole = ids(alice, order)
+            assert len(ids(alice, order, after=place)) <= len(whole)
+            assert len(ids(alice, order, before=place)) <= len(whole)

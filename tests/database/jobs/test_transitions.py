@@ -1,6 +1,7 @@
 """The one function that changes the status of jobs."""
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -36,22 +37,22 @@ def test_those_that_may_move_are_moved_and_the_others_are_named() -> None:
     assert list(lines) == [(job_id, "Killed", "why", "alice", LATER) for job_id in (waiting, running)]
 
 
-@pytest.mark.parametrize("target", list(JobStatus))
-@pytest.mark.parametrize("source", list(JobStatus))
-def test_the_table_decides_and_ended_at_goes_with_the_end(source: JobStatus, target: JobStatus) -> None:
-    [job_id] = _make(source)
-    recorded = transitions.record([job_id], status=target, source="x", now=LATER)
+def test_the_table_decides_and_ended_at_goes_with_the_end(subtests: pytest.Subtests) -> None:
+    for source, target in product(JobStatus, repeat=2):
+        with subtests.test(f"{source} to {target}"):
+            [job_id] = _make(source)
+            recorded = transitions.record([job_id], status=target, source="x", now=LATER)
 
-    job = Job.objects.get()
-    if target in TRANSITIONS[source]:
-        assert recorded.moved == {job_id: source}
-        ended_at = NOW if source in FINAL else LATER
-        assert (job.status, job.status_changed_at) == (target, LATER)
-        assert job.ended_at == (ended_at if target in FINAL else None)
-    else:
-        assert recorded.refused == {job_id: source}
-        assert (job.status, job.status_changed_at) == (source, NOW)
-        assert not JobHistory.objects.exists()
+            job = Job.objects.get(pk=job_id)
+            if target in TRANSITIONS[source]:
+                assert recorded.moved == {job_id: source}
+                ended_at = NOW if source in FINAL else LATER
+                assert (job.status, job.status_changed_at) == (target, LATER)
+                assert job.ended_at == (ended_at if target in FINAL else None)
+            else:
+                assert recorded.refused == {job_id: source}
+                assert (job.status, job.status_changed_at) == (source, NOW)
+                assert not JobHistory.objects.filter(job=job_id).exists()
 
 
 def test_what_may_move_can_be_narrowed_but_not_widened() -> None:

@@ -19,7 +19,7 @@ EXACTLY = Rounding(cpu_segments_s=(1,), steps={})
 SAMPLE = Path(demo.__file__).with_name("sample.yaml")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
     more = "wall_time_s: 86400, gpus: 2, disk_mb: 5000, container: true"
     sample = SAMPLE.read_text().replace("name: short,", f"name: short, {more},")

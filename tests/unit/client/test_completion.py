@@ -63,6 +63,7 @@ def in_zsh(line: str, script: Path) -> Sequence[str]:
     directory = script.parent
     (directory / ".zshrc").write_text(f"source {script.name}{_ZSH}")
     variables = {**os.environ, "ZDOTDIR": str(directory), "TERM": "xterm", "LINE": line}
+    (directory / "candidates").unlink(missing_ok=True)  # of the line before
     ours, its = os.openpty()
     with subprocess.Popen(["zsh", "-d", "-i"], cwd=directory, env=variables, stdin=its, stdout=its, stderr=its) as zsh:
         os.close(its)
@@ -112,6 +113,7 @@ def script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
     return path
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
-def test_the_shell_completes(example: Example, shell: str, script: Path) -> None:
-    assert sorted(SHELLS[shell](example.line, script)) == sorted(example.candidates)
+def test_the_shell_completes(shell: str, script: Path, subtests: pytest.Subtests) -> None:
+    for example in EXAMPLES:
+        with subtests.test(example.line):
+            assert sorted(SHELLS[shell](example.line, script)) == sorted(example.candidates)

@@ -203,7 +203,9 @@ def _packed(archive: Sequence[Member]) -> io.BytesIO:
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for member in archive:
             info = tarfile.TarInfo(member.name)
-            info.type, info.mode, info.linkname = types[member.kind], member.mode, member.link_target
+            info.type, info.linkname = types[member.kind], member.link_target
+            # As for root: no user is kept out of a directory.
+            info.mode = 0o755 if member.kind is DIRECTORY else member.mode
             tar.addfile(info)
     packed.seek(0)
     return packed

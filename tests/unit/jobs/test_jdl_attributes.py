@@ -1,6 +1,7 @@
 """The table of attributes: each is read, ignored with a warning, or refused with a remedy; the page shows it."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 
@@ -36,12 +37,13 @@ def test_an_attribute_yields_only_to_others_of_its_field() -> None:
         assert {BY_NAME[other.lower()].field for other in attribute.yields_to} <= {attribute.field}, attribute.name
 
 
-@pytest.mark.parametrize("attribute", of(Kind.IGNORED), ids=name_of)
-@pytest.mark.parametrize("value", ['"text"', "17", '{ "a", "b" }', "[ A = 1; ]", "word", "other.Speed * 2"])
-def test_what_is_ignored_changes_nothing_and_is_told(attribute: JdlAttribute, value: str) -> None:
-    job = parse_jdl(f"{EXECUTABLE} {attribute.name} = {value};")
-    assert job.description == {"executable": "/bin/date"}
-    assert job.warnings == (f"{attribute.name} is ignored: {attribute.sentence}",)
+def test_an_ignored_attribute_changes_nothing_and_gives_a_warning(subtests: pytest.Subtests) -> None:
+    values = ('"text"', "17", '{ "a", "b" }', "[ A = 1; ]", "word", "other.Speed * 2")
+    for attribute, value in product(of(Kind.IGNORED), values):
+        with subtests.test(f"{attribute.name} = {value}"):
+            job = parse_jdl(f"{EXECUTABLE} {attribute.name} = {value};")
+            assert job.description == {"executable": "/bin/date"}
+            assert job.warnings == (f"{attribute.name} is ignored: {attribute.sentence}",)
 
 
 @pytest.mark.parametrize("attribute", of(Kind.REFUSED), ids=name_of)

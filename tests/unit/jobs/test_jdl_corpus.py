@@ -1,19 +1,18 @@
 """JDL in the shapes that users of DIRAC and gLite bring: what becomes of each file is kept beside it."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.unit.jobs.jdl_outcomes import files, outcome_of
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: file.stem)
-def test_a_jdl_becomes_what_is_kept_beside_it(file: Path) -> None:
-    kept = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-    assert outcome_of(file.read_text(encoding="utf-8")) == kept, (
-        "if it is meant: python -m tests.unit.jobs.jdl_outcomes"
-    )
+def test_a_jdl_becomes_what_is_kept_beside_it(subtests: pytest.Subtests) -> None:
+    for file in files():
+        with subtests.test(file.stem):
+            kept = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+            outcome = outcome_of(file.read_text(encoding="utf-8"))
+            assert outcome == kept, "if it is meant: python -m tests.unit.jobs.jdl_outcomes"
 
 
 def test_the_corpus_is_large_and_has_an_outcome_of_each_kind() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -183,29 +184,32 @@ def test_custom(requirements: str, classad: str, until_closed: int) -> None:
 OF_LEVEL_2 = "CurrentSubmittingJobs = 1; CurrentGatheringOutputJobs = 1; CurrentJobs = 4; CurMatches = 0"
 
 
-@pytest.mark.parametrize(
-    ("policy", "start"), [("matches", 0), ("level0", 1), ("level1", 2), ("level2", 4), ("custom", 0)]
+#: By policy, the number from which it counts.
+STARTS = (("matches", 0), ("level0", 1), ("level1", 2), ("level2", 4), ("custom", 0))
+#: Advertised requirements, the most jobs that they accept, and whether that is known as a number.
+REQUIREMENTS = (
+    (None, 5, True),
+    ("true", 5, True),
+    ("false", 0, True),
+    ("undefined", 0, True),
+    ("1 / 0 == 1", 0, True),
+    ("1", 0, True),
+    ("Load < 1", 0, True),
+    ("MaxJobs == 9", 5, True),
+    ("CurMatches < {start} + 3", 3, False),
+    ("MY.CurMatches < {start} + 30", 5, False),
+    ("Limit", 2, False),
+    ("TARGET.GPUs == 0", 0, False),
 )
-@pytest.mark.parametrize(
-    ("requirements", "most", "in_one_number"),
-    [
-        (None, 5, True),
-        ("true", 5, True),
-        ("false", 0, True),
-        ("undefined", 0, True),
-        ("1 / 0 == 1", 0, True),
-        ("1", 0, True),
-        ("Load < 1", 0, True),
-        ("MaxJobs == 9", 5, True),
-        ("CurMatches < {start} + 3", 3, False),
-        ("MY.CurMatches < {start} + 30", 5, False),
-        ("Limit", 2, False),
-        ("TARGET.GPUs == 0", 0, False),
-    ],
-)
-def test_advertised_requirements_must_be_true_under_every_policy(
-    policy: str, start: int, requirements: str | None, most: int, in_one_number: bool
-) -> None:
+
+
+def test_advertised_requirements_must_be_true_under_every_policy(subtests: pytest.Subtests) -> None:
+    for (policy, start), (requirements, most, in_one_number) in product(STARTS, REQUIREMENTS):
+        with subtests.test(policy, requirements=requirements):
+            check_requirements(policy, start, requirements=requirements, most=most, in_one_number=in_one_number)
+
+
+def check_requirements(policy: str, start: int, *, requirements: str | None, most: int, in_one_number: bool) -> None:
     text = f"{OF_LEVEL_2}; Limit = CurMatches < {start} + 2"
     if requirements is not None:
         text += "; Requirements = " + requirements.format(start=start)
