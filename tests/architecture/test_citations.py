@@ -195,14 +195,18 @@ def test_nothing_cites_a_document_that_is_not_in_the_repository() -> None:
 @cache
 def names_in_code() -> frozenset[str]:
     """Return the dotted names in the texts of the product's code: of tasks, and of settings of the database."""
-    product = [file for file in of_kind(".py") if file.relative_to(ROOT).parts[0] in PRODUCT]
-    return frozenset(
-        name
-        for file in product
-        for node in ast.walk(parsed(file))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docstrings(file)
-        for name in MODULE.findall(node.value)
-    )
+    product = [file for file in of_kind(".py", ".sql") if file.relative_to(ROOT).parts[0] in PRODUCT]
+    return frozenset(name for file in product for text in constants(file) for name in MODULE.findall(text))
+
+
+def constants(file: Path) -> Iterator[str]:
+    """Return the texts in the code of a file, without comments and docstrings."""
+    if file.suffix == ".sql":
+        yield from re.findall("'([^']*)'", re.sub("--.*", "", file.read_text(encoding="utf-8")))
+        return
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docstrings(file):
+            yield node.value
 
 
 def test_every_module_that_is_cited_exists() -> None:

@@ -15,7 +15,6 @@ from rest_framework.test import APIClient
 from pilots.models import Pilot
 from resources.models import Replica, Site, StorageElement
 from tests import factories
-from tests.migrations import before_migration
 from wms.accounts.models import VO, Group, User
 from wms.jobs.models import Job
 from wms.jobs.tasks import reevaluate_input_data
@@ -375,23 +374,3 @@ def test_a_file_from_before_is_taken_with_a_warning_and_its_element_serves_nobod
     said = capsys.readouterr()
     assert "serves no VO; name the VOs that may use it in vos" in said.out + said.err
     assert not StorageElement.objects.get().vos.exists()
-
-
-# ---- upgrade ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db(transaction=True)
-def test_elements_from_before_serve_nobody_and_the_upgrade_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("RAL-DST", "CERN-DST"):
-        factories.make_storage_element(name=name, credential="hush", vos=[factories.make_vo()])
-    with (
-        before_migration("resources", "0020_indexes_that_no_query_uses"),
-        before_migration("resources", "0015_storage_elements_serve_vos"),
-    ):
-        pass
-    said = capsys.readouterr().out
-    assert "serve nobody until you name their VOs" in said
-    assert "CERN-DST, RAL-DST" in said
-    for element in StorageElement.objects.all():
-        assert (list(element.vos.all()), element.credential_for_pilots) == ([], False)
-        assert decrypt(element.credential_encrypted) == "hush"

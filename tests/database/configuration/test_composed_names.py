@@ -1,17 +1,14 @@
 """Names are stored and compared in Unicode's NFC, so that all spellings of an accent are one name (ADR 31)."""
 
-import importlib
 from unicodedata import normalize
 
 import pytest
-from django.db import connection
 from rest_framework.test import APIClient
 
 from resources.models import Queue, RequirementDefinition, Site
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.factories import NOW, make_token
-from tests.migrations import before_narrow_jobs
 from wms.accounts.models import VO, User
 from wms.configuration.configure import configure
 from wms.jobs.models import Job
@@ -100,44 +97,3 @@ def test_a_definition_is_found_by_either_spelling() -> None:
     RequirementDefinition.objects.create(name=NFC, kind="capacity")
     body = {"executable": "a", "requirements": {NFD: "x"}}
     assert "is a capacity" in client().post("/api/v1/jobs/", body, format="json").json()["detail"]
-
-
-def test_what_was_stored_before_is_composed_by_the_upgrade() -> None:
-    vo = factories.make_vo(setup=NFD)
-    site = factories.make_site(parameters={NFD: [NFD, 1]}, vo_parameters={vo.name: {NFD: True}})
-    queue = factories.make_queue(ce=factories.make_ce(site=site), tags=[NFD, "b"], job_types=[NFD], required_tags=[NFD])
-    pool = SubmitPool.objects.create(id="p", vo=vo, requirements={NFD: NFD}, refreshed_at=NOW, last_used_at=NOW)
-    Limit.objects.create(job_type=NFD, running=1)
-    for name in (
-        "wms.accounts.migrations.0004_composed_setups",
-        "resources.migrations.0010_composed_names",
-        "taskqueues.migrations.0013_composed_names",
-        "pilots.migrations.0013_composed_job_types",
-    ):
-        with connection.cursor() as cursor:
-            cursor.execute(importlib.import_module(name).COMPOSE)
-    for row in (vo, site, queue, pool):
-        row.refresh_from_db()
-    assert (vo.setup, site.parameters, site.vo_parameters) == (NFC, {NFC: [NFC, 1]}, {vo.name: {NFC: True}})
-    assert (queue.tags, queue.required_tags, queue.job_types) == ([NFC, "b"], [NFC], [NFC])
-    assert (pool.requirements, Limit.objects.get().job_type) == ({NFC: NFC}, NFC)
-
-
-def test_a_job_from_before_the_upgrade_is_put_into_a_queue_again_by_composed_names() -> None:
-    configure(file_of(NFC), environ={}, now=NOW)
-    body = {"executable": f"/opt/{NFD}", "setup": NFC, "tags": [NFC], "job_type": NFC, "requirements": {NFC: NFC}}
-    assert client().post("/api/v1/jobs/", body, format="json").status_code == 201
-    job = Job.objects.get()
-    names = {"setup": NFD, "tags": [NFD], "job_type": NFD, "requirements": {NFD: NFD}}
-    Job.objects.update(job_type=NFD)
-    factories.redescribe(job, **names)
-    with before_narrow_jobs(), connection.cursor() as cursor:
-        cursor.execute(importlib.import_module("wms.jobs.migrations.0011_composed_names").COMPOSE)
-    for action in ("hold", "release"):
-        answer = client().post(f"/api/v1/jobs/{job.pk}/{action}/")
-        assert answer.status_code == 200, answer.content
-    (task_queue,) = TaskQueue.objects.filter(queued_jobs__isnull=False).distinct()
-    assert (task_queue.tags, task_queue.job_type, task_queue.setup) == ([NFC], NFC, NFC)
-    job.refresh_from_db()
-    assert (job.job_type, job.description["requirements"], job.description["tags"]) == (NFC, {NFC: NFC}, [NFC])
-    assert job.description["executable"] == f"/opt/{NFD}"

@@ -14,7 +14,6 @@ from pytest_django import Settings
 
 from resources.models import Site
 from tests import factories
-from tests.migrations import before_migration
 from wms.accounts.models import Group, User
 from wms.jobs.domain.accounting import Grouping, Span, UnmatchedCount, Width
 from wms.jobs.domain.actions import Action
@@ -329,20 +328,6 @@ def test_sums_are_those_of_the_buckets(seed: int) -> None:
                 assert shown(reader, span, grouping) == pytest.approx(expected)
 
 
-def test_the_upgrade_sums_up_the_buckets_that_there_are() -> None:
-    group = factories.make_group()
-    alice = factories.make_user(username="alice", groups=[group])
-    site = factories.make_site(name="CERN")
-    for job_type, at in (("MC", site), ("User", site), ("User", None)):
-        factories.make_bucket(owner=alice, group=group, begun_at=NOON, site=at, job_type=job_type, started=2, held=1.5)
-    with before_migration("jobs", "0034_sums_of_buckets"):
-        assert "jobs_jobbucketsum" not in connection.introspection.table_names()
-    operator = factories.make_user(operator=True)
-    for grouping in Grouping:
-        assert shown(operator, HOUR, grouping) == in_buckets(operator, HOUR, grouping)
-    assert shown(operator, HOUR, Grouping.SITE)["CERN", NOON, "started"] == 4
-
-
 # ---- queries ---------------------------------------------------------------------------------------------------------
 
 
@@ -425,12 +410,3 @@ def test_an_action_on_many_jobs_is_accounted_for() -> None:
     (course,) = queries.accounted(HOUR, by=alice, grouping=Grouping.SITE, group=None, site=None, most=12).courses
     assert course.name == ""
     assert asdict(course.sums[NOON])["killed"] == 25
-
-
-def test_the_upgrade_and_the_way_back_leave_jobs_as_they_are() -> None:
-    job = factories.make_job()
-    with before_migration("jobs", "0034_sums_of_buckets"), before_migration("jobs", "0029_accounting"):
-        assert "jobs_jobbucket" not in connection.introspection.table_names()
-        assert Job.objects.get().pk == job.pk
-    account(now=NOON)
-    assert JobBucket.objects.count() == len(Width)

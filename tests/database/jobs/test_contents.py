@@ -10,7 +10,6 @@ import pytest
 
 from tests import factories
 from tests.factories import NOW
-from tests.migrations import before_migration
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
@@ -142,25 +141,6 @@ def test_verify_finds_values_that_are_not_noted(alice: User, lost: dict[str, lis
     assert wrong_job_counts() == 0
     again = SubmissionContent.objects.get()
     assert (again.labels, again.name_stems) == (content.labels, content.name_stems)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_upgrade_notes_the_values_of_contents_that_exist(alice: User) -> None:
-    mixed = submitted_with_labels(alice, {"sim-1": "b", "ana7": "a"})
-    many = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(MOST + 1)})
-    alike = submitted(alice, "sim-1", "sim-2")
-    with before_migration("jobs", "0035_values_of_mixed_submissions"):
-        # By the triggers of the last version.
-        Job.objects.filter(pk=alike.first_job_id).update(job_group="new")
-    contents = SubmissionContent.objects.order_by("first_job_id")
-    assert [(each.labels, each.name_stems) for each in contents] == [
-        (mixed.labels, mixed.name_stems),
-        (many.labels, many.name_stems),
-        (["", "new"], None),
-    ]
-    assert wrong_job_counts() == 0
-    submitted_with_labels(alice, {"fit1": "x", "toys": "y"})
-    assert wrong_job_counts() == 0
 
 
 def test_a_recount_notes_the_contents_anew_and_verify_compares_them(alice: User) -> None:

@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from django.core.management import call_command
 from django.db import DataError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Sum
 
 from matching.queries.invariants import violations
@@ -31,7 +30,6 @@ from wms.jobs.models import (
     JobCount,
     JobCountChange,
     SiteJobCount,
-    SubmissionContent,
     SubmissionJobCount,
 )
 from wms.jobs.services import bulk, counting, transitions
@@ -361,36 +359,3 @@ def test_a_run_beside_another_one_does_nothing() -> None:
     factories.make_job()
     assert counting.add_changes() == 1
     assert counting.add_changes() == 0
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_upgrade_counts_the_jobs_that_exist() -> None:
-    site = factories.make_site()
-    for status in (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE):
-        factories.make_job(status=status, site=site if status != JobStatus.WAITING else None)
-    loader = MigrationExecutor(connection).loader
-    # This one, and all that build on it: the database is left as it was.
-    names = sorted(name for app, name in loader.graph.nodes if app == "jobs" and name >= "0020_contents")
-    for name in reversed(names):
-        with connection.schema_editor() as editor:
-            before = loader.project_state(("jobs", name), at_end=False)
-            loader.get_migration("jobs", name).unapply(before, editor)
-    try:
-        # The triggers and counters of the last version.
-        Job.objects.filter(status=JobStatus.RUNNING).update(site=factories.make_site())
-        assert JobCountChange.objects.values_list("status_after").count() == 1
-        Job.objects.filter(status=JobStatus.DONE).update(exit_code=0)
-    finally:
-        for name in names:
-            with connection.schema_editor() as editor:
-                before = loader.project_state(("jobs", name), at_end=False)
-                loader.get_migration("jobs", name).apply(before, editor)
-    assert dict(JobCount.objects.values_list("status", "jobs")) == {"Waiting": 1, "Running": 1, "Done": 1}
-    assert set(JobCount.objects.values_list("status", "exit_code")) == {
-        ("Waiting", None),
-        ("Running", None),
-        ("Done", 0),
-    }
-    assert SubmissionContent.objects.count() == 3
-    assert not JobCountChange.objects.exists()
-    assert wrong_job_counts() == 0

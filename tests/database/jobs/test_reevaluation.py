@@ -4,8 +4,6 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from matching.queries.explain.explanation import explain
 from resources import sql
@@ -15,7 +13,6 @@ from taskqueues.services import queueing
 from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
 from tests.factories import NOW
-from tests.migrations import before_narrow_jobs
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
@@ -193,27 +190,6 @@ def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
     sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
-
-
-def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(sample: SampleData) -> None:
-    sample.hold(a=["CERN"])
-    found, lost = (factories.make_job(owner=sample.alice, group=sample.group) for _ in range(2))
-    for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
-        factories.redescribe(job, input_data=[lfn])
-        Job.objects.filter(pk=job.pk).update(input_sites=None)
-    without = sample.submit(input_data=[]).jobs[0].id
-    key = ("jobs", "0006_jobs_that_waited_before")
-    loader = MigrationExecutor(connection).loader
-    with before_narrow_jobs(), connection.schema_editor() as editor:
-        loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
-    assert sites_of(found.pk) == []
-    assert Job.objects.get(pk=without).input_sites is None
-
-    assert reevaluate(now=NOW) == 2
-
-    assert sites_of(found.pk) == ["CERN"]
-    assert status_of(lost.pk) == ("Checking", WAITS_FOR_REPLICAS)
-    assert broken() == []
 
 
 # ---- Quotas of waiting jobs ------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from tests import factories
 from tests.factories import NOW
-from tests.migrations import before_migration
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
@@ -94,15 +93,6 @@ def test_a_lease_has_the_name_of_the_job_however_its_description_is_stored(alice
         Job.objects.filter(pk=job.pk).update(stored_description=store_descriptions([text])[text])
     # The same request again is answered from its lease.
     assert leased() == expected
-
-
-def test_names_return_into_descriptions_with_the_last_version(alice: User) -> None:
-    jobs = submitted(alice, *({"executable": "a", "job_name": name} for name in ("one", "other", "other")))
-    descriptions = [job.description for job in jobs]
-    with before_migration("jobs", "0022_names_beside_descriptions"):
-        stored = [job.stored_description.description for job in Job.objects.order_by("pk").with_description()]
-        assert stored == descriptions
-    assert [job.description for job in Job.objects.order_by("pk")] == descriptions
 
 
 def test_a_description_that_contains_the_id_of_its_job_is_not_shared(alice: User) -> None:

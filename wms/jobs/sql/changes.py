@@ -58,7 +58,7 @@ _COUNTED: Final = """, counted AS (
     )
 """
 
-#: The trigger that counts each changed job looks at it (migration 0023).
+#: The trigger that counts each changed job looks at it (`counts.sql`).
 _COUNTED_BY: Final = "SELECT set_config('wms.jobs_counted_by', %s, true)"
 
 #: Changes of more jobs are counted by their statement; for fewer, that would take longer than the trigger.

@@ -1,0 +1,22 @@
+"""Install functions, triggers and views; drop the indexes that Django makes beside others and that no query uses."""
+
+from django.db import migrations
+
+from wms.kernel.sql_texts import InstallTexts
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("jobs", "0001_squashed_0_1_0"),
+        ("accounts", "0001_squashed_0_1_0"),
+        ("kernel", "0001_squashed_0_1_0"),
+        ("resources", "0001_squashed_0_1_0"),
+        ("taskqueues", "0001_squashed_0_1_0"),
+    ]
+    operations = [
+        InstallTexts("jobs", digest="29c9d441bdf52baf07bb49b863479211dccc8c7564fc41fc99741ef4b8f3b600"),
+        migrations.RunSQL(
+            "DROP INDEX IF EXISTS jobs_sandbox_digest_847f8706_like",
+            migrations.RunSQL.noop,
+        ),
+    ]
