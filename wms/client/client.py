@@ -10,13 +10,14 @@ from typing import Any, Union
 from uuid import uuid4
 
 from . import credentials
-from .connection import API, Connection, Record
+from .connection import Connection, Record
 from .descriptions import Description, LocalDescription, read, request_of
 from .downloads import OnBytes
 from .errors import WrongUsageError
 from .job import Job
 from .replicas import fetch, replicas_of
 from .submission import Submission
+from .wire.protocol import API_V1
 
 #: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
 Filter = Union[str, int, Sequence[str]]
@@ -79,7 +80,7 @@ class Client:
         if group is not None:
             body["group"] = group
         body["request_id"] = request_id or body.get("request_id") or str(uuid4())
-        answer = self.connection.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
+        answer = self.connection.post(f"{API_V1}jobs/", body, expects="job_group_id", repeatable=True)
         return Submission(self, str(answer["job_group_id"]), jobs=answer["jobs"], warnings=answer["warnings"])
 
     def request_of(
@@ -104,7 +105,7 @@ class Client:
         Raises:
             WrongUsageError: the file cannot be read.
         """
-        return str(self.connection.upload(f"{API}sandboxes/", Path(file), expects="sandbox")["sandbox"])
+        return str(self.connection.upload(f"{API_V1}sandboxes/", Path(file), expects="sandbox")["sandbox"])
 
     def replicas(self, lfn: str, *, vo: str | None = None, storage_element: str | None = None) -> list[Record]:
         """Return the replicas of a file on storage elements, each with its ``url``.
@@ -165,7 +166,7 @@ class Client:
                 ``job_group_id=…``, ``submitted_after="2026-01-31T00:00:00Z"``. A sequence means any of its values.
         """
         query = {name: value if isinstance(value, (str, int)) else ",".join(value) for name, value in filters.items()}
-        for row in self.connection.rows(f"{API}jobs/", query={"page_size": 1000, **query}):
+        for row in self.connection.rows(f"{API_V1}jobs/", query={"page_size": 1000, **query}):
             yield Job(self, row)
 
     def job(self, job_id: int) -> Job:

@@ -19,14 +19,12 @@ from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .multipart import MultipartFile
 from .retries import Retries
-from .version import __version__
+from .wire.version import __version__
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
     from urllib.request import Request
 
-#: Prefix of the addresses of the REST interface.
-API = "/api/v1/"
 #: Seconds without a byte; explaining a job among twenty thousand queues takes a few.
 TIMEOUT_S = 60.0
 #: Seconds after which no further attempt begins; a restart of the server takes a few.
@@ -119,7 +117,7 @@ class Connection:
         """Return the answer of the server.
 
         Args:
-            path: below the server's address, with the prefix ``API``.
+            path: below the server's address, with the prefix ``API_V1``.
             expects: a name that a valid answer contains.
             query: the query parameters.
         """

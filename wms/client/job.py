@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .connection import API, Record
+from .connection import Record
 from .outputs import fetch_output
+from .wire.protocol import API_V1
 
 if TYPE_CHECKING:
     from .client import Client
@@ -122,4 +123,4 @@ class Job:
         return self
 
     def _path(self) -> str:
-        return f"{API}jobs/{self.id}/"
+        return f"{API_V1}jobs/{self.id}/"

@@ -12,11 +12,12 @@ from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import unquote
 
-from .connection import API, Connection, Record
+from .connection import Connection, Record
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
 from .storage import UnreadableError, opened, split_address, token_in
+from .wire.protocol import API_V1
 
 #: Seconds for which a storage element that does not answer is tried, before the next replica is.
 _RETRY_S = 5.0
@@ -67,7 +68,7 @@ def replicas_of(
         query["vo"] = vo
     if storage_element is not None:
         query["storage_element"] = storage_element
-    found = sorted(connection.rows(f"{API}replicas/", query=query), key=lambda each: str(each["storage_element"]))
+    found = sorted(connection.rows(f"{API_V1}replicas/", query=query), key=lambda each: str(each["storage_element"]))
     if not found:
         at = "" if storage_element is None else f" at {storage_element}"
         raise NoReplicaError(

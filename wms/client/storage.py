@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from .connection import TIMEOUT_S
 from .dialing import Dialer
 from .errors import NotReachableError, ServerRefusedError, WrongUsageError
-from .version import __version__
+from .wire.version import __version__
 
 #: Redirects that are followed: storage elements redirect to the machine that has the file.
 _MAX_REDIRECTS = 5

@@ -11,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .connection import API, Query, Record
+from .connection import Query, Record
 from .counts import EVERY_STATUS, counts_of
 from .errors import ClientError, NotReachableError, ServerRefusedError
 from .job import ENDED, Job
 from .notebook import submission_html
+from .wire.protocol import API_V1
 
 if TYPE_CHECKING:
     from .client import Client
@@ -230,7 +231,7 @@ class Submission:
         if cursor:
             try:
                 query: Query = {"since": cursor, "page_size": 1000}
-                answer = self._client.connection.get(f"{API}jobs/changes/", query=query, expects="cursor")
+                answer = self._client.connection.get(f"{API_V1}jobs/changes/", query=query, expects="cursor")
             except ServerRefusedError as error:
                 if error.code != "cursor_expired":
                     raise
@@ -239,12 +240,12 @@ class Submission:
                 jobs = [Job(self._client, change) for change in changes if change["status"] in ENDED]
                 return str(answer["cursor"]), jobs, bool(answer["more"])
         # In this order: a change between the two is in both.
-        cursor = str(self._client.connection.get(f"{API}jobs/changes/", expects="cursor")["cursor"])
+        cursor = str(self._client.connection.get(f"{API_V1}jobs/changes/", expects="cursor")["cursor"])
         return cursor, list(self.jobs(status=",".join(sorted(ENDED)))), False
 
     def _act(self, action: str, *, status: str) -> ActionResult:
         body = {"action": action, "filter": {"job_group_id": self.id, "status": status}}
-        answer = self._client.connection.post(f"{API}jobs/bulk/", body, expects="done", repeatable=True)
+        answer = self._client.connection.post(f"{API_V1}jobs/bulk/", body, expects="done", repeatable=True)
         return ActionResult(done=int(answer["done"]), refused=answer["refused"])
 
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from pilots.agent.base.clock import monotonic
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
-from wms.client.version import __version__
-from wms.kernel.protocol import PROTOCOL
+from wms.wire.protocol import PROTOCOL
+from wms.wire.version import __version__
 
 USER_AGENT = f"wms-pilot-agent/{__version__} (protocol {PROTOCOL}; Python {platform.python_version()})"
 #: Bytes of an answer in JSON; a longer one is not from our server.

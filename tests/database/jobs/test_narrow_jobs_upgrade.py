@@ -16,7 +16,7 @@ from tests.migrations import before_narrow_jobs
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, StoredDescription
 from wms.jobs.sql.counts import wrong_job_counts
-from wms.kernel.protocol import Tails, Usage
+from wms.wire.protocol import Tails, Usage
 
 _BEFORE = "SELECT id, description, std_output_tail FROM jobs_job ORDER BY id"
 _ROW_BYTES = "SELECT pg_column_size(job.*) FROM jobs_job AS job ORDER BY id DESC LIMIT 1"

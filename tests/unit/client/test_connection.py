@@ -13,7 +13,7 @@ import pytest
 
 from wms.client.connection import Connection
 from wms.client.errors import NotReachableError, ServerRefusedError, WrongUsageError
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 
 class Asked(BaseHTTPRequestHandler):
