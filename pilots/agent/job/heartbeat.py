@@ -13,7 +13,7 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
-from pilots.agent.server.retry import Backoff
+from wms.wire.backoff import Backoff
 from wms.wire.protocol import MAX_NAME, RUNNING, Tails, Usage
 
 #: Last lines of standard output and error each that reports carry, at most TAIL_BYTES.
