@@ -2,7 +2,7 @@
 
 Version, protocol and amounts; the HTTP client, and how it reads storage elements, with uploads, delays and checksums.
 
-Agent and client contain this package, and the gateway's program the modules that it uses: it needs only the standard library of
-Python 3.9, and its modules import each other relatively, because in the client it is ``wms_client.wire``. In the
-repository the client reaches it by a symbolic link (ADR 68).
+Agent and client contain this package, and the gateway's program the modules that it uses. So it needs only the standard
+library of Python 3.9, and its modules import each other relatively, because in the client it is ``wms_client.wire``; in
+the repository the client reaches it by a symbolic link (ADR 68).
 """
