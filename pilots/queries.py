@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
-from wms.kernel.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
+from wms.wire.protocol import MAX_LOG_CHUNK, PROTOCOL, WatchdogMargins
 
 #: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
@@ -96,8 +96,7 @@ def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
     def configured(name: str) -> list[float]:
         return [value for level in (queue, vo) if level is not None and (value := getattr(level, name)) is not None]
 
-    return replace(
-        usual,
+    return usual._replace(
         stalled_s=int(next(iter(configured("stalled_s")), usual.stalled_s)),
         stalled_cpu_fraction=next(iter(configured("stalled_cpu_fraction")), usual.stalled_cpu_fraction),
         # The VO's bound is the upper one: a queue can only lower it.

@@ -6,7 +6,7 @@ from resources.domain.files import canonical_lfn
 from resources.models import ReplicaQuerySet, SiteQuerySet
 from wms.accounts.models import VO
 from wms.kernel.filters import NameFilter
-from wms.kernel.protocol import MAX_LFN
+from wms.wire.protocol import MAX_LFN
 
 
 class SiteFilterSet(FilterSet):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import environ
 
-from wms.client.version import __version__
 from wms.stack.directory import environment_of_running
+from wms.wire.version import __version__
 
 # Before numpy is imported: its linear algebra, which is not used here, would start a thread for each core in every
 # process, and a signal that a process blocks and waits for would be delivered to one of them.

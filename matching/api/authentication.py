@@ -6,9 +6,9 @@ from uuid import UUID
 
 from rest_framework.exceptions import AuthenticationFailed
 
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
+from wms.wire.protocol import API_V1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

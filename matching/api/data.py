@@ -16,9 +16,9 @@ from matching.services.data import MAX_COPIES, LeaseData, register_output
 from resources.domain.files import MAX_SIZE_BYTES, GivenReplica, checksum_problem
 from resources.queries.replicas import ReplicaCopy
 from wms.jobs.tasks import reevaluate_soon
-from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import MAX_LFN
 
 
 class CopyOut(serializers.Serializer[Any]):

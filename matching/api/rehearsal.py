@@ -22,9 +22,9 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Sandbox
 from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.jobs.services.sandboxes import DIGEST, NamedSandbox
-from wms.kernel.protocol import SANDBOX_PREFIX
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Files that a rehearsal may name before they are uploaded.
 MOST_FILES: Final = 1000

@@ -19,9 +19,9 @@ from wms.jobs.api.sandboxes import ENVELOPE_BYTES, SandboxIn, SandboxOut, refuse
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.file_answers import file_answer
-from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import output_sandbox_name
 
 
 class LeaseSandboxView(APIView):

@@ -13,10 +13,10 @@ from matching.services.data import LeaseData
 from matching.services.offers import OfferRequest
 from matching.services.ordinary_reports import LeaseRenewal
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.fast.serializers import FastSerializer
-from wms.kernel.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Tails, Usage
 from wms.kernel.rest import Flag, Name, Number, Text, WholeNumber
+from wms.wire.amounts import AMOUNTS, Amount
+from wms.wire.protocol import FAULT_OF_JOB, FAULT_OF_SUPERVISOR, LARGEST_INTEGER, MAX_JOBS, MAX_NAME, Tails, Usage
 
 MAX_NAMES = 1000
 #: Characters of the last lines of a stream, four times what our agent sends; they are stored for each attempt of a job.

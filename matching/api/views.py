@@ -44,9 +44,9 @@ from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 from wms.kernel.fast.views import FastAnswer, FastView
-from wms.kernel.protocol import API_V1, FAULT_OF_JOB, FAULT_OF_SUPERVISOR, WHY_HEADER
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import API_V1, FAULT_OF_JOB, FAULT_OF_SUPERVISOR, WHY_HEADER
 
 #: The credentials of reports on a lease.
 LeaseCredential: TypeAlias = JobCredential | PilotCredential

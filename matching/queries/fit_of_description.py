@@ -23,8 +23,8 @@ from taskqueues.models import TaskQueue
 from taskqueues.queries import pools_of_queue
 from taskqueues.services.offers import offer_to, platforms_on_nodes, read_for
 from wms.accounts.models import Group, User
-from wms.kernel.amounts import AMOUNT
 from wms.kernel.memo import MAX_ENTRIES, CachedLookups, Memo, PreloadedLookups
+from wms.wire.amounts import AMOUNT
 
 #: Stands for the submit pool of the requirements, which is registered only when jobs are submitted.
 _POOL: Final = "the pool of these requirements"

@@ -7,7 +7,7 @@ from wms.jobs.models import Job, OutputTail
 from wms.kernel.db import transaction_required
 from wms.kernel.fast.statements import ask_directly
 from wms.kernel.fields import compressed
-from wms.kernel.protocol import Tails, Usage
+from wms.wire.protocol import Tails, Usage
 
 _SAMPLE: Final = (
     "SELECT wms_sample_usage($1::bigint, $2::smallint, $3::timestamptz, $4::timestamptz, $5::timestamptz, "

@@ -7,7 +7,7 @@ from django.db import transaction
 from matching.models import Match
 from pilots.models import Pilot
 from wms.jobs.models import JobCommand
-from wms.kernel.protocol import DRAIN
+from wms.wire.protocol import DRAIN
 
 
 @transaction.atomic(durable=True)

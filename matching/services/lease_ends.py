@@ -16,7 +16,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.memo import Memo
-from wms.kernel.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
+from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})

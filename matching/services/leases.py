@@ -24,7 +24,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
 from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError
-from wms.kernel.protocol import KILL, LEASE_ENDED, NO_TAILS, RESCHEDULE_EXIT_CODE, Tails, Usage
+from wms.wire.protocol import KILL, LEASE_ENDED, NO_TAILS, RESCHEDULE_EXIT_CODE, Tails, Usage
 
 
 class LeaseEndedError(ConflictError):

@@ -46,12 +46,12 @@ from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import published_at
-from wms.kernel.amounts import DIVIDED
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.fast.statements import ask_prepared
 from wms.kernel.memo import CachedLookups
 from wms.kernel.names import composed
-from wms.kernel.protocol import PILOT_DRAINED, PILOT_ENDED, PILOT_REVOKED
+from wms.wire.amounts import DIVIDED
+from wms.wire.protocol import PILOT_DRAINED, PILOT_ENDED, PILOT_REVOKED
 
 logger = logging.getLogger(__name__)
 

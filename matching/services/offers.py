@@ -17,11 +17,11 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership, User
-from wms.kernel.amounts import divided_amounts_of
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.fast.statements import ask_prepared
 from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean, listed
+from wms.wire.amounts import divided_amounts_of
 
 #: No user has this primary key.
 NOBODY = 0

@@ -18,7 +18,7 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import JobCommand
 from wms.kernel.db import array_of
 from wms.kernel.fast.statements import ask_directly
-from wms.kernel.protocol import OUTPUT_SANDBOX_NAME, SANDBOX_PREFIX, Tails, Usage
+from wms.wire.protocol import OUTPUT_SANDBOX_NAME, SANDBOX_PREFIX, Tails, Usage
 
 _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("

@@ -27,7 +27,7 @@ from taskqueues.services.classads import targets_of
 from wms.kernel.db import DatabaseNow
 from wms.kernel.errors import UnavailableError
 from wms.kernel.memo import CachedLookups
-from wms.kernel.protocol import THROTTLE_BUSY
+from wms.wire.protocol import THROTTLE_BUSY
 
 #: The site has no room according to its own advertisement.
 _FULL: Final = "throttle"

@@ -19,8 +19,8 @@ from pilots.agent.pilot.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.pilot import PilotLoop
 from pilots.agent.server.http import BadCertificatesError
-from wms.client.version import __version__
-from wms.kernel.protocol import PILOT_TOKEN_PREFIX
+from wms.wire.protocol import PILOT_TOKEN_PREFIX
+from wms.wire.version import __version__
 
 WRONG_USAGE = 2
 

@@ -8,9 +8,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from pilots.domain.pilot import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
 from pilots.services.secrets import secret_credential
 from pilots.services.tokens import credential_of
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind
+from wms.wire.protocol import API_V1
 
 __all__ = ["PilotCredential", "PilotPrincipal", "PilotSecretAuthentication", "PilotTokenAuthentication"]
 

@@ -16,9 +16,9 @@ from pilots.models import Pilot
 from pilots.queries import KeptLog, stored_log
 from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
-from wms.kernel.protocol import MAX_LOG_CHUNK
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import MAX_LOG_CHUNK
 
 #: Largest offset: a log of so many characters takes years, so a larger offset is a mistake.
 MAX_OFFSET = 10**12

@@ -16,8 +16,8 @@ from pilots.services.reports import NodeCheck, NodeCheckItem, NodeFlaw
 from resources.api.serializers import SlotOut
 from resources.domain.ce_options import payload_users
 from resources.models import Queue
-from wms.kernel.protocol import MAX_DETAIL, MAX_NAME
 from wms.kernel.rest import Flag, StrictSerializer, Text
+from wms.wire.protocol import MAX_DETAIL, MAX_NAME
 
 #: Size of a node report as JSON; it is stored as received.
 MAX_NODE_BYTES = 16 * 1024

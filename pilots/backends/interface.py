@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from wms.kernel.amounts import DividedAmounts
+from wms.wire.amounts import DividedAmounts
 
 
 class BackendError(Exception):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pilots.backends.interface import BatchRequest
 from resources.models import Queue
 from taskqueues.models import TaskQueue
-from wms.kernel.amounts import DividedAmounts, amounts_of, divided_amounts_of
+from wms.wire.amounts import DividedAmounts, amounts_of, divided_amounts_of
 
 #: Wall-clock time requested per CPU time needed: payloads also wait for files, and some nodes are slower than the
 #: reference.

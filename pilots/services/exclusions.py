@@ -12,7 +12,7 @@ from pilots.models import BlackHole, Pilot
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
 from wms.kernel.errors import ForbiddenError
-from wms.kernel.protocol import PILOT_DRAINED
+from wms.wire.protocol import PILOT_DRAINED
 
 logger = logging.getLogger(__name__)
 

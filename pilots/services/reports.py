@@ -13,7 +13,7 @@ from resources.queries.nodes import contradiction
 from resources.services.nodes import note_platform
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
-from wms.kernel.protocol import PILOT_ENDED, PILOT_REVOKED
+from wms.wire.protocol import PILOT_ENDED, PILOT_REVOKED
 
 logger = logging.getLogger(__name__)
 

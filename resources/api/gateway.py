@@ -1,8 +1,6 @@
 """Download of the program that advertises a site."""
 
-from functools import cache
 from http import HTTPStatus
-from pathlib import Path
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -11,17 +9,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-import resources.gateway
+from resources.gateway_package import FILE_NAME, gateway_package
 from wms.kernel.rest import AnyClientNegotiation
 from wms.kernel.rest.audience import Audience
-
-FILE_NAME = "wms_advertise.py"
-
-
-@cache
-def _program() -> bytes:
-    """Return the file; read once in each process."""
-    return (Path(resources.gateway.__path__[0]) / FILE_NAME).read_bytes()
 
 
 class AdvertiserView(APIView):
@@ -39,7 +29,7 @@ class AdvertiserView(APIView):
     )
     def get(self, request: Request) -> HttpResponse:  # noqa: ARG002 - the framework's signature
         """Fetch `wms-advertise`, one file for Python 3.9 or newer: `python3 wms_advertise.py --help`."""
-        response = HttpResponse(_program(), content_type="text/x-python")
+        response = HttpResponse(gateway_package(), content_type="text/x-python")
         response["Content-Disposition"] = f'attachment; filename="{FILE_NAME}"'
         response["Cache-Control"] = "no-cache"
         return response

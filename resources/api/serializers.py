@@ -11,7 +11,7 @@ from rest_framework import serializers
 from resources.domain.enums import PayloadIdentity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 
 class LevelOut(serializers.Serializer[Any]):

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from wms.kernel import protocol
+from wms.wire import protocol
 
 
 class ResourceState(StrEnum):

@@ -8,7 +8,7 @@ from unicodedata import is_normalized, normalize
 from urllib.parse import quote
 
 from wms.kernel.errors import RejectedError
-from wms.kernel.protocol import LFN_PREFIX, MAX_LFN
+from wms.wire.protocol import LFN_PREFIX, MAX_LFN
 
 MAX_SIZE_BYTES: Final = 2**63 - 1
 #: Replicas in one request, whose transaction then takes less than a second.

@@ -30,7 +30,7 @@ from resources.domain.classad import (
     parse_expression,
 )
 from resources.domain.enums import ThrottlePolicy
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 #: {name in SAM's advertisements: whole number, at least 0}.
 Numbers = Mapping[str, int]

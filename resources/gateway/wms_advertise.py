@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """``wms-advertise``: counts the job-managers on a gateway, as ``ps`` shows them, and advertises the numbers (SAM §3).
 
-This one file is the whole program: it needs only Python 3.9 or newer, and is downloaded from the server
-(/api/v1/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; throttles
+A gateway downloads it as one file, with the modules of ``wms.wire`` that it uses (``resources/gateway_package.py``); it
+needs only Python 3.9 or newer. A job-manager is in one of five states, or idle between two of them; throttles
 compare three numbers: those that submit, those that gather output, and all together.
 """
 
@@ -18,20 +17,20 @@ import ssl
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.parse import quote
+
+from wms.wire.http import HttpClient, is_server_address
+from wms.wire.protocol import API_V1
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: Prefix of the addresses of the server's REST interface.
-API = "/api/v1/"
 #: Exit codes, as of the command ``wms``.
 DONE, REFUSED, WRONG_USAGE, NOT_REACHABLE = range(4)
 
@@ -252,13 +251,6 @@ def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: s
 # ---- Sending ---------------------------------------------------------------------------------------------------------
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirection: the token is only for the given server."""
-
-    def redirect_request(self, *_arguments: object) -> None:
-        """Return no other request."""
-
-
 class AdvertisementServer:
     """The address where one site advertises."""
 
@@ -268,14 +260,19 @@ class AdvertisementServer:
         Raises:
             EndError: one of them is not valid.
         """
-        self._url = _checked(url)
-        self._address = f"{self._url}{API}sites/{quote(site, safe='')}/advertisements/"
+        if not is_server_address(url):
+            sentence = f'"{url}" is not an address of a server; give one such as https://wms.example.org.'
+            raise EndError(sentence, WRONG_USAGE)
+        self._url = url.rstrip("/")
+        self._path = f"{API_V1}sites/{quote(site, safe='')}/advertisements/"
         self._token = token
         try:
             context = ssl.create_default_context(cafile=ca)
         except OSError as error:
             raise EndError(f"{ca} holds no certificates ({error}); name another file.", WRONG_USAGE) from error
-        self._opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
+        self._http = HttpClient(
+            self._url, user_agent="wms-advertise", timeout_s=TIMEOUT_S, tls=context, with_proxy=True
+        )
 
     def advertise(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send an advertisement, and return the state of the throttle after it.
@@ -283,24 +280,23 @@ class AdvertisementServer:
         Raises:
             EndError: the server refuses it, or does not answer.
         """
+        sent = json.dumps(body).encode()
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/json",
+            "Content-Length": str(len(sent)),
             "Accept": "application/json",
-            "User-Agent": "wms-advertise",
+            "Connection": "close",
         }
-        content = json.dumps(body).encode()
-        request = Request(self._address, data=content, headers=headers, method="POST")  # noqa: S310 - _checked is http(s)
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
-                return self._record(answer.read(), expects="accepting")
-        except HTTPError as error:
-            with error:
-                raise self._refusal(error.code, error.read()) from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            sentence = f"{self._url} does not answer ({reason}); try again, or check the address."
+            with closing(self._http.send("POST", self._path, headers=headers, body=lambda: [sent])) as exchange:
+                content = exchange.read()
+        except (OSError, HTTPException) as error:
+            sentence = f"{self._url} does not answer ({error.__cause__ or error}); try again, or check the address."
             raise EndError(sentence, NOT_REACHABLE) from error
+        if not exchange.is_successful:
+            raise self._refusal(exchange.response.status, content)
+        return self._record(content, expects="accepting")
 
     def _refusal(self, status: int, content: bytes) -> EndError:
         if status >= 500 or status == 429:
@@ -319,18 +315,6 @@ class AdvertisementServer:
             sentence = f"{self._url} is not a server of this system; check the address."
             raise EndError(sentence, NOT_REACHABLE)
         return record
-
-
-def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or parts.username or parts.query or parts.fragment:
-        sentence = f'"{url}" is not an address of a server; give one such as https://wms.example.org.'
-        raise EndError(sentence, WRONG_USAGE)
-    return url.rstrip("/")
 
 
 # ---- The command line ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
 from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean
-from wms.kernel.protocol import UNKNOWN_PLACE
+from wms.wire.protocol import UNKNOWN_PLACE
 
 _PARAMETERS = ("parameters", "vo_parameters")
 RowT = TypeVar("RowT", Site, ComputingElement, Queue)

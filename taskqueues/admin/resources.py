@@ -33,8 +33,8 @@ from wms.accounts.models import VO
 from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
-from wms.kernel.amounts import AMOUNT
 from wms.kernel.compression import without_compression
+from wms.wire.amounts import AMOUNT
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskqueues.domain.definition import QueueDefinition
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 #: One truth value for each row.
 Mask: TypeAlias = NDArray[np.bool_]

@@ -12,7 +12,7 @@ import numpy as np
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 
 @dataclass(frozen=True, slots=True)

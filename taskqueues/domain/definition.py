@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from taskqueues.domain.rounding import cpu_segment_s, in_steps
-from wms.kernel.amounts import RequiredAmounts
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed
+from wms.wire.amounts import RequiredAmounts
 
 
 class NoSiteLeftError(RejectedError):

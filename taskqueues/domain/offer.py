@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from resources.domain.enums import PilotType
 from taskqueues.domain.limits import LimitScope
-from wms.kernel.amounts import DividedAmounts
+from wms.wire.amounts import DividedAmounts
 
 #: The job type of an offer whose possible queues have no type in common: no job has it.
 NO_JOB_TYPE = ""

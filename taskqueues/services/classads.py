@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from resources.domain.classad import ClassAd, classad_of
 from taskqueues.models import TaskQueue
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
     {

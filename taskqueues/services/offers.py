@@ -18,8 +18,8 @@ from resources.queries.software import published_software
 from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer, SlotOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO
-from wms.kernel.amounts import divided_amounts_of
 from wms.kernel.memo import UNCACHED, CachedLookups, Memo, PreloadedLookups
+from wms.wire.amounts import divided_amounts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

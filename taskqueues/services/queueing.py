@@ -16,8 +16,8 @@ from taskqueues.domain.held_back import HeldBack
 from taskqueues.domain.weights import total_weight
 from taskqueues.models import QueuedJob, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
-from wms.kernel.amounts import AMOUNTS
 from wms.kernel.db import transaction_required
+from wms.wire.amounts import AMOUNTS
 
 #: Rows removed in one transaction, so that others do not wait long for the locks.
 REMOVED_AT_ONCE = 1000

@@ -20,7 +20,7 @@ from pilots.agent.server.http import Client
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
-from wms.kernel.protocol import MAX_LOG_CHUNK
+from wms.wire.protocol import MAX_LOG_CHUNK
 
 JOURNAL_BYTES = 64 * 1024
 

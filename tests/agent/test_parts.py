@@ -30,7 +30,8 @@ from pilots.agent.server.http import UnreachableError
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
-from pilots.agent.server.retry import Backoff, Retry
+from pilots.agent.server.retry import Retry
+from wms.wire.backoff import Backoff
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS, ROOT, WITHOUT_NAMESPACES
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
 from tests.pace import within
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)

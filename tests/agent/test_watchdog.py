@@ -25,7 +25,7 @@ from pilots.agent.server.lease import parse_job
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import marker, processes_with
 from tests.agent.scripted import ScriptedServer
-from wms.kernel.protocol import WatchdogMargins
+from wms.wire.protocol import WatchdogMargins
 
 NOBODY = 2**30
 

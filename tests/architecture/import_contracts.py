@@ -8,23 +8,23 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class StandsAloneContract(Contract):
-    """The source module and its descendants import the standard library, each other, and the allowed modules.
+    """The source module and its descendants import the standard library, each other, and the allowed packages.
 
     Configuration options:
         - source_module: a module or package.
-        - allowed_modules: exact names of modules outside of it, under the same rule (optional).
+        - allowed_packages: names of packages outside of it, under the same rule (optional).
     """
 
     type_name = "stands_alone"
 
     source_module = fields.ModuleField()
-    allowed_modules = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    allowed_packages = fields.SetField(subfield=fields.StringField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Return the imports that are not permitted."""
         source: Any = self.source_module
-        allowed: Any = self.allowed_modules
-        own = {source.name, *graph.find_descendants(source.name), *allowed}
+        allowed: Any = self.allowed_packages
+        own = {module for top in (source.name, *allowed) for module in (top, *graph.find_descendants(top))}
         permitted = own | sys.stdlib_module_names
         illegal = [
             f"{module} -> {imported}"

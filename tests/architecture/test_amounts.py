@@ -17,8 +17,8 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from wms.configuration.schema import QueueEntry
 from wms.jobs.domain.description import JobDescription
-from wms.kernel.amounts import AMOUNT, AMOUNTS, DIVIDED, Amount, DividedAmounts, RequiredAmounts, StatedAmounts
 from wms.simulation.schema import LoadEntry
+from wms.wire.amounts import AMOUNT, AMOUNTS, DIVIDED, Amount, DividedAmounts, RequiredAmounts, StatedAmounts
 
 
 def names(record: type) -> set[str]:

@@ -1,20 +1,14 @@
-"""The client is a distribution of its own: its copies equal the originals, and old versions of Python can read it."""
+"""Client and wire stand alone: their copies equal the originals, and old versions of Python can read them."""
 
 import ast
 from pathlib import Path
 from typing import Final
 
 from pilots.domain.pilot import PilotStatus
-from wms.client.amounts import OFFERED_AMOUNTS, OfferedAmount
 from wms.client.commands.completion import VALUES
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.amounts import AMOUNTS
 
-CLIENT: Final = Path(__file__).resolve().parents[2] / "wms" / "client"
-
-
-def test_the_amounts_of_offers_are_those_of_the_server() -> None:
-    assert tuple(OfferedAmount(each.name, each.unit, each.help_of_slot) for each in AMOUNTS) == OFFERED_AMOUNTS
+PRODUCT: Final = Path(__file__).resolve().parents[2] / "wms"
 
 
 def test_the_statuses_that_shells_complete_are_those_of_the_server() -> None:
@@ -24,9 +18,9 @@ def test_the_statuses_that_shells_complete_are_those_of_the_server() -> None:
     }
 
 
-def test_its_modules_import_each_other_relatively_and_only_those_of_python_3_9() -> None:
-    """Installed, the package has another name."""
-    for file in CLIENT.rglob("*.py"):
+def test_their_modules_import_each_other_relatively_and_only_those_of_python_3_9() -> None:
+    """Installed, the client has another name."""
+    for file in (*(PRODUCT / "client").rglob("*.py"), *(PRODUCT / "wire").rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 9))
         imported = [
             name

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPI = {"https://pypi.org", "https://files.pythonhosted.org"}

@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from pilots.backends import install
-from resources.gateway import wms_advertise
-from wms.client import connection as client_connection
-from wms.kernel.protocol import API_V1
+from wms.wire.protocol import API_V1
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT: Final = ("wms", "matching", "pilots", "resources", "taskqueues")
 SAYS_IT: Final = {
-    "wms/kernel/protocol.py",
+    "wms/wire/protocol.py",
     "pilots/backends/install.py",
-    "wms/client/connection.py",
-    "resources/gateway/wms_advertise.py",
 }
 #: An address without a version; modules such as `tests/api/jobs/conftest.py` are none.
 WITHOUT_VERSION: Final = re.compile(
@@ -49,7 +45,6 @@ def test_the_prefix_is_written_in_one_module_of_each_program() -> None:
 
 
 def test_all_programs_call_the_same_version() -> None:
-    assert client_connection.API == wms_advertise.API == API_V1
     assert install.AGENT.startswith(API_V1)
 
 

@@ -13,9 +13,9 @@ from rest_framework import exceptions
 from matching.api.serializers import OfferIn
 from tests.api.credentials.addresses import every_address
 from wms.kernel.errors import WmsError
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest.error_codes import ERROR_CODES
 from wms.kernel.rest.errors import CODE_OF_FRAMEWORK, STATUS_OF_CATEGORY
+from wms.wire.protocol import API_V1
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCUMENT: Final = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from resources.models import Queue
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_pilot_token, make_queue, make_site
 from tests.pace import within
 from wms.accounts.models import Group
-from wms.kernel.protocol import Usage
+from wms.wire.protocol import Usage
 
 MOST = 2**31 - 1
 pytestmark = pytest.mark.django_db

@@ -33,7 +33,7 @@ from tests.pace import wait_for
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.protocol import RESCHEDULE_EXIT_CODE, Usage
+from wms.wire.protocol import RESCHEDULE_EXIT_CODE, Usage
 
 End = Callable[[Match], object]
 

@@ -31,7 +31,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import counting
 from wms.jobs.services.submission import submit
-from wms.kernel.protocol import Tails, Usage
+from wms.wire.protocol import Tails, Usage
 
 #: Jobs of one request: of a campaign, and of somebody who submits one job after another.
 REQUESTS = (100, 1)

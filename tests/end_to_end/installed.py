@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.pace import within
 from tests.programs import needed
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Without what names the repository, or settings of the tests.

@@ -11,7 +11,6 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
-from pilots.agent.data.checksums import checksum_of
 from resources.domain.enums import SiteTokenPurpose
 from resources.models import Replica, Site
 from resources.services.site_tokens import issue_site_token
@@ -19,6 +18,7 @@ from tests import factories
 from tests.agent.running import RunningAgent
 from tests.storage import StorageServer
 from wms.jobs.services.reevaluation import reevaluate
+from wms.wire.checksums import checksum_of
 
 SECRET = "bearer-of-the-storage"
 Ask = Callable[..., Any]

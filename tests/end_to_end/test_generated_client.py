@@ -18,8 +18,8 @@ from pilots.models import Pilot
 from tests import factories
 from tests.agent.running import RunningAgent
 from tests.pace import within
-from wms.client.version import __version__
-from wms.kernel.protocol import API_V1
+from wms.wire.protocol import API_V1
+from wms.wire.version import __version__
 
 PASSWORD: Final = "correct horse battery staple"
 #: Of the generator: it formats nothing, and knows no media types of files.

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.end_to_end.installed import ENVIRONMENT, run
 from tests.pace import wait_for, within
 from tests.programs import needed
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 
 def test_the_client_is_a_command_and_a_package(installed: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tests.fuzz.work import calls_of, refuse_far_too_long, refuse_long
 from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.services.archives import DamagedArchiveError, check_output_archive, is_safe_archive
 from wms.kernel.errors import RejectedError
-from wms.kernel.protocol import MAX_MEMBERS
+from wms.wire.protocol import MAX_MEMBERS
 
 MOST_UNPACKED_BYTES: Final = 1_000_000
 NAMES: Final = (

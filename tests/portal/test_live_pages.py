@@ -38,10 +38,10 @@ from wms.jobs.services import control, editing, transitions
 from wms.jobs.services.submission import submit
 from wms.kernel import pulse
 from wms.kernel.models import Pulse
-from wms.kernel.protocol import NO_TAILS, Tails, Usage
 from wms.portal import revisions
 from wms.portal.revisions import Revisions
 from wms.portal.views import job, submissions
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, TextField, Value
 
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.models import Membership
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 ANYTHING = Q()
 #: No queue has this primary key; ``Q(pk__in=[])`` would be lost in ``~Q`` and ``|``.

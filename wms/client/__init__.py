@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
+from .wire.version import __version__
 
 if TYPE_CHECKING:
     from .client import Client

@@ -6,20 +6,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 from uuid import uuid4
 
 from . import credentials
-from .connection import API, Connection, Record
+from .connection import Connection, Record
 from .descriptions import Description, LocalDescription, read, request_of
 from .downloads import OnBytes
 from .errors import WrongUsageError
-from .job import Job
+from .job import Filter, Job, jobs_on
 from .replicas import fetch, replicas_of
 from .submission import Submission
-
-#: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
-Filter = Union[str, int, Sequence[str]]
+from .wire.protocol import API_V1
 
 
 class Client:
@@ -79,8 +77,9 @@ class Client:
         if group is not None:
             body["group"] = group
         body["request_id"] = request_id or body.get("request_id") or str(uuid4())
-        answer = self.connection.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
-        return Submission(self, str(answer["job_group_id"]), jobs=answer["jobs"], warnings=answer["warnings"])
+        answer = self.connection.post(f"{API_V1}jobs/", body, expects="job_group_id", repeatable=True)
+        submission_id = str(answer["job_group_id"])
+        return Submission(self.connection, submission_id, jobs=answer["jobs"], warnings=answer["warnings"])
 
     def request_of(
         self,
@@ -104,7 +103,7 @@ class Client:
         Raises:
             WrongUsageError: the file cannot be read.
         """
-        return str(self.connection.upload(f"{API}sandboxes/", Path(file), expects="sandbox")["sandbox"])
+        return str(self.connection.upload(f"{API_V1}sandboxes/", Path(file), expects="sandbox")["sandbox"])
 
     def replicas(self, lfn: str, *, vo: str | None = None, storage_element: str | None = None) -> list[Record]:
         """Return the replicas of a file on storage elements, each with its ``url``.
@@ -155,7 +154,7 @@ class Client:
         Args:
             submission_id: its ``id``, which is ``job_group_id`` of its jobs.
         """
-        return Submission(self, submission_id)
+        return Submission(self.connection, submission_id)
 
     def jobs(self, **filters: Filter) -> Iterator[Job]:
         """Yield jobs, newest first; deleted ones only if ``status`` names them.
@@ -164,9 +163,7 @@ class Client:
             filters: of ``GET /api/v1/jobs/``, such as ``status="Failed"``, ``site=…``, ``job_name="sim-*"``,
                 ``job_group_id=…``, ``submitted_after="2026-01-31T00:00:00Z"``. A sequence means any of its values.
         """
-        query = {name: value if isinstance(value, (str, int)) else ",".join(value) for name, value in filters.items()}
-        for row in self.connection.rows(f"{API}jobs/", query={"page_size": 1000, **query}):
-            yield Job(self, row)
+        return jobs_on(self.connection, filters)
 
     def job(self, job_id: int) -> Job:
         """Return one job with all its fields.
@@ -174,8 +171,8 @@ class Client:
         Raises:
             ServerRefusedError: there is no such job (code ``not_found``).
         """
-        return Job(self, {"id": job_id, "status": ""}).refresh()
+        return Job(self.connection, {"id": job_id, "status": ""}).refresh()
 
     def why(self, job_ids: Iterable[int], *, site: str | None = None) -> list[Record]:
         """Return why jobs wait, in the order of *job_ids*; as ``Job.why``."""
-        return [Job(self, {"id": job_id, "status": ""}).why(site=site) for job_id in job_ids]
+        return [Job(self.connection, {"id": job_id, "status": ""}).why(site=site) for job_id in job_ids]

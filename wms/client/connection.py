@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPException, HTTPResponse
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from .dialing import Dialer, NotSentError
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
-from .multipart import MultipartFile
 from .retries import Retries
-from .version import __version__
+from .wire.http import Body, Exchange, HttpClient, NotSentError, is_server_address, retry_after_s
+from .wire.multipart import MultipartFile, ShorterFileError
+from .wire.version import __version__
 
 if TYPE_CHECKING:
     from http.cookiejar import CookieJar
     from urllib.request import Request
 
-#: Prefix of the addresses of the REST interface.
-API = "/api/v1/"
+USER_AGENT = f"wms-client/{__version__}"
 #: Seconds without a byte; explaining a job among twenty thousand queues takes a few.
 TIMEOUT_S = 60.0
 #: Seconds after which no further attempt begins; a restart of the server takes a few.
@@ -35,9 +33,6 @@ RETRY_S = 120.0
 _UNCERTAIN = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
 _LINES_BYTES = 64 * 1024
-
-#: Makes the body anew for each attempt, in parts.
-_Body = Callable[[], Iterable[bytes]]
 
 #: A JSON object, by field.
 Record = Mapping[str, Any]
@@ -51,12 +46,7 @@ def checked_url(url: str) -> str:
     Raises:
         WrongUsageError: it is not a server's address.
     """
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or parts.username or parts.query or parts.fragment:
+    if not is_server_address(url):
         raise WrongUsageError(f'"{url}" is not an address of a server; give one such as https://wms.example.org.')
     return url.rstrip("/")
 
@@ -65,15 +55,14 @@ class _Request(NamedTuple):
     method: str
     path: str
     #: None: none. Headers have its length.
-    body: _Body | None = None
+    body: Body | None = None
     headers: Mapping[str, str] = MappingProxyType({})
     #: Whether a repeated request does nothing more.
     repeatable: bool = True
 
 
 class _Answer(NamedTuple):
-    link: HTTPConnection
-    response: HTTPResponse
+    exchange: Exchange
     #: Empty if the caller reads it.
     content: bytes
 
@@ -105,21 +94,18 @@ class Connection:
         timeout_s: float = TIMEOUT_S,
         retry_s: float = RETRY_S,
     ) -> None:
-        # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
-        self._idle: list[HTTPConnection] = []
-        self._process = os.getpid()
         self.url = url
         self.token = token
         self.retry_s = retry_s
         self._cookies = cookies
-        self._dialer = Dialer(url, timeout_s=timeout_s)
+        self._http = HttpClient(url, user_agent=USER_AGENT, timeout_s=timeout_s, with_proxy=True)
         self._has_answered = False
 
     def get(self, path: str, *, expects: str | None = None, query: Query | None = None) -> Record:
         """Return the answer of the server.
 
         Args:
-            path: below the server's address, with the prefix ``API``.
+            path: below the server's address, with the prefix ``API_V1``.
             expects: a name that a valid answer contains.
             query: the query parameters.
         """
@@ -173,8 +159,14 @@ class Connection:
         Raises:
             WrongUsageError: the file cannot be read.
         """
-        body = MultipartFile(file)
-        return self._record(self._ask(_Request("POST", path, body.parts, body.headers)), expects=expects)
+        try:
+            body = MultipartFile(file)
+        except OSError as error:
+            raise WrongUsageError(f"{file} cannot be read ({error.strerror}).") from error
+        try:
+            return self._record(self._ask(_Request("POST", path, body.parts, body.headers)), expects=expects)
+        except ShorterFileError as error:
+            raise WrongUsageError(f"{file} became shorter while it was sent; try again.") from error
 
     def download(self, path: str, target: Path, *, query: Query | None = None, on_bytes: OnBytes | None = None) -> None:
         """Write the answer to the file *target*, which appears or changes when it is complete.
@@ -208,11 +200,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the connections that are open; a later request opens another."""
-        while self._idle:
-            self._idle.pop().close()
-
-    def __del__(self) -> None:
-        self.close()
+        self._http.close()
 
     def _send(self, method: str, path: str, body: Record | None, *, expects: str | None, repeatable: bool) -> Record:
         if body is None:
@@ -226,23 +214,20 @@ class Connection:
     def _ask(self, request: _Request) -> bytes:
         """Return the whole answer."""
         answer = self._answer(request, is_read=True)
-        self._release(answer)
+        answer.exchange.close()
         return answer.content
 
     @contextmanager
     def _open(self, request: _Request) -> Iterator[HTTPResponse]:
         """Return the answer, to be read by the caller."""
-        answer = self._answer(request, is_read=False)
-        try:
-            yield answer.response
-        finally:
-            self._release(answer)
+        with closing(self._answer(request, is_read=False).exchange) as exchange:
+            yield exchange.response
 
     def _answer(self, request: _Request, *, is_read: bool) -> _Answer:
         """Send the request until there is an answer with status 2xx."""
         retries = Retries(total_s=self.retry_s)
         while True:
-            retry_after = None
+            named_s = None
             problem: ClientError
             cause: Exception | None = None
             try:
@@ -254,38 +239,35 @@ class Connection:
                 problem, cause = self._no_answer(error), error
             else:
                 self._has_answered = True
-                status = answer.response.status
-                if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+                if answer.exchange.is_successful:
                     return answer
-                self._release(answer)
+                status = answer.exchange.response.status
+                answer.exchange.close()
                 problem = self._refusal(status, answer.content)
                 is_again = status == HTTPStatus.TOO_MANY_REQUESTS or (request.repeatable and status in _UNCERTAIN)
-                retry_after = answer.response.headers.get("Retry-After")
-            if not is_again or not retries.wait(retry_after):
+                named_s = retry_after_s(answer.exchange.response.headers)
+            if not is_again or not retries.wait(named_s):
                 raise problem from cause
 
     def _attempt(self, request: _Request, *, is_read: bool) -> _Answer:
         """Send the request once, and return the answer, whatever its status; read unless the caller reads it."""
-        link = self._link(is_kept=request.repeatable)
+        exchange = self._http.send(
+            request.method,
+            request.path,
+            headers=self._headers(request),
+            body=request.body,
+            repeatable=request.repeatable,
+        )
         try:
-            body = None if request.body is None else request.body()
-            # A server that refuses a large body answers, and does not read the rest.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                link.request(
-                    request.method, f"{self._dialer.prefix}{request.path}", body=body, headers=self._headers(request)
-                )
-            response = link.getresponse()
             if self._cookies is not None:
-                self._cookies.extract_cookies(response, self._cookie_request(request.path))
-            is_error = response.status >= HTTPStatus.MULTIPLE_CHOICES
-            content = _content(response) if is_read or is_error else b""
-            return _Answer(link, response, content)
+                self._cookies.extract_cookies(exchange.response, self._cookie_request(request.path))
+            return _Answer(exchange, exchange.read() if is_read or not exchange.is_successful else b"")
         except BaseException:
-            link.close()
+            exchange.close()
             raise
 
     def _headers(self, request: _Request) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": f"wms-client/{__version__}", **request.headers}
+        headers = {"Accept": "application/json", **request.headers}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         if self._cookies is not None:
@@ -298,27 +280,6 @@ class Connection:
         # Imported here only: it takes 20 ms, and only a log-in has cookies.
         request: Request = import_module("urllib.request").Request(f"{self.url}{path}")
         return request
-
-    def _link(self, *, is_kept: bool) -> HTTPConnection:
-        """Return a connection that is open.
-
-        Args:
-            is_kept: whether it may be one that was used before. The server may have closed such a one, and only a
-                repeatable request can be sent again then.
-        """
-        if self._process != os.getpid():
-            self._process, self._idle = os.getpid(), []
-        if is_kept:
-            with suppress(IndexError):
-                return self._idle.pop()
-        return self._dialer.open()
-
-    def _release(self, answer: _Answer) -> None:
-        """Keep the connection if its answer was read whole, else close it."""
-        if answer.response.isclosed() and answer.link.sock is not None and self._process == os.getpid():
-            self._idle.append(answer.link)
-        else:
-            answer.link.close()
 
     def _no_answer(self, error: Exception) -> NotReachableError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -369,13 +330,3 @@ def _lines(response: HTTPResponse) -> Iterator[bytes]:
         yield from filter(bytes.strip, whole)
     if left or begun.strip():
         raise NotReachableError("The answer ended early; try again.")
-
-
-def _content(response: HTTPResponse) -> bytes:
-    """Return the whole body."""
-    has_end = response.length is not None or response.chunked
-    content = response.read()
-    if not content and not has_end:
-        # Headers that break off look like headers without a length.
-        raise IncompleteRead(content)
-    return content

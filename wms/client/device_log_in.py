@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .connection import API, Connection
+from .connection import Connection
 from .errors import NotReachableError, ServerRefusedError, WrongUsageError
 from .terminal.text import plain
+from .wire.protocol import API_V1
 
 #: Seconds added to the interval when the server asks for it, or does not answer (RFC 8628, §3.5).
 SLOWER_S = 5
@@ -31,7 +32,7 @@ def log_in_by_provider(
         ServerRefusedError: the log-in was refused, or its time is over.
         WrongUsageError: there is no such provider, or several and none is named.
     """
-    address = f"{API}auth/oidc/{_provider(server, wanted)}"
+    address = f"{API_V1}auth/oidc/{_provider(server, wanted)}"
     begun = server.post(f"{address}/device/", {}, expects="handle")
     tell(f"Open {plain(begun['verification_uri'])} in a browser and enter the code {plain(begun['user_code'])}")
     if begun["verification_uri_complete"]:
@@ -50,7 +51,7 @@ def log_in_by_provider(
 
 
 def _provider(server: Connection, wanted: str) -> str:
-    names = [str(provider["id"]) for provider in server.get(f"{API}auth/oidc/", expects="providers")["providers"]]
+    names = [str(provider["id"]) for provider in server.get(f"{API_V1}auth/oidc/", expects="providers")["providers"]]
     if wanted in names:
         return wanted
     if not wanted and len(names) == 1:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
-from .connection import API, Record
+from .connection import Connection, Record
 from .outputs import fetch_output
+from .wire.protocol import API_V1
 
 if TYPE_CHECKING:
-    from .client import Client
     from .downloads import OnBytes
 
+#: Filters of lists of jobs, such as ``status="Failed"`` or ``status=["Failed", "Killed"]``.
+Filter = Union[str, int, Sequence[str]]
 #: Statuses in which a job stays, unless somebody reschedules it.
 ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
 
@@ -21,12 +23,12 @@ class Job:
     """One job: its last known fields, and its actions.
 
     Args:
-        client: the client that made it.
+        connection: of the user.
         record: its fields, at least ``id`` and ``status``, as the REST interface answers them.
     """
 
-    def __init__(self, client: Client, record: Record) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, record: Record) -> None:
+        self._connection = connection
         self._record = record
         #: Its number.
         self.id = int(record["id"])
@@ -56,12 +58,12 @@ class Job:
 
     def refresh(self) -> Job:
         """Read all its fields, with its description; return the job itself."""
-        self._record = self._client.connection.get(self._path(), expects="status")
+        self._record = self._connection.get(self._path(), expects="status")
         return self
 
     def history(self) -> list[Record]:
         """Return every change of its status, oldest first."""
-        return self._client.connection.get_list(f"{self._path()}history/")
+        return self._connection.get_list(f"{self._path()}history/")
 
     def why(self, *, site: str | None = None) -> Record:
         """Return why it waits: ``summary`` is the answer in a sentence.
@@ -70,11 +72,11 @@ class Job:
             site: only the queues of this site.
         """
         query = {} if site is None else {"site": site}
-        return self._client.connection.get(f"{self._path()}explain/", expects="summary", query=query)
+        return self._connection.get(f"{self._path()}explain/", expects="summary", query=query)
 
     def peek(self) -> Record:
         """Return the last lines that it has written: ``std_output``, ``std_error``, ``reported_at``."""
-        return self._client.connection.get(f"{self._path()}peek/", expects="std_output")
+        return self._connection.get(f"{self._path()}peek/", expects="std_output")
 
     def output(self, directory: str | Path, *, on_bytes: OnBytes | None = None) -> Path | None:
         """Download its output sandbox and unpack it into *directory*, which is made if missing.
@@ -86,7 +88,7 @@ class Job:
         Returns:
             The directory, or None if the job has no output (yet).
         """
-        return fetch_output(self._client.connection, self.id, Path(directory), on_bytes=on_bytes)
+        return fetch_output(self._connection, self.id, Path(directory), on_bytes=on_bytes)
 
     def kill(self) -> Job:
         """Kill it; a pilot that runs it stops it."""
@@ -114,12 +116,19 @@ class Job:
 
     def edit(self, **changes: Any) -> Job:  # noqa: ANN401 - fields of several types
         """Change ``priority``, ``sites``, ``banned_sites`` or ``job_name`` while it is Waiting or Held."""
-        self._record = self._client.connection.patch(self._path(), changes, expects="status", repeatable=True)
+        self._record = self._connection.patch(self._path(), changes, expects="status", repeatable=True)
         return self
 
     def _do(self, action: str, body: Mapping[str, str] | None = None) -> Job:
-        self._record = self._client.connection.post(f"{self._path()}{action}/", body or {}, expects="status")
+        self._record = self._connection.post(f"{self._path()}{action}/", body or {}, expects="status")
         return self
 
     def _path(self) -> str:
-        return f"{API}jobs/{self.id}/"
+        return f"{API_V1}jobs/{self.id}/"
+
+
+def jobs_on(connection: Connection, filters: Mapping[str, Filter]) -> Iterator[Job]:
+    """Yield jobs, newest first; as ``Client.jobs``."""
+    query = {name: value if isinstance(value, (str, int)) else ",".join(value) for name, value in filters.items()}
+    for row in connection.rows(f"{API_V1}jobs/", query={"page_size": 1000, **query}):
+        yield Job(connection, row)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .catalogue import ALIASES, ENTRIES, SECTIONS, command_of, nearest, parser_of
 from .errors import ClientError, Exit
 from .terminal.text import plain
-from .version import __version__
+from .wire.version import __version__
 
 if TYPE_CHECKING:
     from .commands.command import CommandOutput, CommandSession

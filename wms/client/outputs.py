@@ -6,9 +6,10 @@ import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
 
-from .connection import API, Connection
+from .connection import Connection
 from .downloads import OnBytes
 from .errors import ClientError, ServerRefusedError, WrongUsageError
+from .wire.protocol import API_V1
 
 
 class UnsafeArchiveError(ClientError):
@@ -35,7 +36,7 @@ def fetch_output(
         directory.mkdir(parents=True, exist_ok=True)
         archive = directory / f".output-of-{job_id}.tar.gz"
         try:
-            connection.download(f"{API}jobs/{job_id}/output/", archive, on_bytes=on_bytes)
+            connection.download(f"{API_V1}jobs/{job_id}/output/", archive, on_bytes=on_bytes)
         except ServerRefusedError as error:
             if error.code != "no_output":
                 raise

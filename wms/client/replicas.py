@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http.client import HTTPResponse
 from pathlib import Path
-from urllib.parse import unquote
 
-from .connection import API, Connection, Record
+from .connection import Connection, Record
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
-from .storage import UnreadableError, opened, split_address, token_in
+from .storage import UnreadableError, opened, path_of, token_in
+from .wire.checksums import checksum_of
+from .wire.protocol import API_V1
 
 #: Seconds for which a storage element that does not answer is tried, before the next replica is.
 _RETRY_S = 5.0
@@ -67,7 +66,7 @@ def replicas_of(
         query["vo"] = vo
     if storage_element is not None:
         query["storage_element"] = storage_element
-    found = sorted(connection.rows(f"{API}replicas/", query=query), key=lambda each: str(each["storage_element"]))
+    found = sorted(connection.rows(f"{API_V1}replicas/", query=query), key=lambda each: str(each["storage_element"]))
     if not found:
         at = "" if storage_element is None else f" at {storage_element}"
         raise NoReplicaError(
@@ -142,11 +141,11 @@ def _read(url: str, target: Path, *, token: str, accept: Callable[[Path], None],
         accept: raises an error if the complete file is not the right one.
         on_bytes: as of ``fetch``.
     """
-    parts = split_address(url)
     if not url:
         raise UnreadableError("the server gives no address: the storage element does not serve the VO")
-    if parts.scheme == "file":
-        _copy(Path(unquote(parts.path)), target, accept=accept)
+    path = path_of(url)
+    if path is not None:
+        _copy(path, target, accept=accept)
         return
 
     def open_answer(headers: Mapping[str, str]) -> AbstractContextManager[HTTPResponse]:
@@ -178,17 +177,8 @@ def _compare(file: Path, replica: Record) -> None:
     size_bytes, expected = replica["size_bytes"], str(replica["checksum"])
     if size_bytes is not None and file.stat().st_size != size_bytes:
         raise UnreadableError(f"its file has {file.stat().st_size} bytes, in the catalogue it has {size_bytes}")
-    if expected and (actual := _checksum(file, kind=expected.partition(":")[0])) not in {"", expected.lower()}:
-        raise UnreadableError(f"its file has the checksum {actual}, in the catalogue {expected}")
-
-
-def _checksum(file: Path, *, kind: str) -> str:
-    """Return the checksum in the form of the catalogue; empty: the kind is unknown."""
-    sha256, adler32 = hashlib.sha256(), 1
-    with file.open("rb") as content:
-        while chunk := content.read(_CHUNK_BYTES):
-            if kind == "sha256":
-                sha256.update(chunk)
-            else:
-                adler32 = zlib.adler32(chunk, adler32)
-    return {"sha256": f"sha256:{sha256.hexdigest()}", "adler32": f"adler32:{adler32:08x}"}.get(kind, "")
+    if not expected:
+        return
+    with file.open("rb") as content, suppress(ValueError):  # of an unknown kind
+        if (actual := checksum_of(content, kind=expected.partition(":")[0])) != expected.lower():
+            raise UnreadableError(f"its file has the checksum {actual}, in the catalogue {expected}")

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse, InvalidURL
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from .connection import TIMEOUT_S
-from .dialing import Dialer
+from .connection import TIMEOUT_S, USER_AGENT
 from .errors import NotReachableError, ServerRefusedError, WrongUsageError
-from .version import __version__
+from .wire.http import Exchange, HttpClient, NotSentError, UnsendableError
+from .wire.storage import MAX_REDIRECTS, AddressError, AddressFlaw, answered, file_path_of
 
-#: Redirects that are followed: storage elements redirect to the machine that has the file.
-_MAX_REDIRECTS = 5
-_PORTS = {"http": 80, "https": 443}
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRY_LATER = frozenset({429, 500, 502, 503, 504})
+_NOT_A_URL = "its address is not a URL"
+_UNENCRYPTED = "it redirects to an address that is not encrypted, or not on the network"
+_FLAWS: Mapping[AddressFlaw, str] = {
+    AddressFlaw.NOT_A_URL: _NOT_A_URL,
+    AddressFlaw.REDIRECTED_TO_NO_URL: _NOT_A_URL,
+    AddressFlaw.REDIRECTED_UNENCRYPTED: _UNENCRYPTED,
+    AddressFlaw.TOO_MANY_REDIRECTS: f"it redirects more than {MAX_REDIRECTS} times",
+}
 
 
 class UnreadableError(Exception):
@@ -31,46 +35,54 @@ def opened(url: str, headers: Mapping[str, str], *, token: str) -> Iterator[HTTP
 
     The token is sent to the storage element itself only, and only encrypted.
     """
-    first = split_address(url)
-    for _ in range(_MAX_REDIRECTS + 1):
-        parts = split_address(url)
-        trusted = parts.scheme == "https" and _origin(parts) == _origin(first)
-        sent = {"User-Agent": f"wms-client/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity", **headers}
-        dialer = Dialer(f"{parts.scheme}://{parts.netloc}", timeout_s=TIMEOUT_S)
+    common = {"Accept": "*/*", "Accept-Encoding": "identity", **headers}
+
+    def send(parts: SplitResult, target: str, trusted: bool) -> Exchange:  # noqa: FBT001 - as answered() calls it
+        sent = {**common, **({"Authorization": f"Bearer {token}"} if token and trusted else {})}
+        address = f"{parts.scheme}://{parts.netloc}"
+        http = HttpClient(address, user_agent=USER_AGENT, timeout_s=TIMEOUT_S, with_proxy=True)
         try:
-            link = dialer.open()
-        except OSError as error:
+            return http.send("GET", target, headers=sent, repeatable=False)
+        except NotSentError as error:
             if getattr(error.__cause__, "verify_message", ""):
                 raise UnreadableError(
                     f"the certificate of {parts.netloc} is not trusted ({error}); SSL_CERT_DIR or SSL_CERT_FILE names "
                     "further authorities, such as SSL_CERT_DIR=/etc/grid-security/certificates"
                 ) from error
             raise NotReachableError(f"{parts.netloc} cannot be reached ({error})") from error
-        try:
-            path = parts.path + (f"?{parts.query}" if parts.query else "")
-            try:
-                link.request(
-                    "GET",
-                    dialer.prefix + path,
-                    headers={**sent, **({"Authorization": f"Bearer {token}"} if token and trusted else {})},
-                )
-                response = link.getresponse()
-            except (InvalidURL, ValueError):
-                # NB: without the error's own text, which has what cannot be sent, perhaps the token.
-                raise UnreadableError("its address, or the token, has characters that cannot be sent") from None
-            except (OSError, HTTPException) as error:
-                raise NotReachableError(f"{parts.netloc} does not answer ({error})") from error
-            location = response.headers.get("Location", "")
-            if response.status not in _REDIRECTS or not location:
-                _refuse_error(response)
-                yield response
-                return
-        finally:
-            link.close()
-        url = urljoin(url, location)
-        if split_address(url).scheme not in {"https", parts.scheme}:
-            raise UnreadableError("it redirects to an address that is not encrypted, or not on the network")
-    raise UnreadableError(f"it redirects more than {_MAX_REDIRECTS} times")
+        except UnsendableError:
+            raise UnreadableError("its address, or the token, has characters that cannot be sent") from None
+        except (OSError, HTTPException) as error:
+            raise NotReachableError(f"{parts.netloc} does not answer ({error})") from error
+
+    with _worded():
+        exchange = answered(url, send)
+    with closing(exchange):
+        _refuse_error(exchange.response)
+        yield exchange.response
+
+
+def path_of(url: str) -> Path | None:
+    """Return the path of an address on this computer; None for another address."""
+    with _worded():
+        return file_path_of(url)
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    try:
+        yield
+    except AddressError as error:
+        raise UnreadableError(_flaw(error)) from None
+
+
+def _flaw(error: AddressError) -> str:
+    if error.flaw is not AddressFlaw.WRONG_KIND:
+        return _FLAWS[error.flaw]
+    scheme = urlsplit(error.url).scheme
+    if scheme == "file":  # of this computer: only a redirect leads here
+        return _UNENCRYPTED
+    return f"`wms` cannot read {scheme}:, only file:, http: and https:; its address is {error.url}"
 
 
 def _refuse_error(response: HTTPResponse) -> None:
@@ -80,22 +92,6 @@ def _refuse_error(response: HTTPResponse) -> None:
     if response.status in _TRY_LATER:
         raise NotReachableError(text)
     raise ServerRefusedError({"code": "storage_refused", "detail": text}, status=response.status)
-
-
-def split_address(url: str) -> SplitResult:
-    """Return the parts of an address that can be read."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # parsed only now
-    except ValueError:
-        raise UnreadableError("its address is not a URL") from None
-    if url and parts.scheme != "file" and not (parts.scheme in _PORTS and parts.hostname):
-        raise UnreadableError(f"`wms` cannot read {parts.scheme}:, only file:, http: and https:; its address is {url}")
-    return parts
-
-
-def _origin(parts: SplitResult) -> tuple[str | None, int | None]:
-    return parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
 def token_in(environment: Mapping[str, str]) -> str:

@@ -9,16 +9,14 @@ from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from .connection import API, Query, Record
+from .connection import Connection, Query, Record
 from .counts import EVERY_STATUS, counts_of
 from .errors import ClientError, NotReachableError, ServerRefusedError
-from .job import ENDED, Job
+from .job import ENDED, Job, jobs_on
 from .notebook import submission_html
-
-if TYPE_CHECKING:
-    from .client import Client
+from .wire.protocol import API_V1
 
 #: Seconds between two looks at the server, at first and at most.
 _FIRST_LOOK_S = 0.5
@@ -78,7 +76,7 @@ class Submission:
     notebook shows a table with a progress bar. It may be used by several threads at once.
 
     Args:
-        client: the client that made it.
+        connection: of the user.
         submission_id: ``job_group_id`` of its jobs.
         jobs: as answered at the submission, with ``id`` and ``status``; None: they are read when needed.
         warnings: sentences about parts of the descriptions that are probably mistakes.
@@ -86,13 +84,13 @@ class Submission:
 
     def __init__(
         self,
-        client: Client,
+        connection: Connection,
         submission_id: str,
         *,
         jobs: Sequence[Record] | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        self._client = client
+        self._connection = connection
         self._job_ids = None if jobs is None else [int(job["id"]) for job in jobs]
         #: Identifies it; ``Client.submission`` finds it again.
         self.id = submission_id
@@ -131,11 +129,11 @@ class Submission:
 
     def jobs(self, **filters: str | Sequence[str]) -> Iterator[Job]:
         """Yield its jobs, newest first; as ``Client.jobs``."""
-        return self._client.jobs(job_group_id=self.id, **filters)
+        return jobs_on(self._connection, {"job_group_id": self.id, **filters})
 
     def counts(self) -> Mapping[str, int]:
         """Return {status: number of its jobs}, without those that are 0."""
-        return counts_of(self._client.connection, self.id)
+        return counts_of(self._connection, self.id)
 
     def failures(self) -> list[Job]:
         """Return its failed jobs, newest first; ``minor_status`` of each is the reason."""
@@ -230,21 +228,21 @@ class Submission:
         if cursor:
             try:
                 query: Query = {"since": cursor, "page_size": 1000}
-                answer = self._client.connection.get(f"{API}jobs/changes/", query=query, expects="cursor")
+                answer = self._connection.get(f"{API_V1}jobs/changes/", query=query, expects="cursor")
             except ServerRefusedError as error:
                 if error.code != "cursor_expired":
                     raise
             else:
                 changes = [{**change, "id": change["job_id"]} for change in answer["changes"]]
-                jobs = [Job(self._client, change) for change in changes if change["status"] in ENDED]
+                jobs = [Job(self._connection, change) for change in changes if change["status"] in ENDED]
                 return str(answer["cursor"]), jobs, bool(answer["more"])
         # In this order: a change between the two is in both.
-        cursor = str(self._client.connection.get(f"{API}jobs/changes/", expects="cursor")["cursor"])
+        cursor = str(self._connection.get(f"{API_V1}jobs/changes/", expects="cursor")["cursor"])
         return cursor, list(self.jobs(status=",".join(sorted(ENDED)))), False
 
     def _act(self, action: str, *, status: str) -> ActionResult:
         body = {"action": action, "filter": {"job_group_id": self.id, "status": status}}
-        answer = self._client.connection.post(f"{API}jobs/bulk/", body, expects="done", repeatable=True)
+        answer = self._connection.post(f"{API_V1}jobs/bulk/", body, expects="done", repeatable=True)
         return ActionResult(done=int(answer["done"]), refused=answer["refused"])
 
 

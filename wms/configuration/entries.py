@@ -12,8 +12,8 @@ from wms.configuration.document import Node, Word, parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.configuration.reading import Location, Reading, ValueReader, items, pairs, shown
 from wms.configuration.value_types import flag, one_of, whole_number
-from wms.kernel.amounts import AMOUNT
 from wms.kernel.names import did_you_mean
+from wms.wire.amounts import AMOUNT
 
 EntryT = TypeVar("EntryT", bound="SectionEntry")
 

@@ -50,7 +50,7 @@ from wms.configuration.value_types import (
     text,
     whole_number,
 )
-from wms.kernel.amounts import DividedAmounts
+from wms.wire.amounts import DividedAmounts
 
 _Username = Annotated[str, text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")]
 _Token = Annotated[

@@ -13,8 +13,8 @@ from wms.demo.job_table import OPEN, ListedJob, WatchedJob
 from wms.demo.rest import DemoRefusedError, DemoUnreachableError, Session, path_of, records_of, text_of
 from wms.demo.workload import JOB_GROUP, DemoSubmission
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.protocol import API_V1
 from wms.stack.output import Output
+from wms.wire.protocol import API_V1
 
 _NAME = "demo"
 _LOOK_EVERY_S = 1.0

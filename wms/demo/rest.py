@@ -12,8 +12,8 @@ from typing import Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from wms.kernel.protocol import API_V1
 from wms.stack.errors import StackError
+from wms.wire.protocol import API_V1
 
 _TIMEOUT_S = 30.0
 

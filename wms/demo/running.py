@@ -13,13 +13,13 @@ from pilots.domain.pilot import PilotStatus
 from wms.demo import display, sample
 from wms.demo.demonstration import Demonstration
 from wms.demo.workload import submissions
-from wms.kernel.protocol import API_V1
 from wms.stack import services
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import Listener
 from wms.stack.parts import ActivityPart, Stage
 from wms.stack.services import StackOptions, System
+from wms.wire.protocol import API_V1
 
 #: More than a pilot takes to start, and more than the longest job, on a slow machine.
 STANDSTILL_S = 180.0

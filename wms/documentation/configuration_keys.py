@@ -8,8 +8,8 @@ from dataclasses import MISSING
 from wms.configuration.entries import SectionEntry, as_written, keys_of
 from wms.configuration.schema import ACTIVE, Configuration, StatusEntry
 from wms.documentation.made_parts import table
-from wms.kernel.amounts import AMOUNT
 from wms.kernel.rest.error_codes import as_sentence
+from wms.wire.amounts import AMOUNT
 
 _COMMENT = re.compile(r" {4}#:(.*)")
 _KEY = re.compile(r" {4}(\w+): (?!ClassVar)")

@@ -13,7 +13,7 @@ from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.fields import MAX_NAME
 from wms.jobs.domain.jdl_attributes import ALL, Kind
-from wms.kernel.amounts import AMOUNT
+from wms.wire.amounts import AMOUNT
 
 #: {heading: fields}.
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wms.kernel.protocol import NOT_FOUND
+from wms.wire.protocol import NOT_FOUND
 
 
 class WmsError(Exception):

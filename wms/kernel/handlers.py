@@ -13,8 +13,8 @@ from django.urls import Resolver404, resolve
 from django.views import defaults
 
 from wms.kernel.database_away import RETRY_AFTER_S, is_database_away
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest.errors import PROBLEM, error_body
+from wms.wire.protocol import API_V1
 
 #: Prefix of all versions of the REST interface: what is below it never gets a page.
 API = "/api/"

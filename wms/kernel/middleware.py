@@ -17,9 +17,9 @@ from django.utils.deprecation import MiddlewareMixin
 from wms.kernel.addresses import comes_from_proxy
 from wms.kernel.clients import oldest_client, too_old
 from wms.kernel.handlers import API, api_error, is_retired, no_such_address
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest import has_bearer_token
 from wms.kernel.rest.error_codes import PAGES
+from wms.wire.protocol import API_V1
 
 #: Cache-Control of answers that are private to their caller.
 NOT_KEPT = "private, no-store"

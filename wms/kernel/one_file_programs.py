@@ -4,7 +4,8 @@ import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from types import ModuleType
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 #: Of the programs; an older Python is told so.
@@ -34,6 +35,18 @@ class OneFileProgram:
     content: bytes = field(repr=False)
     #: Hexadecimal.
     sha256: str
+
+
+def modules_of(package: ModuleType, *, named: str = "") -> dict[PurePosixPath, bytes]:
+    """Return {path in a program: content} of a package and those below it.
+
+    Args:
+        package: the package.
+        named: its name in the program; empty: the same.
+    """
+    directory = Path(package.__path__[0])
+    top = PurePosixPath(*(named or package.__name__).split("."))
+    return {top / file.relative_to(directory).as_posix(): file.read_bytes() for file in directory.rglob("*.py")}
 
 
 def one_file_program(name: str, *, what: str, modules: Mapping[PurePosixPath, bytes], start: str) -> OneFileProgram:

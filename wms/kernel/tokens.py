@@ -15,7 +15,7 @@ import msgspec
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from wms.kernel.protocol import PILOT_TOKEN_PREFIX
+from wms.wire.protocol import PILOT_TOKEN_PREFIX
 
 #: Pinned: a token that names another algorithm, or none, is refused.
 ALGORITHM = "HS256"

@@ -13,7 +13,7 @@ from wms.jobs.domain.parsing_budget import Allowance
 from wms.jobs.domain.request import FORMS
 from wms.jobs.domain.writing import as_jdl, as_json_text, without_defaults
 from wms.kernel.names import did_you_mean
-from wms.kernel.protocol import SANDBOX_PREFIX
+from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Texts of the form that are one line.
 _LINES: Final = ("executable", "arguments", "job_name", "job_group", "container")

@@ -11,9 +11,9 @@ from taskqueues.domain.definition import JobRequirements, Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.domain import GroupProperty
 from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, VOEntry
-from wms.kernel.amounts import amounts_of
 from wms.simulation.scenario_file import Entries
 from wms.simulation.schema import LoadEntry
+from wms.wire.amounts import amounts_of
 
 
 def scenario_of(entries: Entries, load: Collection[LoadEntry], *, rounding: Rounding) -> Scenario:

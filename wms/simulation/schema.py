@@ -17,7 +17,7 @@ from wms.configuration.value_types import (
     text,
     whole_number,
 )
-from wms.kernel.amounts import RequiredAmounts
+from wms.wire.amounts import RequiredAmounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

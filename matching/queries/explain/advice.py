@@ -21,8 +21,8 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
 from taskqueues.models import TaskQueue
 from taskqueues.services.queueing import rounding
-from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.names import listed
+from wms.wire.amounts import AMOUNTS, Amount
 
 #: Sentences at most.
 MOST_SENTENCES: Final = 5

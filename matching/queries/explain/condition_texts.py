@@ -13,8 +13,8 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import LEAST_SHARE
 from wms.jobs.domain.fields import shown
-from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.names import listed
+from wms.wire.amounts import AMOUNTS, Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Files: storage elements, checksums, safe paths, and the output spool."""
+"""Files: storage elements, safe paths, and the output spool."""

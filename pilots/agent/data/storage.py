@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pilots.agent.data.safe_paths import opened, replaced
-from pilots.agent.server.http import CHUNK_BYTES, TOO_MANY, USER_AGENT, GivenUpError, TooMuchError, UnreachableError
-from pilots.agent.server.http import SERVER_TROUBLE as TROUBLE
+from pilots.agent.server.http import (
+    SERVER_TROUBLE,
+    TOO_MANY,
+    USER_AGENT,
+    TooMuchError,
+    UnreachableError,
+    named,
+    unless_given_up,
+)
+from wms.wire.http import CHUNK_BYTES, Body, Exchange, HttpClient, NotSentError, UnsendableError
+from wms.wire.storage import MAX_REDIRECTS, AddressError, AddressFlaw, answered, file_path_of
 
-#: Redirects that are followed: storage elements redirect to the machine with the file.
-_MAX_REDIRECTS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CONFLICT = 409
 #: Timeout in seconds of one network operation.
 _TIMEOUT_S = 60.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_FLAWS: Mapping[AddressFlaw, str] = {
+    AddressFlaw.NOT_A_URL: "its address is not a URL",
+    AddressFlaw.REDIRECTED_TO_NO_URL: "the storage element redirects to something that is not a URL",
+    AddressFlaw.REDIRECTED_UNENCRYPTED: "the storage element redirects from https to an unencrypted address",
+    AddressFlaw.TOO_MANY_REDIRECTS: f"the storage element redirects more than {MAX_REDIRECTS} times",
+}
 
 
 class StorageError(Exception):
@@ -40,8 +50,10 @@ def path_of(url: str) -> Path | None:
     Raises:
         StorageError: it is not a URL.
     """
-    parts = _split(url)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+    try:
+        return file_path_of(url)
+    except AddressError as error:
+        raise _address_error(error) from None
 
 
 @contextmanager
@@ -109,13 +121,11 @@ class Storage:
             return
         with closing(self._answer("GET", url, token=token)) as exchange, into.open("wb") as file:
             left = max_bytes
-            for chunk in exchange.chunks():
+            for chunk in unless_given_up(_chunks_of_answer(exchange), give_up):
                 if left is not None:
                     left -= len(chunk)
                     if left < 0:
                         raise TooMuchError(f"more than {max_bytes} bytes")
-                if give_up():
-                    raise GivenUpError
                 file.write(chunk)
 
     def size(self, url: str, *, token: str) -> int | None:
@@ -176,148 +186,66 @@ class Storage:
         token: str,
         file: BinaryIO | None = None,
         give_up: Callable[[], bool] = lambda: False,
-    ) -> _Exchange:
+    ) -> Exchange:
         """Follow redirects; return a successful answer whose body is not read yet."""
-        first = _parts(url)
-        for _ in range(_MAX_REDIRECTS + 1):
-            parts = _parts(url)
-            # The token goes only to the storage element itself, and only encrypted.
-            trusted = parts.scheme == "https" and _origin(parts) == _origin(first)
-            exchange = _Exchange(parts, tls=self._tls)
+        headers = {} if file is None else {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+        body: Body | None = None if file is None else lambda: _chunks_of(file, give_up=give_up)
+
+        def send(parts: SplitResult, target: str, trusted: bool) -> Exchange:  # noqa: FBT001 - as answered() calls it
+            tokens = {"Authorization": f"Bearer {token}"} if token and trusted else {}
+            http = HttpClient(
+                f"{parts.scheme}://{parts.netloc}", user_agent=USER_AGENT, timeout_s=_TIMEOUT_S, tls=self._tls
+            )
             try:
-                response = exchange.ask(method, token=token if trusted else "", file=file, give_up=give_up)
-            except BaseException:
-                exchange.close()
-                raise
-            if response.status in range(200, 300):
-                return exchange
-            exchange.close()
-            location = response.headers.get("Location", "")
-            if response.status not in _REDIRECTS or not location:
-                raise _error_of(response)
-            url = _redirected(url, location)
-        raise StorageError(f"the storage element redirects more than {_MAX_REDIRECTS} times")
-
-
-class _Exchange:
-    """One connection with one request and its answer."""
-
-    response: HTTPResponse
-
-    def __init__(self, parts: SplitResult, *, tls: ssl.SSLContext) -> None:
-        self._target = parts.path + (f"?{parts.query}" if parts.query else "")
-        host = parts.hostname or ""
-        if parts.scheme == "https":
-            self._connection: HTTPConnection = HTTPSConnection(host, parts.port, timeout=_TIMEOUT_S, context=tls)
-        else:
-            self._connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
-
-    def ask(self, method: str, *, token: str, file: BinaryIO | None, give_up: Callable[[], bool]) -> HTTPResponse:
-        """Send the request and return its answer, whose body is not read yet."""
-        headers = {"User-Agent": USER_AGENT, **({"Authorization": f"Bearer {token}"} if token else {})}
-        if file is not None:
-            headers["Content-Length"] = str(os.fstat(file.fileno()).st_size)
-        try:
-            self._request(method, headers, None if file is None else _chunks_of(file, give_up=give_up))
-        except InvalidURL:
-            raise _unsendable() from None
-        except (OSError, HTTPException) as error:
-            raise _network_trouble(error) from error
-        except ValueError:
-            raise _unsendable() from None
-        return self.response
-
-    def _request(self, method: str, headers: Mapping[str, str], body: Iterator[bytes] | None) -> None:
-        self._connection.connect()
-        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            self._connection.request(method, self._target, body=body, headers=dict(headers))
-        except (BrokenPipeError, ConnectionResetError):
-            # A server that refuses or redirects need not read the whole file; its answer follows.
-            if body is None:
-                raise
-        self.response = self._connection.getresponse()
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the body of the answer."""
-        while True:
-            try:
-                chunk = self.response.read(CHUNK_BYTES)
+                return http.send(method, target, headers={**headers, **tokens}, body=body, repeatable=False)
+            except UnsendableError:
+                raise StorageError("its address or its credential has characters that cannot be sent") from None
             except (OSError, HTTPException) as error:
                 raise _network_trouble(error) from error
-            if not chunk:
-                break
-            yield chunk
-        # NB: http.client takes the end of the connection for the end of the body.
-        if self.response.length:
-            raise UnreachableError(f"the answer was cut off; {self.response.length} bytes are missing")
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        try:
+            exchange = answered(url, send)
+        except AddressError as error:
+            raise _address_error(error) from None
+        if exchange.is_successful:
+            return exchange
+        exchange.close()
+        raise _error_of(exchange.response)
 
 
-def _split(url: str) -> SplitResult:
+def _address_error(error: AddressError) -> StorageError:
+    if error.flaw is AddressFlaw.WRONG_KIND:
+        scheme = urlsplit(error.url).scheme or "(none)"
+        return StorageError(f"this pilot cannot read addresses of the kind {scheme}:")
+    return StorageError(_FLAWS[error.flaw])
+
+
+def _chunks_of_answer(exchange: Exchange) -> Iterator[bytes]:
     try:
-        parts = urlsplit(url)
-        _ = parts.port  # parsed only now
-    except ValueError:
-        raise StorageError("its address is not a URL") from None
-    return parts
-
-
-def _parts(url: str) -> SplitResult:
-    """Return the parts of an HTTP URL.
-
-    Raises:
-        StorageError: it is not one.
-    """
-    parts = _split(url)
-    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise StorageError(f"this pilot cannot read addresses of the kind {parts.scheme or '(none)'}:")
-    return parts
-
-
-def _redirected(url: str, location: str) -> str:
-    """Return the address to which the storage element at *url* redirects."""
-    try:
-        target = urljoin(url, location)
-        is_open = urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
-    except ValueError:
-        raise StorageError("the storage element redirects to something that is not a URL") from None
-    if is_open:
-        raise StorageError("the storage element redirects from https to an unencrypted address")
-    return target
+        yield from exchange.chunks()
+    except (OSError, HTTPException) as error:
+        if isinstance(error, IncompleteRead) and error.expected:
+            raise UnreachableError(f"the answer was cut off; {error.expected} bytes are missing") from error
+        raise _network_trouble(error) from error
 
 
 def _network_trouble(error: Exception) -> Exception:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return StorageError(f"its certificate is not trusted: {error.verify_message}")
-    return UnreachableError(f"{type(error).__name__}: {error}")
-
-
-def _unsendable() -> StorageError:
-    # NB: http.client's own text contains what could not be sent, which may be the token.
-    return StorageError("its address or its credential has characters that cannot be sent")
+    cause = error.__cause__ if isinstance(error, NotSentError) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return StorageError(f"its certificate is not trusted: {cause.verify_message}")
+    return UnreachableError(named(error))
 
 
 def _error_of(response: HTTPResponse) -> Exception:
-    if response.status == TOO_MANY or response.status in TROUBLE:
+    if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
         return UnreachableError(f"the storage element answered {response.status}")
     error = NoDirectoryError if response.status == _CONFLICT else StorageError
     return error(f"the storage element answered {response.status} {response.reason}")
 
 
-def _origin(parts: SplitResult) -> tuple[str | None, int | None]:
-    return parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
-
-
 def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes]:
     file.seek(0)
-    while chunk := file.read(CHUNK_BYTES):
-        if give_up():
-            raise GivenUpError
-        yield chunk
+    return unless_given_up(iter(lambda: file.read(CHUNK_BYTES), b""), give_up)
 
 
 def _copy(source: BinaryIO, target: Path, *, max_bytes: int | None, give_up: Callable[[], bool]) -> None:

@@ -23,7 +23,7 @@ from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableErro
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
-from wms.kernel.protocol import COMPLETING, MAX_NAME, Usage
+from wms.wire.protocol import COMPLETING, MAX_NAME, Usage
 
 #: Seconds for reporting the status Completing, which is only informative.
 _SHORT_S = 5.0

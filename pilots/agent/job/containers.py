@@ -11,7 +11,7 @@ from pilots.agent.job.preparation import CannotRunError, NodeFlawError, Program,
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node.container_runtime import RUNTIMES, SETTINGS_OF_SITE, runtime
 from pilots.agent.server.lease import Lease
-from wms.kernel.protocol import RESCHEDULE_EXIT_CODE
+from wms.wire.protocol import RESCHEDULE_EXIT_CODE
 
 _CVMFS = Path("/cvmfs")
 #: First command in the container: writes a mark, then becomes the payload. Only the mark distinguishes exit codes of

@@ -24,7 +24,7 @@ from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
-from wms.kernel.protocol import Usage, WatchdogMargins
+from wms.wire.protocol import Usage, WatchdogMargins
 
 #: Seconds of CPU time by which the kernel's limit of a single process exceeds the watchdog's limit of the payload.
 _BEYOND_CPU_S = 60.0

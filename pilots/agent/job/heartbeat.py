@@ -13,8 +13,8 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
-from pilots.agent.server.retry import Backoff
-from wms.kernel.protocol import MAX_NAME, RUNNING, Tails, Usage
+from wms.wire.backoff import Backoff
+from wms.wire.protocol import MAX_NAME, RUNNING, Tails, Usage
 
 #: Last lines of standard output and error each that reports carry, at most TAIL_BYTES.
 TAIL_LINES = 20

@@ -32,7 +32,7 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import LeasedJob
-from wms.kernel.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
+from wms.wire.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
 
 #: Seconds for copying the input of a job, and for unlocking and removing its files.
 _FILES_WITHIN_S = 600.0

@@ -21,7 +21,7 @@ from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import container_runtime
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.lease import Lease
-from wms.kernel.protocol import IDENTITY_SUDO, IN_PLACE
+from wms.wire.protocol import IDENTITY_SUDO, IN_PLACE
 
 #: Kinds of isolation, as the node's report names them.
 BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"

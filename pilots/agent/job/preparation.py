@@ -20,7 +20,7 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
 from pilots.agent.server.lease import Lease, SandboxReference
-from wms.kernel.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
+from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
 #: Errors of system calls whose cause is the node (disk, file systems, memory, limits), not the job.
 _OF_NODE = frozenset(

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from pilots.agent.job import user_helper
 from pilots.agent.server.http import GivenUpError
-from wms.kernel.protocol import MAX_DEPTH, MAX_MEMBERS, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
+from wms.wire.protocol import MAX_DEPTH, MAX_MEMBERS, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
 
 CHUNK_BYTES = 64 * 1024
 #: Bytes read between two checks whether the job must stop.

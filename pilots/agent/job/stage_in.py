@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
-from pilots.agent.data.checksums import is_same
 from pilots.agent.data.storage import StorageError, opened_below, path_of, without_secrets
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.preparation import CannotRunError, NodeTroubleError, is_of_node
@@ -16,7 +15,8 @@ from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
 from pilots.agent.server.job_data import DataFile, InputCopy
 from pilots.agent.server.lease import Lease
-from wms.kernel.protocol import IN_PLACE, MAX_NAME, RESCHEDULE_EXIT_CODE
+from wms.wire.checksums import is_same
+from wms.wire.protocol import IN_PLACE, MAX_NAME, RESCHEDULE_EXIT_CODE
 
 #: File with {logical name: path or URL}, for the payload.
 CATALOG = "input_data.json"

@@ -11,13 +11,13 @@ from unicodedata import normalize
 from urllib.parse import quote
 
 from pilots.agent.base import log
-from pilots.agent.data.checksums import checksum_of
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.server.job_data import OutputDestination
 from pilots.agent.server.lease import Lease
-from wms.kernel.protocol import LFN_PREFIX, MAX_LFN
+from wms.wire.checksums import checksum_of
+from wms.wire.protocol import LFN_PREFIX, MAX_LFN
 
 Result = TypeVar("Result")
 #: Output files of one job; all are open at the same time.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pilots.agent.base import processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.processes import CPUMeter, Process
-from wms.kernel.protocol import Usage
+from wms.wire.protocol import Usage
 
 #: Largest part of the time that measuring disk use may take.
 _DISK_EFFORT = 1 / 20

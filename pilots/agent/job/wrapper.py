@@ -30,7 +30,7 @@ from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableErro
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError, SandboxReference
 from pilots.agent.server.retry import InterruptedCallError
-from wms.kernel.protocol import (
+from wms.wire.protocol import (
     FAULT_OF_JOB,
     NOT_EXECUTABLE_EXIT_CODE,
     NOT_FOUND_EXIT_CODE,

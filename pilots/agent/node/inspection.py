@@ -12,8 +12,8 @@ from pathlib import Path
 from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, gpus, site_environment
 from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
-from wms.client.version import __version__
-from wms.kernel.protocol import MAX_DETAIL, MAX_NAME, PROTOCOL
+from wms.wire.protocol import MAX_DETAIL, MAX_NAME, PROTOCOL
+from wms.wire.version import __version__
 
 #: Largest clock skew in seconds with which certificates, tokens and file times still work.
 MAX_SKEW_S = 300.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pilots.agent.pilot.offer import Resources
 from pilots.agent.server.lease import LeasedJob
-from wms.kernel.amounts import DIVIDED
+from wms.wire.amounts import DIVIDED
 
 
 def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) -> Resources:

@@ -29,7 +29,7 @@ from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Retry
-from wms.kernel.protocol import FAULT_OF_SUPERVISOR, RESCHEDULE_EXIT_CODE, Usage
+from wms.wire.protocol import FAULT_OF_SUPERVISOR, RESCHEDULE_EXIT_CODE, Usage
 
 #: Flags of the exit status: inspect the node before the next job; the job's container did not start.
 LOOK_AT_NODE = 1

@@ -8,7 +8,7 @@ from pilots.agent.base.log import Journal, event, journal
 from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
-from wms.kernel.protocol import MAX_LOG_CHUNK
+from wms.wire.protocol import MAX_LOG_CHUNK
 
 #: Seconds between two uploads.
 PERIOD_S = 60.0

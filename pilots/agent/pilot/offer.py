@@ -12,8 +12,8 @@ from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import Record
-from wms.kernel.amounts import AMOUNT, DIVIDED, DividedAmounts, divided_amounts_of
-from wms.kernel.protocol import LARGEST_INTEGER
+from wms.wire.amounts import AMOUNT, DIVIDED, DividedAmounts, divided_amounts_of
+from wms.wire.protocol import LARGEST_INTEGER
 
 #: CPU time offered by a slot of unknown length, of a pilot started by hand.
 UNLIMITED_CPU_TIME_S = 7 * 24 * 3600

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from pilots.agent.node.site_environment import best_scratch, scratch_directories
 from pilots.agent.pilot.drain import DRAIN_FILE
-from wms.client.version import __version__
-from wms.kernel.amounts import AMOUNTS, StatedAmounts
-from wms.kernel.protocol import PROTOCOL
+from wms.wire.amounts import AMOUNTS, StatedAmounts
+from wms.wire.protocol import PROTOCOL
+from wms.wire.version import __version__
 
 #: Obeyed even if the other arguments are wrong; see ``__main__``.
 REMOVE_PROGRAM = "--remove-program"

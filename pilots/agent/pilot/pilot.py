@@ -33,8 +33,9 @@ from pilots.agent.server.configuration import OtherProtocolError, PilotConfigura
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import LeaseEndedError
-from pilots.agent.server.retry import Backoff, InterruptedCallError, Retry
-from wms.kernel.protocol import MAX_JOBS, MAX_NAME, PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE, Usage
+from pilots.agent.server.retry import InterruptedCallError, Retry
+from wms.wire.backoff import Backoff
+from wms.wire.protocol import MAX_JOBS, MAX_NAME, PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE, Usage
 
 #: Exit codes of the process; wrong usage is 2 (``__main__``).
 DONE, REFUSED, UNREACHABLE = 0, 1, 3

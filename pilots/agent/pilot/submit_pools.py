@@ -12,7 +12,7 @@ from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.http import RefusedError
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import UNKNOWN_PLACE
+from wms.wire.protocol import UNKNOWN_PLACE
 
 #: Seconds for which the list of pools is reused: jobs of pools created meanwhile cannot come.
 REFRESH_S = 60.0

@@ -25,7 +25,7 @@ from pilots.agent.server.lease import (
     parse_job,
     parse_renewal,
 )
-from wms.kernel.protocol import (
+from wms.wire.protocol import (
     API_V1,
     DRAIN,
     LEASE_ENDED,

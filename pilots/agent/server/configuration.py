@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-from wms.kernel.amounts import AMOUNTS, StatedAmounts
-from wms.kernel.protocol import IDENTITY_NONE, PROTOCOL, WatchdogMargins
+from wms.wire.amounts import AMOUNTS, StatedAmounts
+from wms.wire.protocol import IDENTITY_NONE, PROTOCOL, WatchdogMargins
 
 
 class OtherProtocolError(Exception):
@@ -89,7 +89,7 @@ def parse(data: Record, *, asked_at: float) -> PilotConfiguration:
         sandbox_max_bytes=json_fields.whole(data, "sandbox_max_bytes", 10 * 1024 * 1024),
         sandbox_max_unpacked_bytes=json_fields.whole(data, "sandbox_max_unpacked_bytes", 200 * 1024 * 1024),
         watchdog=WatchdogMargins(
-            **{name: json_fields.number(watchdog, name, usual) for name, usual in asdict(WatchdogMargins()).items()}
+            **{name: json_fields.number(watchdog, name, usual) for name, usual in WatchdogMargins()._asdict().items()}
         ),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
-from wms.kernel.protocol import DOWNLOAD
+from wms.wire.protocol import DOWNLOAD
 
 
 @dataclass(frozen=True)

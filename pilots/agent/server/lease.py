@@ -14,8 +14,8 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import Record
-from wms.kernel.amounts import AMOUNTS, RequiredAmounts
-from wms.kernel.protocol import DRAIN, KILL, PEEK, SANDBOX_PREFIX
+from wms.wire.amounts import AMOUNTS, RequiredAmounts
+from wms.wire.protocol import DRAIN, KILL, PEEK, SANDBOX_PREFIX
 
 #: Reasons why a payload is stopped from outside, the strongest first.
 ENDED = "the lease has ended"

@@ -12,7 +12,7 @@ from tests.api.jobs.conftest import SampleData
 from wms.accounts.models import User
 from wms.jobs.domain.description import MAX_CPU_TIME_S
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
-from wms.kernel.amounts import AMOUNT
+from wms.wire.amounts import AMOUNT
 
 JOBS = "/api/v1/jobs/"
 

@@ -12,11 +12,11 @@ from tests.factories import make_pilot
 from tests.problems import MEDIA_TYPE, of_problem
 from tests.tables import checksums
 from tests.wsgi import FrontDoor
-from wms.client.version import __version__
 from wms.kernel import clients
 from wms.kernel.clients import oldest_client, too_old
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest.version import API_VERSION
+from wms.wire.protocol import API_V1
+from wms.wire.version import __version__
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer

@@ -17,7 +17,7 @@ from tests.clock import pass_time, reset_clock, stop_clock
 from tests.database.matching.test_given_back import jobs_for, pilot_at
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.wire.protocol import Usage
 
 DELAY_S = 60
 

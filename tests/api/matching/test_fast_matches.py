@@ -18,7 +18,7 @@ from tests.wsgi import FrontDoor
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.fast.views import MachineView
-from wms.kernel.protocol import WHY_HEADER
+from wms.wire.protocol import WHY_HEADER
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer

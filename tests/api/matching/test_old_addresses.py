@@ -17,7 +17,7 @@ from tests.api.matching.conftest import SampleData, lease_for
 from tests.problems import of_problem
 from tests.tables import checksums
 from tests.wsgi import FrontDoor
-from wms.kernel.protocol import API_V1
+from wms.wire.protocol import API_V1
 
 pytestmark = pytest.mark.django_db
 

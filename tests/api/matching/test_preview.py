@@ -15,7 +15,7 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import SampleData
 from wms.accounts.models import User
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 NAMES = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),

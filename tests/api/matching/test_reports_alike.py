@@ -24,7 +24,7 @@ from tests.clock import stop_clock
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 from wms.jobs.models import Job, JobCommand, OutputTail, Sandbox, SandboxUpload
 from wms.kernel.db import database_now
-from wms.kernel.protocol import output_sandbox_name
+from wms.wire.protocol import output_sandbox_name
 
 if TYPE_CHECKING:
     from rest_framework.test import APIClient

@@ -1,6 +1,5 @@
 """The configuration that a pilot reads: of its queue, and of the protocol."""
 
-from dataclasses import asdict
 from datetime import datetime
 
 import pytest
@@ -12,7 +11,7 @@ from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import PayloadIdentity
 from tests.api.pilots.credentials import CONFIG, bearer
 from tests.factories import make_ce, make_group, make_pilot, make_pilot_token, make_queue, make_user, make_vo
-from wms.kernel.protocol import WatchdogMargins
+from wms.wire.protocol import WatchdogMargins
 
 
 @pytest.mark.django_db
@@ -67,7 +66,7 @@ def test_the_configuration_tells_everything_about_the_place(
     assert told["match_retry_after_s"] == settings.WMS_MATCH_RETRY_AFTER_S
     assert told["sandbox_max_bytes"] == settings.WMS_SANDBOX_MAX_BYTES
     assert told["sandbox_max_unpacked_bytes"] == settings.WMS_SANDBOX_MAX_UNPACKED_BYTES
-    assert told["watchdog"] == asdict(WatchdogMargins(stream_max_mb=77))
+    assert told["watchdog"] == WatchdogMargins(stream_max_mb=77)._asdict()
     # What is sent arrives.
     margins = parse({**told, "watchdog": {**told["watchdog"], "stalled_s": 9}}, asked_at=0.0).watchdog
     assert margins == WatchdogMargins(stream_max_mb=77, stalled_s=9)

@@ -10,7 +10,7 @@ from pilots.services import logs
 from tests.api.pilots.credentials import CREDENTIALS, bearer, post
 from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_token, make_user, make_vo
 from wms.accounts.models import User
-from wms.kernel.protocol import MAX_LOG_CHUNK
+from wms.wire.protocol import MAX_LOG_CHUNK
 
 pytestmark = pytest.mark.django_db
 

@@ -38,7 +38,7 @@ from wms.jobs.services import control, editing
 from wms.jobs.services.submission import submit
 from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError, NotFoundError
-from wms.kernel.protocol import NO_TAILS, Tails, Usage
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -23,7 +23,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Tails, Usage
+from wms.wire.protocol import Tails, Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

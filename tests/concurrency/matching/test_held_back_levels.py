@@ -29,7 +29,7 @@ from wms.accounts.models import Group
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing
 from wms.kernel.db import database_now
-from wms.kernel.protocol import Usage
+from wms.wire.protocol import Usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -24,7 +24,7 @@ from wms.jobs.domain.samples import samples_of as samples_as_stored
 from wms.jobs.models import Job, JobCommand, UsageSamples
 from wms.jobs.queries import outputs_of, samples_of, with_surroundings
 from wms.jobs.services import control
-from wms.kernel.protocol import NO_TAILS, Tails, Usage
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 

@@ -41,7 +41,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import control
 from wms.kernel.db import database_now
-from wms.kernel.protocol import NO_TAILS, Usage
+from wms.wire.protocol import NO_TAILS, Usage
 
 pytestmark = pytest.mark.django_db
 

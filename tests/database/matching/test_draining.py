@@ -20,7 +20,7 @@ from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.kernel.db import database_now
-from wms.kernel.protocol import NO_TAILS, Usage
+from wms.wire.protocol import NO_TAILS, Usage
 
 pytestmark = pytest.mark.django_db
 

@@ -26,7 +26,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
 from wms.kernel.db import database_now
-from wms.kernel.protocol import RESCHEDULE_EXIT_CODE, Usage
+from wms.wire.protocol import RESCHEDULE_EXIT_CODE, Usage
 
 pytestmark = pytest.mark.django_db
 

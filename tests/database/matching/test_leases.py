@@ -27,7 +27,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError
-from wms.kernel.protocol import NO_TAILS, Tails, Usage
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = pytest.mark.django_db
 

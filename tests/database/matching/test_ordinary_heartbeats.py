@@ -20,7 +20,7 @@ from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand, OutputTail, UsageSamples
 from wms.kernel.db import database_now
-from wms.kernel.protocol import NO_TAILS, Tails, Usage
+from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 

@@ -22,7 +22,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand, JobHistory, Sandbox, SandboxUpload
 from wms.jobs.services.sandboxes import reference_of
 from wms.kernel.db import database_now
-from wms.kernel.protocol import NO_TAILS, Tails, Usage, output_sandbox_name
+from wms.wire.protocol import NO_TAILS, Tails, Usage, output_sandbox_name
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from pilots.services import logs
 from pilots.services.reports import PilotRevokedError
 from pilots.tasks import remove_old_logs
 from tests.factories import NOW, make_pilot
-from wms.kernel.protocol import MAX_LOG_CHUNK
+from wms.wire.protocol import MAX_LOG_CHUNK
 
 pytestmark = pytest.mark.django_db
 

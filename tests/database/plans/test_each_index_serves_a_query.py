@@ -49,7 +49,7 @@ from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_po
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
 from wms.jobs.sql.sandboxes import bytes_of_uploads, remove_unneeded_sandboxes, sandboxes_to_check
 from wms.kernel.db import database_now
-from wms.kernel.protocol import NO_TAILS, Usage
+from wms.wire.protocol import NO_TAILS, Usage
 
 Query = Callable[[Filled], object]
 

@@ -10,7 +10,7 @@ from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
 from tests.factories import make_group, make_task_queue, make_user, make_vo
 from tests.reference import conditions as reference
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
 from tests.factories import make_user
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 ADDRESS = "/api/v1/client/wms.pyz"
 

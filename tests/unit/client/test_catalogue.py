@@ -8,7 +8,7 @@ import pytest
 
 from wms.client.catalogue import ALIASES, ENTRIES, actions_below, parser_of
 from wms.client.main import help_text, main
-from wms.client.version import __version__
+from wms.wire.version import __version__
 
 ROOT = Path(__file__).resolve().parents[3]
 

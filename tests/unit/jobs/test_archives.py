@@ -18,7 +18,7 @@ from wms.jobs.domain.archives import (
     check_members,
     flaw_of_name,
 )
-from wms.kernel.protocol import MAX_DEPTH
+from wms.wire.protocol import MAX_DEPTH
 
 FILE, DIRECTORY, SYMLINK, HARD_LINK, SPECIAL = MemberKind
 

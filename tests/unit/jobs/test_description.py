@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.jobs.domain.description import FIELDS, InvalidDescriptionError, JobDescription, as_json, parse
-from wms.kernel.amounts import AMOUNT
+from wms.wire.amounts import AMOUNT
 
 SANDBOX = "sha256:" + "0123456789abcdef" * 4
 SMALLEST: Mapping[str, object] = {"executable": "/bin/true"}

@@ -13,7 +13,8 @@ import pytest
 from django.http import HttpResponse
 from rest_framework.test import APIRequestFactory
 
-from pilots.agent_package import SHARED_MODULES, agent_package
+import wms.wire
+from pilots.agent_package import agent_package
 from pilots.api.agent import AgentView
 
 
@@ -34,7 +35,7 @@ def test_every_build_is_the_same_whatever_the_files_say_of_themselves() -> None:
     assert first.sha256 == hashlib.sha256(first.content).hexdigest()
 
 
-def test_it_holds_the_agent_the_shared_modules_and_nothing_else() -> None:
+def test_it_holds_the_agent_the_wire_and_nothing_else() -> None:
     with ZipFile(io.BytesIO(agent_package().content)) as archive:
         names = archive.namelist()
         empty = {name for name in names if not archive.read(name)}
@@ -42,18 +43,16 @@ def test_it_holds_the_agent_the_shared_modules_and_nothing_else() -> None:
     assert agent_package().content.startswith(b"#!/usr/bin/env python3\n")
     assert names == sorted(names)
     parts = {f"pilots/agent/{part}" for part in ("base", "data", "job", "node", "pilot", "server")}
-    shared = {f"{name.replace('.', '/')}.py" for name in SHARED_MODULES}
-    packages = {"wms/__init__.py", "wms/client/__init__.py", "wms/kernel/__init__.py"}
-    assert {name for name in names if name.startswith("wms/")} == {*packages, *shared}
-    assert packages <= empty
+    wire = {f"wms/wire/{file.name}" for file in Path(wms.wire.__path__[0]).glob("*.py")}
+    assert {name for name in names if name.startswith("wms/")} == {"wms/__init__.py", *wire}
+    assert "wms/__init__.py" in empty
     assert {name.rpartition("/")[0] for name in names} == {
         "",
         "pilots",
         "pilots/agent",
         *parts,
         "wms",
-        "wms/client",
-        "wms/kernel",
+        "wms/wire",
     }
     assert all(name.endswith(".py") for name in names)
 

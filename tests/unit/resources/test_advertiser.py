@@ -13,9 +13,9 @@ import pytest
 from resources.gateway import wms_advertise
 from resources.gateway.wms_advertise import PATTERNS as SHIPPED
 from resources.gateway.wms_advertise import STATES, AdvertisedProcess, body_of, count
+from resources.gateway_package import gateway_package
 from tests.pace import within
 
-PROGRAM = Path(wms_advertise.__file__)
 PATTERNS = {
     ce_type: {state: re.compile(pattern) for state, pattern in patterns.items()}
     for ce_type, patterns in SHIPPED.items()
@@ -23,9 +23,11 @@ PATTERNS = {
 
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-S", "-I", str(PROGRAM), *arguments]
+    # The text as a gateway runs it.
+    command = [sys.executable, "-S", "-I", "-", *arguments]
     return subprocess.run(
         command,
+        input=gateway_package().decode(),
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
@@ -238,16 +240,16 @@ def test_patterns_come_from_a_file_and_options_come_after_it(tmp_path: Path) -> 
 
 
 def test_old_pythons_can_read_it_and_it_needs_nothing_but_them() -> None:
-    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 9))
+    program = gateway_package().decode()
+    tree = ast.parse(program, feature_version=(3, 9))
     imported = {
         name.partition(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
     }
-    assert imported <= sys.stdlib_module_names
-    assert PROGRAM.read_text().startswith("#!/usr/bin/env python3\n")
-    assert os.access(PROGRAM, os.X_OK)
+    assert imported - {"wms"} <= sys.stdlib_module_names
+    assert program.startswith("#!/usr/bin/env python3\n")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--every", "x"), ("--every", "0"), ("--max-jobs", "many")])

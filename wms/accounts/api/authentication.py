@@ -13,8 +13,8 @@ from rest_framework.request import Request
 from wms.accounts import queries, services
 from wms.accounts.domain import USER_TOKEN_PREFIX, TokenScope
 from wms.accounts.models import User
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest import BearerAuthentication, has_bearer_token
+from wms.wire.protocol import API_V1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

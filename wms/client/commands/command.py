@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import credentials
-from ..connection import API, Connection, Record
+from ..connection import Connection, Record
 from ..errors import Exit, ServerRefusedError, WrongUsageError
 from ..terminal.console import Console, Part
+from ..wire.protocol import API_V1
 
 
 class CommandOutput(NamedTuple):
@@ -55,7 +56,7 @@ class CommandSession:
     def username(self) -> str:
         """Return the user name of the token's owner."""
         if not self._username:
-            self._username = str(self.server.get(f"{API}auth/me/", expects="username")["username"])
+            self._username = str(self.server.get(f"{API_V1}auth/me/", expects="username")["username"])
         return self._username
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from functools import partial
 
-from ..connection import API
 from ..errors import Exit, WrongUsageError
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
+from ..wire.protocol import API_V1
 from .arguments import job_id, whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
 from .selection import add_selection, confirm, count_of, selection_in
@@ -44,14 +44,14 @@ def _act(options: Namespace, session: CommandSession, *, action: str) -> Command
     if len(selection.ids) == 1:
         # Its refusal is a sentence about this job.
         with about_job(selection.ids[0]):
-            session.server.post(f"{API}jobs/{selection.ids[0]}/{action}/", body)
+            session.server.post(f"{API_V1}jobs/{selection.ids[0]}/{action}/", body)
         return CommandOutput({"done": 1, "refused": []}, [f"Job {selection.ids[0]} is {PAST[action]}."])
     number = count_of(selection, session)
     if number == 0:
         return CommandOutput({"done": 0, "refused": []}, ["No job matches."])
     confirm(f"{action.capitalize()} {number} {_jobs(number)}?", options=options)
     named = {"ids": list(selection.ids)} if selection.ids else {"filter": dict(selection.filters)}
-    answer = session.server.post(f"{API}jobs/bulk/", {"action": action, **named, **body}, expects="done")
+    answer = session.server.post(f"{API_V1}jobs/bulk/", {"action": action, **named, **body}, expects="done")
     refused = answer["refused"]
     parts: list[Part] = [f"{answer['done']} {_jobs(answer['done'])} {PAST[action]}, {len(refused)} refused."]
     if refused:
@@ -94,7 +94,7 @@ def _edit(options: Namespace, session: CommandSession) -> CommandOutput:
     if not changes:
         raise WrongUsageError("Say what to change: --priority, --site, --any-site, --banned-site, or --name.")
     with about_job(options.job):
-        job = session.server.patch(f"{API}jobs/{options.job}/", changes, expects="status")
+        job = session.server.patch(f"{API_V1}jobs/{options.job}/", changes, expects="status")
     return CommandOutput(job, [f"Job {job['id']} is changed; it is {job['status']}."])
 
 

@@ -8,13 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from ..connection import API, Record
+from ..connection import Record
 from ..downloads import OnBytes
 from ..errors import WrongUsageError
 from ..replicas import fetch, replicas_of, without_prefix
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain, shortened, size
+from ..wire.protocol import API_V1
 from .command import Command, CommandOutput, CommandSession, make_directory
 from .jobs import add_limit, rows_within
 
@@ -146,7 +147,7 @@ def _progress(name: str, *, width: int) -> OnBytes:
 
 
 def _put(options: Namespace, session: CommandSession) -> CommandOutput:
-    uploaded = [session.server.upload(f"{API}sandboxes/", path, expects="sandbox") for path in options.files]
+    uploaded = [session.server.upload(f"{API_V1}sandboxes/", path, expects="sandbox") for path in options.files]
     rows = [[str(path), each["sandbox"], each["size_bytes"]] for path, each in zip(options.files, uploaded)]
     return CommandOutput(uploaded, [Table(_UPLOADED, rows)])
 

@@ -6,10 +6,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from itertools import islice
 
-from ..connection import API, Record
+from ..connection import Record
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import moment
+from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner, whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
 
@@ -56,7 +57,7 @@ def rows_within(
 ) -> tuple[list[Record], list[Part]]:
     """Return the first rows of a list, and a note if there are more."""
     sized = {**query, "page_size": str(max(1, min(limit + 1, _MOST_PER_PAGE)))}
-    rows = list(islice(session.server.rows(f"{API}{path}", query=sized), limit + 1))
+    rows = list(islice(session.server.rows(f"{API_V1}{path}", query=sized), limit + 1))
     notes: list[Part] = [Note(f"There are more; --limit N shows more than {limit}.")] if len(rows) > limit else []
     return rows[:limit], notes
 
@@ -82,9 +83,9 @@ def _show(options: Namespace, session: CommandSession) -> CommandOutput:
     jobs = []
     for job_id in ids_in(options.jobs):
         with about_job(job_id):
-            job = session.server.get(f"{API}jobs/{job_id}/", expects="status")
+            job = session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
             if options.history:
-                job = {**job, "history": session.server.get_list(f"{API}jobs/{job_id}/history/")}
+                job = {**job, "history": session.server.get_list(f"{API_V1}jobs/{job_id}/history/")}
             jobs.append(job)
     data = jobs if len(jobs) > 1 else jobs[0]
     if options.history:

@@ -9,12 +9,13 @@ from contextlib import suppress
 from getpass import getpass
 
 from .. import credentials
-from ..connection import API, Connection, checked_url
+from ..connection import Connection, checked_url
 from ..device_log_in import log_in_by_provider
 from ..errors import ServerRefusedError, WrongUsageError
 from ..known_devices import devices, keep_devices
 from ..terminal.tables import Facts
 from ..terminal.text import moment, plain
+from ..wire.protocol import API_V1
 from .command import Command, CommandOutput, CommandSession
 
 
@@ -46,12 +47,12 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     body = {"username": username, "password": password}
     server = Connection(url, cookies=(cookies := devices(environment)))
     try:
-        answer = server.post(f"{API}auth/token/", body, expects="token")
+        answer = server.post(f"{API_V1}auth/token/", body, expects="token")
     except ServerRefusedError as error:
         if error.code != "code_needed":
             raise
         body["code"] = _prompt("Code of your second factor: ")
-        answer = server.post(f"{API}auth/token/", body, expects="token")
+        answer = server.post(f"{API_V1}auth/token/", body, expects="token")
     keep_devices(cookies)
     return _stored(Connection(url, token=answer["token"]), username, answer["expires_at"], environment)
 
@@ -75,7 +76,7 @@ def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) 
 
 
 def _username_of(server: Connection) -> str:
-    return str(server.get(f"{API}auth/me/", expects="username")["username"])
+    return str(server.get(f"{API_V1}auth/me/", expects="username")["username"])
 
 
 def _stored(server: Connection, username: str, expires_at: str | None, environment: Mapping[str, str]) -> CommandOutput:
@@ -106,14 +107,14 @@ def _logout(_: Namespace, session: CommandSession) -> CommandOutput:
     """Revoke the token, and remove what the log-in has stored."""
     server = session.server
     with suppress(ServerRefusedError):  # the token is not valid any more
-        server.post(f"{API}auth/revoke/")
+        server.post(f"{API_V1}auth/revoke/")
     if not session.environment.get("WMS_TOKEN"):
         credentials.file_of(session.environment).unlink(missing_ok=True)
     return CommandOutput({"server": server.url}, [f"Logged out at {server.url}; the token is revoked."])
 
 
 def _whoami(_: Namespace, session: CommandSession) -> CommandOutput:
-    profile = session.server.get(f"{API}auth/me/", expects="username")
+    profile = session.server.get(f"{API_V1}auth/me/", expects="username")
     facts = [
         ("user", profile["username"]),
         ("server", session.server.url),

@@ -9,11 +9,12 @@ import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from ..connection import API, Record
+from ..connection import Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.protocol import API_V1
 from .arguments import job_id
 from .command import Command, CommandOutput, CommandSession, about_job, make_directory
 from .selection import add_selection, jobs_of, selection_in
@@ -87,7 +88,7 @@ def _output(options: Namespace, session: CommandSession) -> CommandOutput:
 def _fetch(number: int, target: Path, session: CommandSession) -> None:
     """Fetch the output of a job; its place is empty, or as it was, until all of it is there."""
     archive = target if target.name.endswith(".tar.gz") else target.with_name(f".{number}.tar.gz")
-    session.server.download(f"{API}jobs/{number}/output/", archive)
+    session.server.download(f"{API_V1}jobs/{number}/output/", archive)
     if archive == target:
         return
     unpacked = target.with_name(f".{number}.unpacked")
@@ -137,7 +138,7 @@ def _configure_logs(parser: ArgumentParser) -> None:
 def _logs(options: Namespace, session: CommandSession) -> CommandOutput:
     if options.follow and options.json is not None:
         raise WrongUsageError("--json shows the last lines once; leave out --follow.")
-    path, stream = f"{API}jobs/{options.job}/peek/", "std_error" if options.stderr else "std_output"
+    path, stream = f"{API_V1}jobs/{options.job}/peek/", "std_error" if options.stderr else "std_output"
     with about_job(options.job):
         peek = session.server.get(path, expects="std_output")
     if not options.follow:

@@ -6,10 +6,11 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
-from ..connection import API, Record
+from ..connection import Record
 from ..errors import ServerRefusedError
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
+from ..wire.protocol import API_V1
 from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
 
@@ -88,7 +89,7 @@ def _configure_sites(parser: ArgumentParser) -> None:
 
 
 def _sites(options: Namespace, session: CommandSession) -> CommandOutput:
-    sites = list(session.server.rows(f"{API}sites/", query={**_vo_of(options), "page_size": "1000"}))
+    sites = list(session.server.rows(f"{API_V1}sites/", query={**_vo_of(options), "page_size": "1000"}))
     if options.site is not None:
         found = [site for site in sites if site["name"] == options.site]
         if not found:
@@ -163,7 +164,7 @@ def _requirements(pool: Record) -> list[str]:
 
 
 def _every_pool(session: CommandSession, query: dict[str, str]) -> Iterator[Record]:
-    path = f"{API}submit-pools/"
+    path = f"{API_V1}submit-pools/"
     page = session.server.get(path, query=query, expects="submit_pools")
     while True:
         yield from page["submit_pools"]
@@ -204,7 +205,9 @@ def _configure_shares(parser: ArgumentParser) -> None:
 
 def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
     names = options.groups or _own_and_managed(session)
-    shares = [session.server.get(f"{API}groups/{quote(name, safe='')}/shares/", expects="configured") for name in names]
+    shares = [
+        session.server.get(f"{API_V1}groups/{quote(name, safe='')}/shares/", expects="configured") for name in names
+    ]
     rows = [
         [
             each["group"],
@@ -225,10 +228,10 @@ def _shares(options: Namespace, session: CommandSession) -> CommandOutput:
 
 def _own_and_managed(session: CommandSession) -> list[str]:
     """Return the groups of the user, and then those of the VOs that the user manages."""
-    profile = session.server.get(f"{API}auth/me/", expects="groups")
+    profile = session.server.get(f"{API_V1}auth/me/", expects="groups")
     names = [group["name"] for group in profile["groups"]]
     for vo in profile["managed_vos"]:
-        managed = session.server.rows(f"{API}groups/", query={"vo": vo, "page_size": "1000"})
+        managed = session.server.rows(f"{API_V1}groups/", query={"vo": vo, "page_size": "1000"})
         names += [group["name"] for group in managed]
     return list(dict.fromkeys(names))
 

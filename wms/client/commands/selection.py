@@ -7,9 +7,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..connection import API, Record
+from ..connection import Record
 from ..errors import ClientError, WrongUsageError
 from ..terminal.console import can_ask
+from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, id_range, ids_in, of_owner
 from .command import CommandSession, about_job
 
@@ -73,7 +74,7 @@ def count_of(selection: JobSelection, session: CommandSession) -> int:
     """Return the number of jobs; those of filters are counted by the server."""
     if selection.ids:
         return len(selection.ids)
-    summary = session.server.get(f"{API}jobs/summary/", query=selection.filters, expects="results")
+    summary = session.server.get(f"{API_V1}jobs/summary/", query=selection.filters, expects="results")
     return sum(row["count"] for row in summary["results"])
 
 
@@ -86,11 +87,11 @@ def jobs_of(selection: JobSelection, session: CommandSession) -> Iterator[Record
     if selection.ids:
         for job_id in selection.ids:
             with about_job(job_id):
-                job = session.server.get(f"{API}jobs/{job_id}/", expects="status")
+                job = session.server.get(f"{API_V1}jobs/{job_id}/", expects="status")
             yield job
     else:
         query = {**selection.filters, "ordering": "id", "page_size": "1000"}
-        yield from session.server.rows(f"{API}jobs/", query=query)
+        yield from session.server.rows(f"{API_V1}jobs/", query=query)
 
 
 def confirm(question: str, *, options: Namespace) -> None:

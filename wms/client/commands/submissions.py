@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, Namespace
 
-from ..connection import API, Record
+from ..connection import Record
 from ..errors import WrongUsageError
 from ..terminal.console import Note, Part
 from ..terminal.progress import bar_of
 from ..terminal.tables import ColumnKind, Facts, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, of_owner
 from .command import Command, CommandOutput, CommandSession
 from .jobs import add_limit, rows_within
@@ -83,7 +84,7 @@ def _submissions(options: Namespace, session: CommandSession) -> CommandOutput:
 
 
 def _one(submission: str, session: CommandSession) -> CommandOutput:
-    answer = session.server.get(f"{API}submissions/{submission}/", expects="jobs")
+    answer = session.server.get(f"{API_V1}submissions/{submission}/", expects="jobs")
     console = session.console
     facts = Facts(
         [
@@ -108,7 +109,7 @@ def _configure_failures(parser: ArgumentParser) -> None:
 
 def _failures(options: Namespace, session: CommandSession) -> CommandOutput:
     query = of_owner(filters_in(options, options.words), session)
-    answer = session.server.get(f"{API}jobs/failures/", query=query, expects="groups")
+    answer = session.server.get(f"{API_V1}jobs/failures/", query=query, expects="groups")
     rows = [
         [
             group["jobs"],

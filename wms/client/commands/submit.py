@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ..connection import API, Record
+from ..connection import Record
 from ..counts import counts_of
 from ..descriptions import LocalDescription, digest_of, read, request_of
 from ..errors import Exit, WrongUsageError
@@ -19,6 +19,7 @@ from ..terminal.console import Note, Part
 from ..terminal.progress import ProgressBar, ended
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.protocol import API_V1
 from .command import Command, CommandOutput, CommandSession
 from .description_options import add_description, described
 
@@ -53,11 +54,11 @@ def _submit(options: Namespace, session: CommandSession) -> CommandOutput:
 
     @cache
     def upload(path: Path) -> str:
-        return str(session.server.upload(f"{API}sandboxes/", path, expects="sandbox")["sandbox"])
+        return str(session.server.upload(f"{API_V1}sandboxes/", path, expects="sandbox")["sandbox"])
 
     sent = [job.with_names(upload) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), "request_id": str(uuid4())}
-    answer = session.server.post(f"{API}jobs/", body, expects="job_group_id", repeatable=True)
+    answer = session.server.post(f"{API_V1}jobs/", body, expects="job_group_id", repeatable=True)
     for warning in answer["warnings"]:
         sys.stderr.write(f"Warning: {plain(warning)}\n")
     if options.wait:
@@ -145,7 +146,7 @@ def _rehearse(jobs: Sequence[LocalDescription], options: Namespace, session: Com
 
     sent = [job.with_names(name) for job in jobs]
     body = {**request_of(sent), **_envelope(sent, options), **({"coming_files": coming} if coming else {})}
-    answer = session.server.post(f"{API}jobs/rehearsal/", body, expects="kinds", repeatable=True)
+    answer = session.server.post(f"{API_V1}jobs/rehearsal/", body, expects="kinds", repeatable=True)
     number = answer["jobs"]
     parts: list[Part] = [f"{number} job{'s' * (number != 1)} would be submitted."]
     for kind in answer["kinds"]:

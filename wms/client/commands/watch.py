@@ -9,20 +9,21 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from ..connection import API, Record
+from ..connection import Record
 from ..counts import counts_of
 from ..errors import ServerRefusedError, WrongUsageError
 from ..terminal.progress import bar_of, ended
 from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines
 from ..terminal.text import plain, shortened
+from ..wire.protocol import API_V1
 from .arguments import add_filters, filters_in, of_owner, whole_number
 from .command import Command, CommandOutput, CommandSession
 from .jobs import table_of_jobs
 from .submissions import submission_id
 
 _DEFAULT_S = 2
-_CHANGES = f"{API}jobs/changes/"
+_CHANGES = f"{API_V1}jobs/changes/"
 #: Changes in one answer; after more, the lists are read without knowing which.
 _MOST_CHANGES = 100
 #: Seconds after which the lists are read again, whether something has changed or not.
@@ -129,7 +130,7 @@ def _filters(options: Namespace, session: CommandSession) -> dict[str, str]:
 
 def _subject(filters: dict[str, str], session: CommandSession) -> _Subject:
     if set(filters) == {"job_group_id"}:
-        submission = session.server.get(f"{API}submissions/{filters['job_group_id']}/", expects="jobs")
+        submission = session.server.get(f"{API_V1}submissions/{filters['job_group_id']}/", expects="jobs")
         title = f"Submission {filters['job_group_id']}  {plain(submission['job_name'])}"
         return _Subject(title, filters, range(submission["first_job_id"], submission["last_job_id"] + 1))
     title = "  ".join(f"{name}:{plain(value)}" for name, value in filters.items()) or "All jobs"
@@ -141,9 +142,9 @@ def _view(subject: _Subject, session: CommandSession, *, most: int) -> _View:
     if subject.ids is not None:
         counts = counts_of(session.server, filters["job_group_id"])
     else:
-        summary = session.server.get(f"{API}jobs/summary/", query=filters, expects="results")
+        summary = session.server.get(f"{API_V1}jobs/summary/", query=filters, expects="results")
         counts = {row["status"]: row["count"] for row in summary["results"]}
-    page = session.server.get(f"{API}jobs/", query={**filters, "page_size": str(most)}, expects="results")
+    page = session.server.get(f"{API_V1}jobs/", query={**filters, "page_size": str(most)}, expects="results")
     return _View(counts, page["results"])
 
 

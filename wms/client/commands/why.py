@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from ..amounts import OFFERED_AMOUNTS
-from ..connection import API, Record
+from ..connection import Record
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.amounts import AMOUNTS
+from ..wire.protocol import API_V1
 from .arguments import id_range, ids_in, whole_number
 from .command import Command, CommandOutput, CommandSession, about_job
 
 #: Fields of an offer that are options of ``match-test``.
 OFFER_FIELDS = (
     *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags"),
-    *(*(amount.name for amount in OFFERED_AMOUNTS), "container"),
+    *(*(amount.name for amount in AMOUNTS), "container"),
     *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
 )
 _CONDITIONS = (
@@ -55,7 +56,7 @@ def _why(options: Namespace, session: CommandSession) -> CommandOutput:
     answers = []
     for job_id in ids_in(options.jobs):
         with about_job(job_id):
-            answers.append(session.server.get(f"{API}jobs/{job_id}/explain/", expects="summary", query=query))
+            answers.append(session.server.get(f"{API_V1}jobs/{job_id}/explain/", expects="summary", query=query))
     if len(answers) > 1:
         rows = [[answer["job_id"], answer["status"], answer["summary"]] for answer in answers]
         return CommandOutput(answers, [Table(_SUMMARIES, rows)])
@@ -111,7 +112,7 @@ def _configure_match_test(parser: ArgumentParser) -> None:
     )
     for name, about in _NAMES.items():
         parser.add_argument(f"--{name}", metavar="NAME", help=about)
-    for amount in OFFERED_AMOUNTS:
+    for amount in AMOUNTS:
         name, unit = amount.name.replace("_", "-"), amount.unit.upper() or "N"
         parser.add_argument(f"--{name}", type=whole_number, metavar=unit, help=amount.help_of_slot)
     # Left out it is not sent, rather than False.
@@ -126,7 +127,7 @@ def _configure_match_test(parser: ArgumentParser) -> None:
 def _match_test(options: Namespace, session: CommandSession) -> CommandOutput:
     values = {field: getattr(options, field) for field in OFFER_FIELDS}
     offer = {field: value for field, value in values.items() if value is not None}
-    answer = session.server.post(f"{API}matches/preview/", offer, expects="task_queues", repeatable=True)
+    answer = session.server.post(f"{API_V1}matches/preview/", offer, expects="task_queues", repeatable=True)
     queues = [
         (q["id"], q["owner"], q["group"], q["cpu_time_s"], f"{q['priority']:.6g}", q["jobs"], f"{q['chance']:.1%}")
         for q in answer["task_queues"]

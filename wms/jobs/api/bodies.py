@@ -16,7 +16,7 @@ from wms.jobs.domain.description import (
 )
 from wms.jobs.domain.fields import MAX_NAME
 from wms.jobs.domain.parsing_budget import MAX_JOBS
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 
 def _names(help_text: str) -> serializers.ListField:

@@ -9,8 +9,8 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import GROUP_BY
 from wms.jobs.services.bulk import MAX_JOBS
 from wms.kernel.names import did_you_mean
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest import FilterBody, GroupBy, StrictSerializer, Text, WholeNumber
+from wms.wire.protocol import API_V1
 
 _ACTIONS = ", ".join(Action)
 

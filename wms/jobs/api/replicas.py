@@ -28,9 +28,9 @@ from resources.services import replicas
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.names import did_you_mean
-from wms.kernel.protocol import MAX_LFN
 from wms.kernel.rest import CursorPages, error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.protocol import MAX_LFN
 
 _FIELDS = ("vo", "replicas")
 _VO = "VO of the files; default: the VO that is the first part of their names."

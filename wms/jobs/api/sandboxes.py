@@ -21,10 +21,10 @@ from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.file_answers import file_answer
-from wms.kernel.protocol import output_sandbox_name
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SandboxRate
+from wms.wire.protocol import output_sandbox_name
 
 #: Bytes of a multipart body around a file: boundaries and headers of one part.
 ENVELOPE_BYTES = 64 * 1024

@@ -7,7 +7,7 @@ from typing import NoReturn
 from unicodedata import category
 
 from wms.kernel.errors import RejectedError, TooLargeError
-from wms.kernel.protocol import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
+from wms.wire.protocol import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
 
 SETUID = 0o4000
 SETGID = 0o2000

@@ -13,7 +13,7 @@ from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import ATTRIBUTES, FRACTIONS, LISTS, NAME_FIELDS
 from wms.kernel.names import did_you_mean
-from wms.kernel.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX
+from wms.wire.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX
 
 Json = object
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from resources.domain.files import canonical_lfn, is_below, lfn_problem, without_prefix
-from wms.kernel.protocol import LFN_PREFIX
+from wms.wire.protocol import LFN_PREFIX
 
 #: Minor status of a job without a possible site for its input data.
 WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"

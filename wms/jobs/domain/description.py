@@ -15,10 +15,10 @@ from taskqueues.domain.definition import StatedRequirements
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
 from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
-from wms.kernel.amounts import AMOUNTS, Amount
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, composed_names, did_you_mean
-from wms.kernel.protocol import API_V1, DOWNLOAD, IN_PLACE, SANDBOX_PREFIX
+from wms.wire.amounts import AMOUNTS, Amount
+from wms.wire.protocol import API_V1, DOWNLOAD, IN_PLACE, SANDBOX_PREFIX
 
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024

@@ -24,7 +24,7 @@ from wms.jobs.domain.jdl_reasons import (
     VO_OF_GROUP,
     WORKFLOW,
 )
-from wms.kernel.amounts import AMOUNTS
+from wms.wire.amounts import AMOUNTS
 
 
 class Kind(Enum):

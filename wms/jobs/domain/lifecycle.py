@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from wms.kernel import protocol
+from wms.wire import protocol
 
 
 class JobStatus(StrEnum):

@@ -8,7 +8,7 @@ from typing import Final
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain.description import FIELDS, as_json, parse
 from wms.jobs.domain.jdl import Json, attribute_of, parse_jdl
-from wms.kernel.protocol import LFN_PREFIX
+from wms.wire.protocol import LFN_PREFIX
 
 #: Given explicitly even if they are the default: the first thing that a reader looks for.
 _ALWAYS: Final = frozenset({"executable", "cpu_time_s"})

@@ -18,7 +18,7 @@ from wms.jobs.domain.archives import (
     check_members,
 )
 from wms.kernel.errors import RejectedError
-from wms.kernel.protocol import MAX_MEMBERS
+from wms.wire.protocol import MAX_MEMBERS
 
 #: Header of one member with its extensions (long names, attributes), which tarfile holds in memory.
 MAX_HEADER_BYTES = 32 * 1024

@@ -16,8 +16,8 @@ from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import input_data, transitions
-from wms.kernel.amounts import amounts_in
 from wms.kernel.db import transaction_required
+from wms.wire.amounts import amounts_in
 
 
 class EnqueuedJob(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Final
 from wms.jobs.queries.submissions import JobOutput
 from wms.jobs.services.archives import DAMAGE
 from wms.jobs.services.sandbox_files import open_stored
-from wms.kernel.protocol import components
+from wms.wire.protocol import components
 
 logger = logging.getLogger(__name__)
 

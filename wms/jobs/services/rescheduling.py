@@ -16,8 +16,8 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
-from wms.kernel.protocol import KILL
 from wms.kernel.time_texts import to_the_second
+from wms.wire.protocol import KILL
 
 _MINOR_LENGTH: Final = 255
 

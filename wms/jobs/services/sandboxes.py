@@ -20,7 +20,7 @@ from wms.jobs.services.archives import check_output_archive, is_safe_archive
 from wms.jobs.sql.sandboxes import held_sandboxes
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, RejectedError
-from wms.kernel.protocol import SANDBOX_PREFIX, output_sandbox_name
+from wms.wire.protocol import SANDBOX_PREFIX, output_sandbox_name
 
 CHUNK_BYTES = 1024 * 1024
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")

@@ -8,10 +8,10 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSe
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 
-from wms.kernel.protocol import API_V1
 from wms.kernel.rest.authentication import BearerAuthentication
 from wms.kernel.rest.errors import PROBLEM
 from wms.kernel.rest.serializers import StrictSerializer
+from wms.wire.protocol import API_V1
 
 MEANING = {
     HTTPStatus.BAD_REQUEST: "The input is wrong.",

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from wms.kernel.protocol import API_V1
+from wms.wire.protocol import API_V1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from wms.client.version import __version__
 from wms.kernel.clients import oldest_client
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
+from wms.wire.version import __version__
 
 #: The number in the addresses.
 API_VERSION = 1

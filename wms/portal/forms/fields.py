@@ -6,9 +6,9 @@ from typing import Any, Final
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
-from wms.kernel.amounts import Amount
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 from wms.portal.forms.quantities import DURATION, SIZE, QuantityField
+from wms.wire.amounts import Amount
 
 MAX_FILES: Final = 20
 

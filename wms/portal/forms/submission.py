@@ -21,7 +21,6 @@ from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS
 from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
-from wms.kernel.amounts import AMOUNT, AMOUNTS
 from wms.kernel.errors import WmsError
 from wms.portal.drafts import Draft, KeptFile, with_references
 from wms.portal.forms.fields import (
@@ -35,6 +34,7 @@ from wms.portal.forms.fields import (
     json_object,
 )
 from wms.portal.forms.quantities import DURATION, QuantityField
+from wms.wire.amounts import AMOUNT, AMOUNTS
 
 #: CPU time of the form unless another is given. 12 h counts as the segment of 50,000 s (``WMS_CPU_SEGMENTS_S``), which
 #: the 14 h queues of small sites still offer; a day, the default of REST, counts as 300,000 s, which they do not.

@@ -16,12 +16,12 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job, JobHistory
-from wms.kernel.amounts import AMOUNTS
 from wms.portal.presentation.job_list import Button, JobRow, buttons_of, row_of
 from wms.portal.presentation.job_sentence import Sentence
 from wms.portal.presentation.job_tabs import Tab, TabLink, tab_links
 from wms.portal.presentation.job_timeline import AttemptView
 from wms.portal.presentation.statuses import Fact, badge_of, in_words
+from wms.wire.amounts import AMOUNTS
 
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
 #: Labels of the API's fields, with their units.

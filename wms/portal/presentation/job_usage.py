@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from wms.jobs.domain.samples import Sample
 from wms.jobs.models import Job, UsageSamples
-from wms.kernel.amounts import AMOUNT
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
+from wms.wire.amounts import AMOUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
 from resources.models import Queue, ResourceLevel, Site
 from resources.queries.throttles import ThrottleStanding
-from wms.kernel.amounts import AMOUNTS
 from wms.kernel.names import listed
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.pilots import PILOT_BADGES
 from wms.portal.presentation.statuses import Segment
 from wms.portal.search import query_of
+from wms.wire.amounts import AMOUNTS
 
 #: {state: (style of its badge, icon)}.
 _LOOKS: Final[Mapping[ResourceState, tuple[str, str]]] = MappingProxyType(

@@ -13,9 +13,9 @@ from resources.queries.choices import Choices
 from wms.jobs.domain.description import DescriptionParts
 from wms.jobs.domain.fields import shown
 from wms.jobs.models import SavedDescription
-from wms.kernel.amounts import AMOUNT, AMOUNTS
 from wms.kernel.names import listed
 from wms.portal.forms.submission import FormAction, SimpleForm, SubmissionForm
+from wms.wire.amounts import AMOUNT, AMOUNTS
 
 #: Shown of each kind; the submission says more.
 _MOST_SENTENCES: Final = 10

@@ -10,10 +10,10 @@ from django.urls import reverse
 from matching.queries.explain.condition_texts import counted
 from matching.queries.task_queues import PriorityTerms, QueueSum, TaskQueuePage, TaskQueueStanding
 from taskqueues.models import TaskQueue
-from wms.kernel.amounts import AMOUNTS
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.statuses import Fact, in_words
 from wms.portal.search import EVERYBODY, query_of
+from wms.wire.amounts import AMOUNTS
 
 #: Requirements that are lists, and their labels.
 _LISTS: Final = (

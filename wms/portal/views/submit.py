@@ -33,7 +33,6 @@ from wms.jobs.services.sandboxes import NamedSandbox
 from wms.jobs.services.submission import SubmissionResult
 from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
 from wms.kernel.memo import CachedLookups
-from wms.kernel.protocol import SANDBOX_PREFIX
 from wms.kernel.rates import Rate, count
 from wms.portal import starts
 from wms.portal.drafts import Draft, KeptFile, checked, form_of, is_blank, jdl_of, json_of, replaced
@@ -42,6 +41,7 @@ from wms.portal.forms.submission import FormAction, JdlForm, JsonForm, SimpleFor
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.submit import Precheck, SubmitPage, check_of, page_of, refused
 from wms.portal.starts import Start
+from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Bytes of multipart's headers, and of the other fields of the form.
 ENVELOPE_BYTES = 1024 * 1024

@@ -11,11 +11,11 @@ from django.core.management.base import BaseCommand, CommandError
 from wms.configuration.document import MAX_BYTES
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
-from wms.kernel.protocol import API_V1
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import LOOPBACK, Listener
 from wms.stack.services import StackOptions, System, run
+from wms.wire.protocol import API_V1
 
 #: Largest TCP port.
 MAX_PORT = 65535

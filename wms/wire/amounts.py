@@ -3,8 +3,6 @@
 ``AMOUNTS`` describes each of them once: its name, unit, default, limits, rounding, condition of the match, names in
 JDL, label and help texts. Job descriptions, task queues, offers, leases, batch requests, forms, serializers and
 explanations are made from it. CONTRIBUTING.md has the recipe for another one.
-
-NB: standard library and Python 3.9 only, because the pilot agent contains this module.
 """
 
 from __future__ import annotations

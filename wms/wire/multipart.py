@@ -6,36 +6,37 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .errors import WrongUsageError
-
 _CHUNK_BYTES = 256 * 1024
+
+
+class ShorterFileError(Exception):
+    """The file became shorter while it was sent."""
 
 
 class MultipartFile:
     """The body that uploads one file as the field ``file``.
 
     Args:
-        file: an ordinary file; its name is sent.
+        file: an ordinary file.
+        name: that is sent; empty: its own.
+        content_type: of its content.
 
     Raises:
-        WrongUsageError: the file cannot be read.
+        OSError: the file cannot be read.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, name: str = "", content_type: str = "application/octet-stream") -> None:
         self._file = file
         boundary = secrets.token_hex(16)
         # As HTML's forms: these three are escaped, other characters are sent as UTF-8.
-        name = file.name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+        name = (name or file.name).replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
         self._head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
-            "Content-Type: application/octet-stream\r\n\r\n"
+            f"Content-Type: {content_type}\r\n\r\n"
         ).encode()
         self._end = f"\r\n--{boundary}--\r\n".encode()
-        try:
-            with file.open("rb"):
-                self._size_bytes = file.stat().st_size
-        except OSError as error:
-            raise WrongUsageError(f"{file} cannot be read ({error.strerror}).") from error
+        with file.open("rb"):
+            self._size_bytes = file.stat().st_size
         length = len(self._head) + self._size_bytes + len(self._end)
         self.headers: Mapping[str, str] = {
             "Content-Type": f"multipart/form-data; boundary={boundary}",
@@ -46,7 +47,7 @@ class MultipartFile:
         """Yield the body from its start, as many bytes as its header says.
 
         Raises:
-            WrongUsageError: the file became shorter.
+            ShorterFileError: the file has fewer.
         """
         yield self._head
         left = self._size_bytes
@@ -54,7 +55,7 @@ class MultipartFile:
             while left:
                 chunk = file.read(min(_CHUNK_BYTES, left))
                 if not chunk:
-                    raise WrongUsageError(f"{self._file} became shorter while it was sent; try again.")
+                    raise ShorterFileError
                 left -= len(chunk)
                 yield chunk
         yield self._end

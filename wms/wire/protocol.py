@@ -1,20 +1,15 @@
-"""The protocol between the server and its pilots: all that both sides must say alike.
-
-It is packed into the pilot agent (pilots/agent_package.py): it imports only the standard library, and runs on Python
-3.9.
-"""
+"""The protocol between the server and its pilots: all that both sides must say alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 #: Version of the protocol, in the configuration of a pilot: an agent of another one leaves. Increased when agents of
 #: earlier versions can no longer work with this server.
 PROTOCOL = 1
-#: Prefix of the addresses of the REST interface (docs/rest.md). `wms`, the gateway's program and the installer of the
-#: agent, which import nothing, repeat it; a test compares.
+#: Prefix of the addresses of the REST interface (docs/rest.md). The installer of the agent, which imports nothing,
+#: repeats it; a test compares.
 API_V1 = "/api/v1/"
 
 #: Prefix of a pilot's own token; the agent exchanges any other token for one.
@@ -113,8 +108,7 @@ class Tails(NamedTuple):
 NO_TAILS = Tails()
 
 
-@dataclass(frozen=True)
-class WatchdogMargins:
+class WatchdogMargins(NamedTuple):
     """Limits beyond which a pilot ends its payload, in the configuration of a pilot (PIL §2.1)."""
 
     #: Seconds between two checks of the payload.

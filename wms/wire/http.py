@@ -1,0 +1,253 @@
+"""The HTTP client of all programs: connections to one server, requests, and bodies of answers.
+
+Each program words the errors for its users.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+    InvalidURL,
+)
+from importlib import import_module
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+CHUNK_BYTES = 64 * 1024
+PORTS = {"http": 80, "https": 443}
+
+#: Makes the body of a request, in parts, anew for each attempt.
+Body = Callable[[], Iterable[bytes]]
+
+
+class NotSentError(OSError):
+    """There is no connection, so the request was not sent; its cause is the error of the network."""
+
+
+class UnsendableError(InvalidURL, ValueError):
+    """The path or a header has characters that cannot be sent; without a cause, whose text may contain the token."""
+
+
+class HttpClient:
+    """An HTTP client of one server, which uses its connections again. Several threads may use it at once.
+
+    It follows no redirect: token and body are only for this server.
+
+    Args:
+        url: address of the server; its path is the beginning of every path.
+        user_agent: name of the program.
+        timeout_s: longest wait for the next byte.
+        tls: certificates to trust; None: those of the system.
+        with_proxy: whether the proxy that the environment names is used.
+    """
+
+    def __init__(
+        self, url: str, *, user_agent: str, timeout_s: float, tls: SSLContext | None = None, with_proxy: bool = False
+    ) -> None:
+        # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
+        self._idle: list[HTTPConnection] = []
+        self._process = os.getpid()
+        self._server = urlsplit(url)
+        self._timeout_s = timeout_s
+        self._tls = tls
+        self._proxy = _proxy_of(self._server) if with_proxy else None
+        # A proxy of plain HTTP receives the whole address, and credentials with each request.
+        is_plain = self._proxy is not None and self._server.scheme == "http"
+        self._prefix = (url if is_plain else self._server.path).rstrip("/")
+        self._headers = {"User-Agent": user_agent, **(_credentials_for(self._proxy) if is_plain else {})}
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body | None = None,
+        timeout_s: float | None = None,
+        repeatable: bool = True,
+    ) -> Exchange:
+        """Send a request, and return its answer, whatever the status; the body is not read yet.
+
+        Args:
+            method: such as GET.
+            path: below the address of the server, with its query.
+            headers: with the length of the body.
+            body: None: none.
+            timeout_s: None: that of the client.
+            repeatable: whether a repeated request does nothing more. Such a request may use a connection that was used
+                before; if the server has closed that one, it is sent again.
+
+        Raises:
+            NotSentError: there is no connection.
+            UnsendableError: it cannot be written as HTTP.
+            OSError, HTTPException: there is no answer.
+        """
+        message = (method, self._prefix + path, {**self._headers, **headers}, body)
+        timeout_s = timeout_s or self._timeout_s
+        link = self._idle_one() if repeatable else None
+        if link is not None:
+            with suppress(ConnectionError, HTTPException):
+                link.sock.settimeout(timeout_s)
+                return self._sent(link, *message)
+        return self._sent(self._opened(timeout_s), *message)
+
+    def release(self, exchange: Exchange) -> None:
+        """Keep the connection of an answer that was read whole, else close it."""
+        link = exchange.link
+        if exchange.response.isclosed() and link.sock is not None and self._process == os.getpid():
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def close(self) -> None:
+        """Close the connections that are open and not in use; a later request opens another."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _idle_one(self) -> HTTPConnection | None:
+        if self._process != os.getpid():
+            self._process, self._idle = os.getpid(), []
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
+
+    def _opened(self, timeout_s: float) -> HTTPConnection:
+        server, target = self._server, self._proxy or self._server
+        # NB: http.client would take the end of an IPv6 address for a port if none were given.
+        address = target.hostname or "", target.port or PORTS.get(target.scheme, PORTS["http"])
+        if server.scheme == "https":
+            # Kept, and shared with forks: it takes a megabyte.
+            self._tls = self._tls or import_module("ssl").create_default_context()
+            link: HTTPConnection = HTTPSConnection(*address, timeout=timeout_s, context=self._tls)
+        else:
+            link = HTTPConnection(*address, timeout=timeout_s)
+        if self._proxy and server.scheme == "https":
+            link.set_tunnel(server.hostname or "", server.port or PORTS["https"], _credentials_for(self._proxy))
+        try:
+            link.connect()
+        except (OSError, HTTPException) as error:
+            link.close()
+            raise NotSentError(getattr(error, "strerror", None) or str(error)) from error
+        return link
+
+    def _sent(
+        self, link: HTTPConnection, method: str, target: str, headers: Mapping[str, str], body: Body | None
+    ) -> Exchange:
+        try:
+            # A server that refuses a large body answers, and does not read the rest.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                link.request(method, target, body=None if body is None else body(), headers=dict(headers))
+            return Exchange(self, link, link.getresponse())
+        except BaseException as error:
+            link.close()
+            if isinstance(error, (InvalidURL, ValueError)) and not isinstance(error, OSError):
+                raise UnsendableError("it has characters that cannot be sent") from None
+            raise
+
+
+class Exchange:
+    """A request that was answered; the caller reads the body, and closes."""
+
+    def __init__(self, client: HttpClient, link: HTTPConnection, response: HTTPResponse) -> None:
+        self._client = client
+        #: Its connection.
+        self.link = link
+        #: Its answer.
+        self.response = response
+
+    @property
+    def is_successful(self) -> bool:
+        """Whether the status is 2xx."""
+        return self.response.status in range(200, 300)
+
+    def read(self, *, most_bytes: int | None = None) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            OSError, HTTPException: it did not arrive, or has more than *most_bytes*.
+        """
+        has_end = self.response.length is not None or self.response.chunked
+        # In chunks: Python 3.9 allocates the size that is requested, not the size of the body.
+        body = bytearray()
+        for chunk in self.chunks():
+            body += chunk
+            if most_bytes is not None and len(body) > most_bytes:
+                raise HTTPException("the answer is too long")
+        if not body and not has_end:
+            # Headers that break off look like headers without a length.
+            raise IncompleteRead(b"")
+        return bytes(body)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the body in parts.
+
+        Raises:
+            OSError, HTTPException: it did not arrive.
+        """
+        while chunk := self.response.read(CHUNK_BYTES):
+            yield chunk
+        # NB: http.client takes the end of the connection for the end of the body.
+        if self.response.length:
+            raise IncompleteRead(b"", self.response.length)
+
+    def close(self) -> None:
+        """Return the connection to the client."""
+        self._client.release(self)
+
+
+def is_server_address(url: str) -> bool:
+    """Return whether this is the address of a server: with a host, perhaps with a path, and without credentials."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in PORTS and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(is_address and not (parts.username or parts.query or parts.fragment))
+
+
+def retry_after_s(headers: HTTPMessage) -> float | None:
+    """Return the seconds of Retry-After, which may be a date of HTTP; None: not given."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError, IndexError):  # no date; Python 3.9 raises the others
+        return None
+
+
+def _proxy_of(server: SplitResult) -> SplitResult | None:
+    """Return the address of the proxy, by the usual variables such as ``https_proxy`` and ``no_proxy``."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # Imported here only: it takes 20 ms, and few have a proxy.
+    requests = import_module("urllib.request")
+    proxy = requests.getproxies_environment().get(server.scheme)
+    if not proxy or requests.proxy_bypass_environment(server.netloc):
+        return None
+    return urlsplit(proxy if "//" in proxy else f"//{proxy}")
+
+
+def _credentials_for(proxy: SplitResult | None) -> dict[str, str]:
+    """Return the header with user and password of the proxy's address, if it has them."""
+    if proxy is None or proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return {"Proxy-Authorization": f"Basic {b64encode(pair).decode()}"}
