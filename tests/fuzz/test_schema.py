@@ -49,19 +49,25 @@ def known_values(sample: SampleData) -> Mapping[str, Sequence[str]]:
     }
 
 
+def tag_of(operation: Operation) -> str:
+    """Return the only tag of an operation."""
+    (tag,) = operation.tags or []
+    return tag
+
+
 def takes_values(operation: Operation) -> bool:
     """Return whether there are values that do not fit; every text fits some arguments of paths."""
     fussy_arguments = {each.name for each in operation.path_parameters} - {"name", "provider"}
     return any((operation.query, operation.body, fussy_arguments))
 
 
-@pytest.mark.parametrize("tag", sorted({tag for operation in OPERATIONS.values() for tag in operation.tags}))
+@pytest.mark.parametrize("tag", sorted(set(map(tag_of, OPERATIONS.values()))))
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_every_answer_is_in_the_schema(
     sample: SampleData, fresh: Fresh, tag: str, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
     for label, operation in OPERATIONS.items():
-        if tag in operation.tags and (mode is GenerationMode.POSITIVE or takes_values(operation)):
+        if tag == tag_of(operation) and (mode is GenerationMode.POSITIVE or takes_values(operation)):
             with subtests.test(label):
                 call(operation, mode, sample=sample, fresh=fresh)
 
