@@ -1,8 +1,13 @@
-"""The database's clock, set by tests."""
+"""The database's clock, set by tests; and evaluations of throttles that no clock ends."""
 
 from datetime import timedelta
+from math import inf
 
+import pytest
 from django.db import connection
+
+from matching.services import site_throttle
+from taskqueues.services import restrictions
 
 _offset_s = 0.0
 
@@ -41,3 +46,10 @@ def reset_clock() -> None:
 def _set(offset_s: float) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('wms.clock_offset_s', %s, false)", [str(offset_s)])
+
+
+@pytest.fixture(autouse=True)
+def patient_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate expressions on all jobs, however long a busy machine takes for them."""
+    for module in (site_throttle, restrictions):
+        monkeypatch.setattr(module, "PATIENCE_S", inf)

@@ -1,5 +1,6 @@
 """Limits that this process recently found full: draws leave out their jobs where there are others."""
 
+from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 from typing import Final
@@ -13,9 +14,13 @@ class FullLimits:
 
     A claim refused by a full limit takes as long as a successful one. So each process makes about one a second and
     limit. Pilots that would get nothing else claim anyway, so that the database decides.
+
+    Args:
+        clock: monotonic, in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self._until: dict[int, float] = {}
         self._lock = Lock()
 
@@ -27,13 +32,13 @@ class FullLimits:
             delay_s: seconds between its matches, after which it opens if only the delay closed it; None: no delay.
         """
         with self._lock:
-            self._until[limit_id] = monotonic() + min(REMEMBERED_S, delay_s or REMEMBERED_S)
+            self._until[limit_id] = self._clock() + min(REMEMBERED_S, delay_s or REMEMBERED_S)
 
     def recent(self) -> frozenset[int]:
         """Return the limits that are taken to be full now."""
         if not self._until:
             return frozenset()
-        now = monotonic()
+        now = self._clock()
         with self._lock:
             self._until = {limit: until for limit, until in self._until.items() if until >= now}
             return frozenset(self._until)

@@ -13,7 +13,10 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.models import Queue
 from tests import factories
+from tests.clock import patient_throttles
 from wms.accounts.models import VO, Group, User
+
+__all__ = ["patient_throttles"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import limits
-from matching.services.full_limits import full_limits
+from matching.services.full_limits import FullLimits
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -22,6 +22,7 @@ from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitCount, LimitEvent, LimitHour, LimitSlot
 from taskqueues.queries import limit_standings, room_in_words, with_counts
 from taskqueues.services import priorities
+from tests.clock import pass_time, stop_clock
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user, make_vo
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -62,11 +63,6 @@ def end(job: Job, *, status: JobStatus = JobStatus.DONE, cpu_s: float = 0.0) -> 
     ended_at = timezone.now() if status is JobStatus.DONE else None
     Job.objects.filter(pk=job.pk).update(status=status, ended_at=ended_at, cpu_s=cpu_s)
     Match.objects.filter(job=job).update(ended_at=timezone.now(), end_reason="finished")
-
-
-def pass_time(seconds: float) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('wms.clock_offset_s', %s, false)", [str(seconds)])
 
 
 SCOPES: dict[str, Callable[[Group, Queue, Job], dict[str, Any]]] = {
@@ -196,7 +192,11 @@ def test_a_full_limit_leaves_the_others_their_proportion(group: Group, pilot: Pi
     assert {job.pk for job in take(pilot)} == {job.pk for job in others}
 
 
-def test_a_full_limit_is_asked_again_when_there_is_nothing_else(group: Group, pilot: Pilot) -> None:
+def test_a_full_limit_is_asked_again_when_there_is_nothing_else(
+    group: Group, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_limits = FullLimits(clock=lambda: 0.0)  # never forgets
+    monkeypatch.setattr("matching.services.match.full_limits", full_limits)
     owner = make_user(groups=[group])
     for _ in range(2):
         make_job(group=group, owner=owner)
@@ -207,16 +207,18 @@ def test_a_full_limit_is_asked_again_when_there_is_nothing_else(group: Group, pi
     assert len(take(pilot)) == 1  # though it was remembered as full
 
 
+@pytest.mark.usefixtures("clock")
 def test_matches_keep_their_delay(group: Group, queue: Queue, pilot: Pilot) -> None:
+    stop_clock()
     for _ in range(10):
         make_job(group=group)
     Limit.objects.create(delay_s=10.0, burst=3, site=queue.ce.site)
     assert len(take(pilot)) == 3
-    pass_time(9)
+    pass_time(seconds=9)
     assert take(pilot) == []
-    pass_time(10.5)
+    pass_time(seconds=1.5)
     assert len(take(pilot)) == 1
-    pass_time(300)
+    pass_time(seconds=300)
     assert len(take(pilot)) == 3  # after a pause no more at once than the burst
 
 
@@ -228,6 +230,7 @@ def test_a_delay_of_an_attribute_holds_for_its_jobs_only(group: Group, queue: Qu
     assert sorted(job.job_type for job in taken) == ["Merge", "User", "User", "User"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_cpu_time_of_a_day_is_a_quota(group: Group, pilot: Pilot) -> None:
     owner, other = make_user(groups=[group]), make_user(groups=[group])
     for _ in range(6):
@@ -245,7 +248,7 @@ def test_cpu_time_of_a_day_is_a_quota(group: Group, pilot: Pilot) -> None:
     assert not LimitEvent.objects.exists()
     assert LimitHour.objects.aggregate(Sum("cpu_s")) == {"cpu_s__sum": 100.0}
     assert take(pilot) == []
-    pass_time(25 * 3600 + 3600)
+    pass_time(hours=26)
     assert take(pilot)
 
 

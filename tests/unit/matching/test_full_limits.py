@@ -1,17 +1,11 @@
 """The memory of full limits in a process: a limit counts as full for a time after a claim found it full."""
 
-import pytest
-
-from matching.services import full_limits as module
 from matching.services.full_limits import FullLimits
 
 
-def test_a_full_limit_is_remembered_for_a_second_and_one_with_a_delay_until_that_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_full_limit_is_remembered_for_a_second_and_one_with_a_delay_until_that_is_over() -> None:
     now = 1000.0
-    monkeypatch.setattr(module, "monotonic", lambda: now)
-    full = FullLimits()
+    full = FullLimits(clock=lambda: now)
     full.note(1)
     full.note(2, delay_s=0.25)
     full.note(3, delay_s=60.0)
