@@ -92,7 +92,7 @@ def manage(url: str, *arguments: str) -> str:
 
 
 def dump_of(url: str, *options: str) -> str:
-    program = find_postgres().directory / "pg_dump"
+    program = str(find_postgres().directory / "pg_dump")
     command = [program, "--no-owner", "--no-privileges", *options, url]
     written = subprocess.run(command, capture_output=True, text=True, check=True, timeout=within(120)).stdout
     return re.sub(r"^\\(un)?restrict .*\n", "", written, flags=re.MULTILINE)

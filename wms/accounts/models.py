@@ -151,7 +151,8 @@ class User(AbstractUser):
     ``is_active`` False means suspended: no log-in, no token, and none of the waiting jobs is matched.
 
     Tokens, one-time links and sessions end with a change of the password and with a suspension, however the row is
-    changed: triggers (`sql/credentials.sql`) revoke tokens and links; sessions hold a hash of password and ``suspensions``.
+    changed: triggers (``sql/credentials.sql``) revoke tokens and links; sessions hold a hash of password and
+    ``suspensions``.
     """
 
     operator = models.BooleanField(default=False, help_text="Runs the system: sees and manages every VO.")

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         ("taskqueues", "0001_squashed_0_1_0"),
     ]
     operations = [
-        InstallTexts("jobs", digest="29c9d441bdf52baf07bb49b863479211dccc8c7564fc41fc99741ef4b8f3b600"),
+        InstallTexts("jobs", digest="18c34a976cd80415db7757f56b0d96368c687eb390ed0b3a29c4614fa5c80be4"),
         migrations.RunSQL(
             "DROP INDEX IF EXISTS jobs_sandbox_digest_847f8706_like",
             migrations.RunSQL.noop,

@@ -15,21 +15,56 @@ CREATE FUNCTION wms_few_of_both(one text[], other text[]) RETURNS text[] LANGUAG
     SELECT CASE WHEN '{}' IN (one, other) THEN '{}' ELSE wms_few(one || other) END
 $$;
 
+-- Adds what some jobs of a submission have in common to what is known of it.
+CREATE FUNCTION wms_note_content(found jobs_submissioncontent) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO jobs_submissioncontent AS known SELECT found.*
+    ON CONFLICT (submission_id) DO UPDATE SET
+       (owner_id, group_id, vo_id) = (excluded.owner_id, excluded.group_id, excluded.vo_id),
+       submitted_at = CASE WHEN known.submitted_at = excluded.submitted_at THEN known.submitted_at END,
+       job_type = CASE WHEN known.job_type = excluded.job_type THEN known.job_type END,
+       job_group = CASE WHEN known.job_group = excluded.job_group THEN known.job_group END,
+       name_prefix = CASE
+           WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
+           THEN known.name_prefix
+           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
+                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
+           THEN rtrim(known.name_prefix, '0123456789')
+           ELSE wms_common_prefix(known.name_prefix, excluded.name_prefix) END,
+       name_rest = CASE
+           WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
+           THEN 'nothing'
+           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
+                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
+           THEN 'digits' ELSE 'anything' END,
+       first_job_id = least(known.first_job_id, excluded.first_job_id),
+       last_job_id = greatest(known.last_job_id, excluded.last_job_id),
+       labels = CASE WHEN known.job_group = excluded.job_group THEN NULL ELSE wms_few_of_both(
+           coalesce(known.labels, ARRAY[known.job_group]), coalesce(excluded.labels, ARRAY[excluded.job_group])
+       ) END,
+       name_stems = CASE
+           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
+                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789') THEN NULL
+           ELSE wms_few_of_both(
+               coalesce(known.name_stems, ARRAY[rtrim(known.name_prefix, '0123456789')]),
+               coalesce(excluded.name_stems, ARRAY[rtrim(excluded.name_prefix, '0123456789')])
+           ) END;
+END
+$$;
+
 -- Jobs are inserted: their contents are noted, and they are counted (counts.sql).
 CREATE FUNCTION wms_jobs_come() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO jobs_submissioncontent AS known (
-        submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-        last_job_id, labels, name_stems
-    )
-    SELECT common.*,
-           CASE WHEN common.job_group IS NULL THEN wms_few(ARRAY(
-               SELECT DISTINCT job.job_group FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END,
-           CASE WHEN common.name_rest = 'anything' THEN wms_few(ARRAY(
-               SELECT DISTINCT rtrim(job.job_name, '0123456789')
-                 FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END
+    PERFORM wms_note_content(ROW(
+        common.*,
+        CASE WHEN common.job_group IS NULL THEN wms_few(ARRAY(
+            SELECT DISTINCT job.job_group FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
+        )) END,
+        CASE WHEN common.name_rest = 'anything' THEN wms_few(ARRAY(
+            SELECT DISTINCT rtrim(job.job_name, '0123456789')
+              FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
+        )) END
+    )::jobs_submissioncontent)
       FROM (
           SELECT submission_id, min(owner_id), min(group_id), min(vo_id),
                  CASE WHEN min(submitted_at) = max(submitted_at) THEN min(submitted_at) END,
@@ -47,37 +82,7 @@ BEGIN
       ) AS common (
           submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
           last_job_id
-      )
-        ON CONFLICT (submission_id) DO UPDATE SET
-           (owner_id, group_id, vo_id) = (excluded.owner_id, excluded.group_id, excluded.vo_id),
-           submitted_at = CASE WHEN known.submitted_at = excluded.submitted_at THEN known.submitted_at END,
-           job_type = CASE WHEN known.job_type = excluded.job_type THEN known.job_type END,
-           job_group = CASE WHEN known.job_group = excluded.job_group THEN known.job_group END,
-           name_prefix = CASE
-               WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-               THEN known.name_prefix
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-               THEN rtrim(known.name_prefix, '0123456789')
-               ELSE wms_common_prefix(known.name_prefix, excluded.name_prefix) END,
-           name_rest = CASE
-               WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-               THEN 'nothing'
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-               THEN 'digits' ELSE 'anything' END,
-           first_job_id = least(known.first_job_id, excluded.first_job_id),
-           last_job_id = greatest(known.last_job_id, excluded.last_job_id),
-           labels = CASE WHEN known.job_group = excluded.job_group THEN NULL ELSE wms_few_of_both(
-               coalesce(known.labels, ARRAY[known.job_group]), coalesce(excluded.labels, ARRAY[excluded.job_group])
-           ) END,
-           name_stems = CASE
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789') THEN NULL
-               ELSE wms_few_of_both(
-                   coalesce(known.name_stems, ARRAY[rtrim(known.name_prefix, '0123456789')]),
-                   coalesce(excluded.name_stems, ARRAY[rtrim(excluded.name_prefix, '0123456789')])
-               ) END;
+      );
     INSERT INTO jobs_jobcountchange (
         submission_id, owner_id, group_id, vo_id, job_type, status_before, site_before_id, exit_code_before,
         status_after, site_after_id, exit_code_after, jobs
@@ -93,66 +98,10 @@ CREATE TRIGGER jobs_come AFTER INSERT ON jobs_job REFERENCING NEW TABLE AS chang
 
 CREATE FUNCTION wms_job_is_edited() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO jobs_submissioncontent AS known (
-        submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-        last_job_id, labels, name_stems
-    )
-    SELECT common.*,
-           CASE WHEN common.job_group IS NULL THEN wms_few(ARRAY(
-               SELECT DISTINCT job.job_group FROM (SELECT NEW.*) AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END,
-           CASE WHEN common.name_rest = 'anything' THEN wms_few(ARRAY(
-               SELECT DISTINCT rtrim(job.job_name, '0123456789')
-                 FROM (SELECT NEW.*) AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END
-      FROM (
-          SELECT submission_id, min(owner_id), min(group_id), min(vo_id),
-                 CASE WHEN min(submitted_at) = max(submitted_at) THEN min(submitted_at) END,
-                 CASE WHEN min(job_type) = max(job_type) THEN min(job_type) END,
-                 CASE WHEN min(job_group) = max(job_group) THEN min(job_group) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN min(job_name)
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789'))
-                      THEN min(rtrim(job_name, '0123456789'))
-                      ELSE wms_common_prefix(min(job_name COLLATE "C"), max(job_name COLLATE "C")) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN 'nothing'
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789')) THEN 'digits'
-                      ELSE 'anything' END,
-                 min(id), max(id)
-            FROM (SELECT NEW.*) AS job GROUP BY submission_id
-      ) AS common (
-          submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-          last_job_id
-      )
-        ON CONFLICT (submission_id) DO UPDATE SET
-           (owner_id, group_id, vo_id) = (excluded.owner_id, excluded.group_id, excluded.vo_id),
-           submitted_at = CASE WHEN known.submitted_at = excluded.submitted_at THEN known.submitted_at END,
-           job_type = CASE WHEN known.job_type = excluded.job_type THEN known.job_type END,
-           job_group = CASE WHEN known.job_group = excluded.job_group THEN known.job_group END,
-           name_prefix = CASE
-               WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-               THEN known.name_prefix
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-               THEN rtrim(known.name_prefix, '0123456789')
-               ELSE wms_common_prefix(known.name_prefix, excluded.name_prefix) END,
-           name_rest = CASE
-               WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-               THEN 'nothing'
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-               THEN 'digits' ELSE 'anything' END,
-           first_job_id = least(known.first_job_id, excluded.first_job_id),
-           last_job_id = greatest(known.last_job_id, excluded.last_job_id),
-           labels = CASE WHEN known.job_group = excluded.job_group THEN NULL ELSE wms_few_of_both(
-               coalesce(known.labels, ARRAY[known.job_group]), coalesce(excluded.labels, ARRAY[excluded.job_group])
-           ) END,
-           name_stems = CASE
-               WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                    AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789') THEN NULL
-               ELSE wms_few_of_both(
-                   coalesce(known.name_stems, ARRAY[rtrim(known.name_prefix, '0123456789')]),
-                   coalesce(excluded.name_stems, ARRAY[rtrim(excluded.name_prefix, '0123456789')])
-               ) END;
+    PERFORM wms_note_content(ROW(
+        NEW.submission_id, NEW.owner_id, NEW.group_id, NEW.vo_id, NEW.submitted_at, NEW.job_type, NEW.job_group,
+        NEW.job_name, 'nothing', NEW.id, NEW.id, NULL, NULL
+    )::jobs_submissioncontent);
     RETURN NULL;
 END
 $$;
