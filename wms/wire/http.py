@@ -58,6 +58,9 @@ class HttpClient:
     def __init__(
         self, url: str, *, user_agent: str, timeout_s: float, tls: SSLContext | None = None, with_proxy: bool = False
     ) -> None:
+        # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
+        self._idle: list[HTTPConnection] = []
+        self._process = os.getpid()
         self._server = urlsplit(url)
         self._timeout_s = timeout_s
         self._tls = tls
@@ -66,9 +69,6 @@ class HttpClient:
         is_plain = self._proxy is not None and self._server.scheme == "http"
         self._prefix = (url if is_plain else self._server.path).rstrip("/")
         self._headers = {"User-Agent": user_agent, **(_credentials_for(self._proxy) if is_plain else {})}
-        # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
-        self._idle: list[HTTPConnection] = []
-        self._process = os.getpid()
 
     def send(
         self,
@@ -132,11 +132,12 @@ class HttpClient:
         server, target = self._server, self._proxy or self._server
         # NB: http.client would take the end of an IPv6 address for a port if none were given.
         address = target.hostname or "", target.port or PORTS.get(target.scheme, PORTS["http"])
-        link = (
-            HTTPSConnection(*address, timeout=timeout_s, context=self._tls)
-            if server.scheme == "https"
-            else HTTPConnection(*address, timeout=timeout_s)
-        )
+        if server.scheme == "https":
+            # Kept, and shared with forks: it takes a megabyte.
+            self._tls = self._tls or import_module("ssl").create_default_context()
+            link: HTTPConnection = HTTPSConnection(*address, timeout=timeout_s, context=self._tls)
+        else:
+            link = HTTPConnection(*address, timeout=timeout_s)
         if self._proxy and server.scheme == "https":
             link.set_tunnel(server.hostname or "", server.port or PORTS["https"], _credentials_for(self._proxy))
         try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -277,6 +278,17 @@ def test_a_proxy_of_the_environment_is_used(server: ScriptedServer, monkeypatch:
     with pytest.raises(NotReachableError):
         Connection("http://near.example.org:1", timeout_s=5).get("/x/")
     assert len(server.requests) == 1
+
+
+def test_a_proxy_receives_the_credentials_of_its_address(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url.replace("//", "//alice:p%40ss@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.script(answer(200, {"id": 1}))
+    assert Connection("http://far.example.org").get("/x/") == {"id": 1}
+    credentials = b64encode(b"alice:p@ss").decode()
+    assert server.handler.sent_headers[0]["Proxy-Authorization"] == f"Basic {credentials}"  # type: ignore[attr-defined]
 
 
 def test_lists_are_read_page_by_page_from_the_named_server(server: ScriptedServer, connection: Connection) -> None:
