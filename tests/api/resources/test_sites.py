@@ -1,7 +1,6 @@
 """GET /api/v1/sites/, and the rights of a site's token."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from rest_framework.test import APIClient
 
 from resources.api.authentication import SiteCredential, SiteTokenAuthentication
 from resources.domain.enums import ResourceState, SiteTokenPurpose
-from resources.gateway import wms_advertise
+from resources.gateway_package import gateway_package
 from resources.models import SiteToken
 from resources.services.site_tokens import issue_site_token, set_site_token
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_token, make_user, make_vo
@@ -196,5 +195,5 @@ def test_tokens_of_other_kinds_are_left_to_others_without_a_query(
 def test_everybody_may_fetch_the_program_that_advertises_a_site() -> None:
     answer = APIClient().get("/api/v1/gateway/wms_advertise.py", headers={"Accept": "image/png"})
     assert (answer.status_code, answer["Content-Type"]) == (200, "text/x-python")
-    assert answer.content == Path(wms_advertise.__file__).read_bytes()
+    assert answer.content == gateway_package()
     assert 'filename="wms_advertise.py"' in answer["Content-Disposition"]
