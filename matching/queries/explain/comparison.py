@@ -169,6 +169,19 @@ class Comparison:
             resources=replace(self._resources, stated=stated) if stated else None,
         )
 
+    def needs_of(
+        self, task_queue: TaskQueue, description: Mapping[str, Any], *, is_member: bool
+    ) -> WaitingRequirements:
+        """Return the requirements of the jobs of a task queue, with owner and group, of which one has *description*."""
+        return self.needs(
+            _definition_of(task_queue),
+            description,
+            owner=task_queue.owner,
+            group=task_queue.group,
+            is_member=is_member,
+            task_queue_id=task_queue.pk,
+        )
+
     def places(
         self,
         needs: WaitingRequirements,
@@ -271,7 +284,7 @@ def judge_of(needs: WaitingRequirements) -> Judge:
     return Judge(Columns.of([row]))
 
 
-def definition_of(task_queue: TaskQueue) -> QueueDefinition:
+def _definition_of(task_queue: TaskQueue) -> QueueDefinition:
     """Return the definition that the row of a task queue holds."""
     values: dict[str, Any] = {each.name: getattr(task_queue, each.name) for each in fields(QueueDefinition)}
     values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}

@@ -13,11 +13,13 @@ from django.db.models import Count, Min
 from matching.domain.findings import (
     Advice,
     CheckedData,
+    ConditionCount,
     ExplainedQueue,
     Explanation,
     Findings,
     PilotsThere,
     QueueRank,
+    WaitingRequirements,
 )
 from matching.domain.headline import Cause, Ground, HeadlineKind, headline
 from matching.queries.explain.advice import advice
@@ -27,7 +29,6 @@ from matching.queries.explain.comparison import (
     HeldBackState,
     causes_of_job,
     counts_at,
-    definition_of,
     held_back_of,
     judge_of,
 )
@@ -255,36 +256,14 @@ class _Explainer:
             is_listed: whether a queue is listed with its reasons.
             warnings: about the description.
         """
-        comparison = self.comparison
-        needs = comparison.needs(
-            definition_of(task_queue),
-            job.description,
-            owner=task_queue.owner,
-            group=task_queue.group,
-            # Untrusted in the index: suspended, or not a member, or both.
-            is_member=bool(self.snapshot.columns.trusted[row])
-            or (task_queue.owner_id, task_queue.group_id) in self.members,
-            task_queue_id=task_queue.pk,
-        )
+        # Untrusted in the index: suspended, or not a member, or both.
+        is_trusted = bool(self.snapshot.columns.trusted[row])
+        is_member = is_trusted or (task_queue.owner_id, task_queue.group_id) in self.members
+        needs = self.comparison.needs_of(task_queue, job.description, is_member=is_member)
         judge = judge_of(needs)
-        places = list(comparison.places(needs, judge, waits=waits))
-        fitting = [place.queue for place in places if not place.causes]
-        pilots = self.pilots_at(task_queue, fitting) if fitting else PilotsThere()
-        conditions, of_job = counts_at(judge, places), causes_of_job(needs)
-        may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
-        findings = Findings(
-            needs=needs,
-            headline=headline(
-                of_job=(*of_job, *waits.delays),
-                queues=[place.causes for place in places],
-                no_pilots=pilots.no_pilots,
-            ),
-            conditions=conditions,
-            queues=len(places),
-            standing=_standing(self.snapshot, row, task_queue, may_be_drawn=may_be_drawn),
-            pilots=pilots,
-            goes_elsewhere=waits.goes_elsewhere,
-        )
+        places = list(self.comparison.places(needs, judge, waits=waits))
+        conditions = counts_at(judge, places)
+        findings = self._findings(needs, places, conditions, task_queue=task_queue, row=row, waits=waits)
         is_never_drawn = findings.headline.verdict is HeadlineKind.NEVER_DRAWN
         return Explanation(
             status=job.status,
@@ -293,9 +272,34 @@ class _Explainer:
             queues=_nearest([place for place in places if is_listed(place.queue)]),
             closings=_closings(places),
             advice=Advice() if is_never_drawn else advice(needs, places),
-            rooms=tuple(comparison.rooms(needs, [place for place in places if not place.unmet])),
+            rooms=tuple(self.comparison.rooms(needs, [place for place in places if not place.unmet])),
             description_warnings=warnings,
-            unmatched=unmatched_at(comparison, needs, places, conditions),
+            unmatched=unmatched_at(self.comparison, needs, places, conditions),
+        )
+
+    def _findings(
+        self,
+        needs: WaitingRequirements,
+        places: Sequence[ComparedPlace],
+        conditions: Sequence[ConditionCount],
+        *,
+        task_queue: TaskQueue,
+        row: int,
+        waits: HeldBackState,
+    ) -> Findings:
+        of_job = causes_of_job(needs)
+        may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
+        fitting = [place.queue for place in places if not place.causes]
+        pilots = self.pilots_at(task_queue, fitting) if fitting else PilotsThere()
+        causes = [place.causes for place in places]
+        return Findings(
+            needs=needs,
+            headline=headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots),
+            conditions=conditions,
+            queues=len(places),
+            standing=_standing(self.snapshot, row, task_queue, may_be_drawn=may_be_drawn),
+            pilots=pilots,
+            goes_elsewhere=waits.goes_elsewhere,
         )
 
 

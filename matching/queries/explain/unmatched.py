@@ -20,7 +20,6 @@ from matching.queries.explain.comparison import (
     Comparison,
     causes_of_job,
     counts_at,
-    definition_of,
     judge_of,
 )
 from matching.queries.explain.pilots import is_known_middleware
@@ -196,15 +195,9 @@ class _Examination:
         row = self._snapshot.row_of.get(task_queue.pk)
         if row is None:
             return None
-        return self.comparisons[task_queue.vo_id].needs(
-            definition_of(task_queue),
-            description,
-            owner=task_queue.owner,
-            group=task_queue.group,
-            # Whoever asks is not suspended.
-            is_member=bool(self._snapshot.columns.trusted[row]),
-            task_queue_id=task_queue.pk,
-        )
+        # Whoever asks is not suspended.
+        is_member = bool(self._snapshot.columns.trusted[row])
+        return self.comparisons[task_queue.vo_id].needs_of(task_queue, description, is_member=is_member)
 
     def reason(self, task_queue: TaskQueue) -> str:
         """Return why no pilot can get the jobs of the task queue; empty: one may, or too many were compared."""
