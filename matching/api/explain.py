@@ -1,5 +1,6 @@
 """GET /api/v1/jobs/{id}/explain/: the reasons why a job waits."""
 
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -8,7 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.queries.explain.explanation import MOST_QUEUES, Explanation, explain
+from matching.domain.sentences import worded
+from matching.queries.explain.explanation import MOST_QUEUES, explain
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.outputs import StatusField
@@ -104,33 +106,13 @@ class ExplainView(APIView):
         query = ExplainQuery.checked(request.query_params)
         task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
         explained = explain(job, task_queue_id=task_queue_id, site=query.get("site"), now=database_now())
-        return Response(explanation_out(explained))
-
-
-def explanation_out(explained: Explanation) -> dict[str, Any]:
-    """Return the answer."""
-    standing = explained.standing
-    return {
-        "job_id": explained.job.pk,
-        "status": explained.job.status,
-        "summary": explained.summary,
-        "task_queue": explained.task_queue_id,
-        "priority_rank": None if standing is None else standing.rank,
-        "expected_share": None if standing is None else standing.share,
-        "conditions": [
-            {
-                "name": condition.name,
-                "passed_queues": condition.passed_queues,
-                "failed_queues": condition.failed_queues,
-                "detail": condition.detail,
-            }
-            for condition in explained.conditions
-        ],
-        "queues": [
-            {"site": each.site, "ce": each.ce, "queue": each.queue, "fits": each.fits, "reasons": each.reasons}
-            for each in explained.queues
-        ],
-        "limits": explained.limits,
-        "advice": explained.advice,
-        "warnings": explained.warnings,
-    }
+        rank = explained.standing
+        answer = {
+            "job_id": job.pk,
+            "status": job.status,
+            "task_queue": explained.task_queue_id,
+            "priority_rank": None if rank is None else rank.rank,
+            "expected_share": None if rank is None else rank.share,
+            **asdict(worded(explained)),
+        }
+        return Response(ExplanationOut(answer).data)

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.queries.fit_of_description import Exclusion, Fit
+from matching.domain.fits import Exclusion, Fit, fit_in_words
 from matching.services.rehearsal import KindOfJobs, Rehearsal, rehearse
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.domain import TokenScope
@@ -19,17 +19,14 @@ from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.archives import flaw_of_name
 from wms.jobs.domain.description import InvalidDescriptionError
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.models import Sandbox
 from wms.jobs.services.concurrent_submissions import submission_in_flight
-from wms.jobs.services.sandboxes import DIGEST, NamedSandbox
+from wms.jobs.services.sandboxes import DIGEST, NamedSandbox, coming
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import SANDBOX_PREFIX
 
 #: Files that a rehearsal may name before they are uploaded.
 MOST_FILES: Final = 1000
-#: Endings of the names of archives, by which files that are not uploaded yet are judged.
-ARCHIVE_ENDINGS: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class RehearsalBody(SubmissionBody):
@@ -53,6 +50,7 @@ class ExclusionOut(serializers.Serializer[Exclusion]):
         child=serializers.CharField(), help_text="Sites of which every queue fails it, sorted."
     )
     detail = serializers.CharField(help_text="Its requirement, and what the queues offer; may be empty.")
+    why = serializers.CharField(help_text="The same, or why the queues are closed or of another middleware.")
 
 
 class FitOut(serializers.Serializer[Fit]):
@@ -73,6 +71,9 @@ class KindOfJobsOut(serializers.Serializer[KindOfJobs]):
 
     jobs = serializers.SerializerMethodField(help_text="Number of these jobs.")
     first = serializers.SerializerMethodField(help_text="Position of the first of them in the request, from 0.")
+    summary = serializers.SerializerMethodField(
+        help_text='The queues that they fit, as the end of a sentence: "fit 2 of 3 queues, at LCG.CERN.ch".'
+    )
     fit = FitOut(
         allow_null=True,
         help_text="The queues that they fit; null: they would be Checking, because no site where they may run holds "
@@ -82,6 +83,10 @@ class KindOfJobsOut(serializers.Serializer[KindOfJobs]):
     def get_jobs(self, kind: KindOfJobs) -> int:
         """Return the number of the jobs."""
         return len(kind.positions)
+
+    def get_summary(self, kind: KindOfJobs) -> str:
+        """Return which queues they fit."""
+        return fit_in_words(kind.fit, jobs=len(kind.positions))
 
     def get_first(self, kind: KindOfJobs) -> int:
         """Return the position of the first."""
@@ -151,5 +156,5 @@ def _coming_files(given: object) -> Mapping[str, NamedSandbox]:
             raise InvalidDescriptionError({"coming_files": [sentence]})
         if flaw := flaw_of_name(name):
             raise InvalidDescriptionError({"coming_files": [f"The name of a file {flaw}."]})
-        files[str(reference)] = NamedSandbox(sandbox=Sandbox(is_archive=name.endswith(ARCHIVE_ENDINGS)), file_name=name)
+        files[str(reference)] = coming(name)
     return files

@@ -13,7 +13,7 @@ The rule has three steps:
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 from typing import Final
@@ -37,8 +37,8 @@ class Cause:
     """One reason for which a job is not matched; equal ones at several queues are the same cause."""
 
     ground: Ground
-    #: The text of the cause; of a condition, its name.
-    words: str
+    #: Of a condition its name; else a fact, or a text that has come from elsewhere.
+    what: Hashable
 
 
 class HeadlineKind(StrEnum):

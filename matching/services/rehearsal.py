@@ -1,22 +1,28 @@
 """The rehearsal of a submission: its errors, its warnings and the queues that its jobs fit; nothing is written."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from matching.queries.fit_of_description import DescriptionFits, Fit
+from django.db import transaction
+
+from matching.domain.fits import Fit
+from matching.queries.explain.comparison import Comparison
+from matching.queries.fit_of_description import fit_of
 from matching.services.submission import MOST_EXAMINED
-from taskqueues.domain.definition import JobRequirements, QueueDefinition, stated_by
+from taskqueues.domain.definition import JobRequirements, QueueDefinition
 from taskqueues.services.index.shared import index
 from wms.accounts.models import User
+from wms.accounts.services import acting_group
 from wms.jobs.domain.data import narrowed
-from wms.jobs.domain.description import DescriptionParts, JobDescription, as_json
+from wms.jobs.domain.description import DescriptionParts, InvalidDescriptionError, JobDescription, as_json
 from wms.jobs.domain.request import SubmissionIn
-from wms.jobs.services import rehearsal
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
-from wms.jobs.services.optimizers.requirements import requirements_key
+from wms.jobs.services.optimizers.requirements import requirements_key, requirements_of
+from wms.jobs.services.optimizers.steps import optimize
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.memo import Memo
 
@@ -70,7 +76,12 @@ def rehearse(
     """
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
-    arrival = rehearsal.rehearse(request, owner=owner, coming_files=coming_files, now=now)
+    group = acting_group(owner, request.group)
+    arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, coming_files=coming_files)
+    arrival.warn_of_all(request.warnings)
+    # Its errors are those of the arrival.
+    with suppress(InvalidDescriptionError), transaction.atomic():
+        optimize(arrival)
     kinds, uncompared = ([], []) if arrival.errors else _compared(_kinds(arrival), arrival, memo=memo)
     return Rehearsal(
         jobs=len(arrival.jobs),
@@ -97,8 +108,8 @@ class _Kind:
 def _compared(kinds: Sequence[_Kind], arrival: Arrival, *, memo: Memo) -> tuple[list[KindOfJobs], list[int]]:
     """Return the kinds with the queues that they fit, and the numbers of jobs of those for which it is too much."""
     pools = {pool for kind in kinds if kind.definition is not None for pool in kind.definition.submit_pools}
-    fits = DescriptionFits(owner=arrival.owner, group=arrival.group, submit_pools=pools, memo=memo, now=arrival.now)
-    most = max(1, min(MOST_EXAMINED, MOST_COMPARED // max(1, len(fits.queues))))
+    comparison = Comparison(arrival.vo, submit_pools=pools, memo=memo, now=arrival.now)
+    most = max(1, min(MOST_EXAMINED, MOST_COMPARED // max(1, len(comparison.queues))))
     compared: list[KindOfJobs] = []
     uncompared: list[int] = []
     for kind in sorted(kinds, key=lambda kind: -len(kind.positions)):
@@ -108,7 +119,9 @@ def _compared(kinds: Sequence[_Kind], arrival: Arrival, *, memo: Memo) -> tuple[
                 uncompared.append(len(kind.positions))
                 continue
             most -= 1
-            fit = fits.of(kind.definition, {**as_json(kind.description), "setup": kind.definition.setup})
+            description = {**as_json(kind.description), "setup": kind.definition.setup}
+            owner, group = arrival.owner, arrival.group
+            fit = fit_of(kind.definition, description, owner=owner, group=group, comparison=comparison)
         compared.append(KindOfJobs(positions=kind.positions, fit=fit))
     return compared, uncompared
 
@@ -139,14 +152,7 @@ def _definition(
     sites = narrowed(description.sites, banned_sites=description.banned_sites, holding=holding)
     if sites is None:
         return None
-    requirements = JobRequirements(
-        **(stated_by(description) | {"sites": sites}),
-        owner_id=arrival.owner.pk,
-        group_id=arrival.group.pk,
-        vo_id=arrival.vo.pk,
-        setup=description.setup or arrival.vo.setup,
-        container=bool(description.container),
-    )
+    requirements = requirements_of(arrival, description, sites=sites)
     if requirements not in definitions:
         definitions[requirements] = queue_definition(requirements)
     return definitions[requirements]

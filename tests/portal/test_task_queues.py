@@ -190,7 +190,7 @@ def test_a_task_queue_shows_its_requirements_its_jobs_and_why(portal: Client, al
         "Sites": "LCG.CERN.ch",
     }.items()
     assert view.job_ids == [jobs[1].pk, jobs[0].pk]
-    assert response.context["why"].summary.startswith("It waits because no queue that serves lhcb fits it")
+    assert response.context["why"].text.summary.startswith("It waits because no queue that serves lhcb fits it")
     assert view.standing.before == ["It is not drawn, because no queue can run its jobs."]
 
 

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from matching.queries.explain.explanation import explain, explain_each
-from matching.queries.explain.selection import MOST_TASK_QUEUES
+from matching.domain.sentences import worded
+from matching.queries.explain.explanation import MOST_TASK_QUEUES, explain, explain_each
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob
 from tests.factories import (
@@ -68,10 +68,10 @@ def test_a_job_shows_what_excludes_most_what_helps_and_folds_the_rest(
     view = response.context["why"]
     assert [hurdle.name for hurdle in view.hurdles] == ["processors", "memory"]
     assert not {"processors", "memory", "throttle", "limit"} & {hurdle.name for hurdle in view.passed}
-    assert view.most_excluding == (
+    assert view.text.most_excluding == (
         "The condition processors excludes most: 1 of 2 queues. The job requires 8 processors; queues offer 1 or 8."
     )
-    assert view.advice == [
+    assert view.text.advice == [
         "With 1 processor instead of 8 it would fit 1 queue: LCG.CERN.ch.",
         "With 1000 MB of memory instead of 2000 MB it would fit 1 queue: LCG.CERN.ch.",
     ]
@@ -83,11 +83,14 @@ def test_a_job_shows_what_excludes_most_what_helps_and_folds_the_rest(
 def test_the_queues_of_one_site_can_be_chosen(portal: Client, alice: User, group: Group, queue: Queue) -> None:
     make_queue(name="far", ce=make_ce(name="arc", site=Site.objects.get(name="LCG.PIC.es")))
     job = make_job(owner=alice, group=group)
-    assert {row.site for row in portal.get(f"/jobs/{job.pk}/").context["why"].queues} == {"LCG.CERN.ch", "LCG.PIC.es"}
+    assert {row.site for row in portal.get(f"/jobs/{job.pk}/").context["why"].text.queues} == {
+        "LCG.CERN.ch",
+        "LCG.PIC.es",
+    }
     chosen = portal.get(f"/jobs/{job.pk}/", {"why_site": queue.ce.site.name}).context["why"]
-    assert [row.site for row in chosen.queues] == ["LCG.CERN.ch"]
+    assert [row.site for row in chosen.text.queues] == ["LCG.CERN.ch"]
     unknown = portal.get(f"/jobs/{job.pk}/", {"why_site": "LCG.CERN"})
-    assert len(unknown.context["why"].queues) == 2
+    assert len(unknown.context["why"].text.queues) == 2
     assert "No site that serves your VO is called &quot;LCG.CERN&quot; here. Did you mean" in unknown.content.decode()
 
 
@@ -130,11 +133,11 @@ def test_the_waiting_jobs_of_a_selection_are_explained_by_task_queue(
         (task_queue_of(small), "1 job", small.pk),
     ]
     first, second = selection.queues
-    assert first.summary == (
+    assert first.text.summary == (
         "It waits because no queue that serves lhcb fits it: it requires 8000 MB of memory; queues offer 4000 MB."
     )
-    assert first.advice == ["With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch."]
-    assert second.summary.startswith("It fits 1 of 1 queue and waits for a pilot there")
+    assert first.text.advice == ["With 4000 MB of memory instead of 8000 MB it would fit 1 queue: LCG.CERN.ch."]
+    assert second.text.summary.startswith("It fits 1 of 1 queue and waits for a pilot there")
     assert f'href="/task-queues/{first.task_queue_id}/"' in response.content.decode()
     assert [job.id for job in portal.get(first.jobs_url).context["rows"]] == [job.pk for job in reversed(large)]
     assert parse_qs(urlsplit(first.jobs_url).query)["q"] == [
@@ -226,14 +229,15 @@ def test_many_task_queues_are_explained_as_each_by_itself(alice: User, group: Gr
     assert set(together) == set(jobs)
     for task_queue_id, job in jobs.items():
         alone = explain(job, task_queue_id=task_queue_id, now=now)
-        assert together[task_queue_id].conditions == alone.conditions
-        assert together[task_queue_id].advice == alone.advice
+        text, of_alone = worded(together[task_queue_id]), worded(alone)
+        assert text.conditions == of_alone.conditions
+        assert text.advice == of_alone.advice
         assert together[task_queue_id].standing == alone.standing
-        if "but no pilot is there and none is sent" in alone.summary:
+        if "but no pilot is there and none is sent" in of_alone.summary:
             # Of pilots only the number is read.
-            assert together[task_queue_id].summary.endswith("; no pilot is there now.")
+            assert text.summary.endswith("; no pilot is there now.")
         else:
-            assert together[task_queue_id].summary == alone.summary
+            assert text.summary == of_alone.summary
 
 
 def test_texts_of_users_are_escaped(portal: Client, alice: User, group: Group, queue: Queue) -> None:

@@ -1,4 +1,4 @@
-"""Names in sentences: suggestions for mistyped names, and shortened lists."""
+"""Names in sentences: suggestions for mistyped names, shortened lists, and numbers of things."""
 
 import re
 from collections.abc import Iterable
@@ -54,6 +54,11 @@ def listed(names: Iterable[str], *, last: str = ", ") -> str:
     if hidden > 0:
         return f"{', '.join(shown)} and {hidden} more"
     return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number and its noun, such as "1 queue" or "2,000 queues"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def separated(names: str) -> list[str]:

@@ -1,31 +1,29 @@
-"""Advice for a waiting job: changes of its requirements, each evaluated by the conditions of the match.
+"""Advice on a waiting job: changes of its requirements, each evaluated by the conditions of the match.
 
 A change is proposed for the queues that one condition alone excludes, and counts for those that the changed job fits.
 The type of a job is not changed, because it says what the job is, nor are its owner and group.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, Final
 
-from matching.domain.advice import Effect, best, lowered, sentence, sentence_about_nearest, shorter
-from matching.queries.explain.condition_texts import RequiredOf, WaitingRequirements, counted
-from matching.queries.explain.places import ComparedPlace
+from matching.domain.facts import Change, WaitFact, fact
+from matching.domain.findings import Advice, Effect, RequiredOf, WaitingRequirements
+from matching.domain.sentences import shorter
+from matching.queries.explain.comparison import ComparedPlace, judge_of
 from resources.domain.requirements import canonical
-from taskqueues.domain.columns import Columns, QueueRow
-from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
-from taskqueues.models import TaskQueue
 from taskqueues.services.queueing import rounding
-from wms.kernel.names import listed
+from wms.kernel.names import counted, listed
 from wms.wire.amounts import AMOUNTS, Amount
 
-#: Sentences at most.
-MOST_SENTENCES: Final = 5
+#: Changes at most.
+MOST_CHANGES: Final = 5
 #: Queues for which all changes together are tried, if no single one helps.
 _NEAREST: Final = 10
 #: Names that are proposed for one condition.
@@ -34,23 +32,24 @@ _MOST_NAMES: Final = 2
 Places = Sequence[ComparedPlace]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Proposal:
     """One change of a job's requirements."""
 
-    words: str
+    change: WaitFact
     #: {field of the definition of its task queue: new value}.
-    updates: Mapping[str, Any] = field(default_factory=dict)
+    updates: Mapping[str, Any]
     #: Queues that meet the changed requirements on resources; None: these are not changed.
     admits: frozenset[int] | None = None
     #: Whether queues that fit now may no longer fit.
     may_lose: bool = False
 
 
-def advice(needs: WaitingRequirements, places: Places) -> list[str]:
-    """Return sentences about changes that would let the job fit more queues, the most helpful first.
+Proposals = Callable[[WaitingRequirements, Places], Iterator[_Proposal]]
 
-    Empty if none helps, or if it fits all queues.
+
+def advice(needs: WaitingRequirements, places: Places) -> Advice:
+    """Return changes that would let the job fit more queues; empty if none helps, or if it fits all queues.
 
     Args:
         needs: the requirements.
@@ -68,13 +67,13 @@ def advice(needs: WaitingRequirements, places: Places) -> list[str]:
         for name in order
         for proposal in _proposals(name, needs, excluded[name])
     ]
-    helpful = best(effects, most=MOST_SENTENCES)
+    helpful = best(effects, most=MOST_CHANGES)
     if helpful or fitting:
-        return [sentence(effect, fits_some=bool(fitting)) for effect in helpful]
+        return Advice(effects=helpful, fits_some=bool(fitting))
     return _about_nearest(needs, places)
 
 
-def _about_nearest(needs: WaitingRequirements, places: Places) -> list[str]:
+def _about_nearest(needs: WaitingRequirements, places: Places) -> Advice:
     """Return what the queue that lacks least would need, if changes of the job are enough."""
     for place in nsmallest(_NEAREST, places, key=lambda place: len(place.unmet)):
         proposals = [next(iter(_proposals(name, needs, [place])), None) for name in place.unmet]
@@ -82,21 +81,21 @@ def _about_nearest(needs: WaitingRequirements, places: Places) -> list[str]:
         updates: dict[str, Any] = {}
         for proposal in chosen:
             updates |= proposal.updates
-        if len(chosen) == len(proposals) and not _changed(needs.task_queue, updates).unmet(place.offer):
+        if len(chosen) == len(proposals) and not _changed(needs, updates).unmet(place.offer):
             name = f"{place.queue.ce.site}/{place.queue.ce}/{place.queue}"
-            return [sentence_about_nearest(name, [proposal.words for proposal in chosen])]
-    return []
+            return Advice(nearest=name, together=[proposal.change for proposal in chosen])
+    return Advice()
 
 
 def _effect(proposal: _Proposal, needs: WaitingRequirements, excluded: Places, *, fitting: Places) -> Effect:
-    judge = _changed(needs.task_queue, proposal.updates)
+    judge = _changed(needs, proposal.updates)
     gained = [
         place
         for place in excluded
         if (proposal.admits is None or place.queue.pk in proposal.admits) and not judge.unmet(place.offer)
     ]
     return Effect(
-        words=proposal.words,
+        change=proposal.change,
         gained=len(gained),
         closed=sum(not place.offer.accepting for place in gained),
         lost=sum(bool(judge.unmet(place.offer)) for place in fitting) if proposal.may_lose else 0,
@@ -104,17 +103,10 @@ def _effect(proposal: _Proposal, needs: WaitingRequirements, excluded: Places, *
     )
 
 
-def _changed(task_queue: TaskQueue, updates: Mapping[str, Any]) -> Judge:
-    """Return the conditions for the jobs of a task queue with other requirements; its owner is taken as trusted."""
-    definition = replace(definition_of(task_queue), **updates)
-    return Judge(Columns.of([QueueRow(task_queue_id=task_queue.pk, definition=definition, trusted=True)]))
-
-
-def definition_of(task_queue: TaskQueue) -> QueueDefinition:
-    """Return the definition that the row of a task queue holds."""
-    values: dict[str, Any] = {each.name: getattr(task_queue, each.name) for each in fields(QueueDefinition)}
-    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return QueueDefinition(**values)
+def _changed(needs: WaitingRequirements, updates: Mapping[str, Any]) -> Judge:
+    """Return the conditions for jobs with other requirements; their owner is taken as trusted."""
+    definition = replace(needs.definition, **updates)
+    return judge_of(replace(needs, definition=definition, is_active=True, is_member=True))
 
 
 def _proposals(name: str, needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
@@ -123,39 +115,57 @@ def _proposals(name: str, needs: WaitingRequirements, places: Places) -> Iterato
     return iter(()) if proposals is None else proposals(needs, places)
 
 
+def lowered(required: int, offered: Iterable[int]) -> tuple[int, ...]:
+    """Return the values to which a required number can be lowered, the largest first.
+
+    The first is the smallest change that admits a queue, the last the smallest one that admits all of them.
+
+    Args:
+        required: as task queues count it.
+        offered: by each queue that only this requirement excludes, rounded down to a value that jobs can require.
+    """
+    values = sorted({value for value in offered if value < required}, reverse=True)
+    return tuple(dict.fromkeys([*values[:1], *values[-1:]]))
+
+
+def best(effects: Iterable[Effect], *, most: int) -> list[Effect]:
+    """Return the changes that admit most queues, most first; of equal ones the earlier comes first."""
+    helpful = [effect for effect in effects if effect.gained]
+    return sorted(helpful, key=lambda effect: (-effect.gained, effect.lost))[:most]
+
+
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _of_cpu_time(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
     segments = rounding().cpu_segments_s
     offered = [max((s for s in segments if s <= place.offer.cpu_time_s), default=0) for place in places]
-    own = needs.description["cpu_time_s"]
-    for value in filter(None, lowered(needs.task_queue.cpu_time_s, offered)):
-        words = "with a CPU time of {} instead of {}".format(*shorter(value, own_s=own))
-        yield _Proposal(words=words, updates={"cpu_time_s": value})
+    for value in filter(None, lowered(needs.definition.cpu_time_s, offered)):
+        lower, present = shorter(value, own_s=needs.description["cpu_time_s"])
+        yield _Proposal(fact(Change.CPU_TIME, value=lower, own=present), {"cpu_time_s": value})
 
 
-def _of_amount(amount: Amount) -> Callable[[WaitingRequirements, Places], Iterator[_Proposal]]:
+def _of_amount(amount: Amount) -> Proposals:
     def proposals(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
         step = rounding().steps.get(amount.name, 1)
         offered = [(getattr(place.offer, amount.name) or 0) // step * step for place in places]
-        own = needs.description.get(amount.name) or getattr(needs.task_queue, amount.name)
-        for value in lowered(getattr(needs.task_queue, amount.name), offered):
+        counts_as = getattr(needs.definition, amount.name)
+        own = needs.description.get(amount.name) or counts_as
+        for value in lowered(counts_as, offered):
             if value >= amount.least:
-                words = _with_amount(amount, value, own=own)
-                yield _Proposal(words=words, updates={amount.name: value})
+                yield _Proposal(_with_amount(amount, value, own=own), {amount.name: value})
 
     return proposals
 
 
-def _with_amount(amount: Amount, value: int, *, own: int) -> str:
+def _with_amount(amount: Amount, value: int, *, own: int) -> WaitFact:
     if value == 0:
-        return f"without a requirement of {amount.noun if amount.unit else f'{amount.noun}s'}"
+        return fact(Change.NO_AMOUNT, noun=amount.noun if amount.unit else f"{amount.noun}s")
     if not amount.unit:
-        return f"with {counted(value, amount.noun)} instead of {own}"
+        return fact(Change.FEWER, value=counted(value, amount.noun), own=own)
     as_durations = shorter(value, own_s=own) if amount.unit == "s" else None
     lower, present = as_durations or (f"{value} {amount.unit}", f"{own} {amount.unit}")
-    return f"with {lower} of {amount.noun} instead of {present}"
+    return fact(Change.LESS_OF_AMOUNT, value=lower, noun=amount.noun, own=present)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -165,36 +175,31 @@ def _most_common(names: Counter[str]) -> Iterator[str]:
     yield from (name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0]))[:_MOST_NAMES])
 
 
-def _alternatives(
-    kind: str, field_name: str, offered: Callable[[ResourceOffer], Sequence[str]]
-) -> Callable[[WaitingRequirements, Places], Iterator[_Proposal]]:
+def _alternatives(kind: str, field_name: str, offered: Callable[[ResourceOffer], Sequence[str]]) -> Proposals:
     """Return the proposals for a list of names of which a queue must have one."""
 
     def proposals(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-        present = list(getattr(needs.task_queue, field_name))
+        present = getattr(needs.definition, field_name)
         for name in _most_common(Counter(name for place in places for name in offered(place.offer))):
-            words = f"with the {kind} {name} as an alternative"
-            yield _Proposal(words=words, updates={field_name: (*present, name)})
-        yield _Proposal(words=f"without a required {kind}", updates={field_name: ()})
+            yield _Proposal(fact(Change.ALTERNATIVE, kind=kind, name=name), {field_name: (*present, name)})
+        yield _Proposal(fact(Change.NO_NAMES, kind=kind), {field_name: ()})
 
     return proposals
 
 
 def _of_site(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    present, description = needs.task_queue.sites, needs.description
+    present, description = needs.definition.sites, needs.description
     by_site = Counter(place.offer.site for place in places if place.offer.site)
-    if description["input_data"]:
+    has_data = bool(description["input_data"])
+    if has_data:
         # Its sites are those that hold its files: only replicas can change that.
         by_site = Counter({name: number for name, number in by_site.items() if _may_run_at(name, description)})
-        for name in _most_common(by_site):
-            yield _Proposal(
-                words=f"with replicas of its input data at {name}", updates={"sites": tuple(sorted([*present, name]))}
-            )
-        return
     for name in _most_common(by_site):
-        yield _Proposal(words=f"with {name} among its sites", updates={"sites": tuple(sorted([*present, name]))})
-    banned = tuple(sorted(description["banned_sites"]))
-    yield _Proposal(words="without a list of sites", updates={"sites": (), "banned_sites": banned})
+        kind = Change.REPLICAS if has_data else Change.ANOTHER_SITE
+        yield _Proposal(fact(kind, site=name), {"sites": tuple(sorted([*present, name]))})
+    if not has_data:
+        banned = tuple(sorted(description["banned_sites"]))
+        yield _Proposal(fact(Change.ANY_SITE), {"sites": (), "banned_sites": banned})
 
 
 def _may_run_at(site: str, description: Mapping[str, Any]) -> bool:
@@ -203,51 +208,50 @@ def _may_run_at(site: str, description: Mapping[str, Any]) -> bool:
 
 
 def _of_banned_site(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    banned = needs.task_queue.banned_sites
+    banned = needs.definition.banned_sites
     for name in _most_common(Counter(place.offer.site for place in places if place.offer.site)):
         left = tuple(site for site in banned if site != name)
-        yield _Proposal(words=f"without {name} among its banned sites", updates={"banned_sites": left})
+        yield _Proposal(fact(Change.NOT_BANNED, site=name), {"banned_sites": left})
     if len(banned) > 1:
-        yield _Proposal(words="without banned sites", updates={"banned_sites": ()})
+        yield _Proposal(fact(Change.NONE_BANNED), {"banned_sites": ()})
 
 
-def _without(
-    kind: str, field_name: str, lacking: Callable[[Sequence[str], ResourceOffer], Sequence[str]]
-) -> Callable[[WaitingRequirements, Places], Iterator[_Proposal]]:
+def _without(kind: str, field_name: str, lacking: Callable[[Sequence[str], ResourceOffer], Sequence[str]]) -> Proposals:
     """Return the proposals for a list of names all of which a queue must have."""
 
     def proposals(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-        present = getattr(needs.task_queue, field_name)
-        kinds = Counter(tuple(lacking(present, place.offer)) for place in places)
-        for names, _ in kinds.most_common(_MOST_NAMES):
+        present = getattr(needs.definition, field_name)
+        for names, _ in Counter(tuple(lacking(present, place.offer)) for place in places).most_common(_MOST_NAMES):
             left = tuple(name for name in present if name not in names)
-            words = f"without the {kind}{'s' if len(names) > 1 and kind != 'software' else ''} {listed(names)}"
-            yield _Proposal(words=words, updates={field_name: left})
+            # "Software" has no plural.
+            shown = listed(names) if kind == "software" else names
+            yield _Proposal(fact(Change.FEWER_NAMES, kind=kind, names=shown), {field_name: left})
 
     return proposals
 
 
 def _of_required_tags(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    present = needs.task_queue.tags
+    present = needs.definition.tags
     kinds = Counter(tuple(tag for tag in place.offer.required_tags if tag not in present) for place in places)
     for names, _ in kinds.most_common(_MOST_NAMES):
-        words = f"with the tag{'s' if len(names) > 1 else ''} {listed(names)}"
-        yield _Proposal(words=words, updates={"tags": tuple(sorted([*present, *names]))}, may_lose=True)
+        tags = tuple(sorted([*present, *names]))
+        yield _Proposal(fact(Change.MORE_TAGS, names=names), {"tags": tags}, may_lose=True)
 
 
 def _of_setup(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
     for name in _most_common(Counter(place.offer.setup for place in places)):
-        words = f"with the setup {name} instead of {needs.task_queue.setup}"
-        yield _Proposal(words=words, updates={"setup": name}, may_lose=True)
+        yield _Proposal(
+            fact(Change.OTHER_SETUP, setup=name, own=needs.definition.setup), {"setup": name}, may_lose=True
+        )
 
 
 # ---- requirements on resources ---------------------------------------------------------------------------------------
 
 
 def _of_submit_pool(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    required = needs.requirements
+    required = needs.resources
     if required is None:
-        yield _Proposal(words="without its submit pools", updates={"submit_pools": ()})
+        yield _Proposal(fact(Change.NO_POOLS), {"submit_pools": ()})
         return
     asked = canonical(required.stated)
     by_names: dict[tuple[str, ...], list[ComparedPlace]] = {}
@@ -257,10 +261,12 @@ def _of_submit_pool(needs: WaitingRequirements, places: Places) -> Iterator[_Pro
     for names, of_names in sorted(by_names.items(), key=lambda item: -len(item[1]))[:_MOST_NAMES]:
         if len(names) == 1:
             yield from _lowered_requirement(required, names[0], of_names)
-        spelled = listed([required.spelling(name) for name in names])
         left = {name: value for name, value in asked.items() if name not in names}
-        words = f"without the requirement{'s' if len(names) > 1 else ''} {spelled}"
-        yield _Proposal(words=words, updates={"submit_pools": ()}, admits=frozenset(required.supply.eligible(left)))
+        spelled = tuple(required.spelling(name) for name in names)
+        admits = frozenset(required.supply.eligible(left))
+        yield _Proposal(
+            fact(Change.FEWER_NAMES, kind="requirement", names=spelled), {"submit_pools": ()}, admits=admits
+        )
 
 
 def _lowered_requirement(required: RequiredOf, name: str, places: Places) -> Iterator[_Proposal]:
@@ -274,18 +280,18 @@ def _lowered_requirement(required: RequiredOf, name: str, places: Places) -> Ite
     unit = f" {required.units[name]}" if name in required.units else ""
     for value in lowered(own, numbers):
         yield _Proposal(
-            words=f"with {required.spelling(name)} = {value}{unit} instead of {own}{unit}",
-            updates={"submit_pools": ()},
+            fact(Change.LOWER_REQUIREMENT, name=required.spelling(name), value=f"{value}{unit}", own=f"{own}{unit}"),
+            {"submit_pools": ()},
             admits=frozenset(required.supply.eligible({**asked, name: value})),
         )
 
 
-_PROPOSALS: Final[Mapping[str, Callable[[WaitingRequirements, Places], Iterator[_Proposal]]]] = MappingProxyType(
+_PROPOSALS: Final[Mapping[str, Proposals]] = MappingProxyType(
     {
         "setup": _of_setup,
         "cpu_time": _of_cpu_time,
         "pilot_type": lambda _needs, _places: iter(
-            [_Proposal(words="without a required pilot type", updates={"pilot_types": ()})]
+            [_Proposal(fact(Change.NO_NAMES, kind="pilot type"), {"pilot_types": ()})]
         ),
         "site": _of_site,
         "banned_site": _of_banned_site,
@@ -298,8 +304,6 @@ _PROPOSALS: Final[Mapping[str, Callable[[WaitingRequirements, Places], Iterator[
         "tags": _without("tag", "tags", lambda names, offer: [name for name in names if name not in offer.tags]),
         "required_tags": _of_required_tags,
         **{amount.condition: _of_amount(amount) for amount in AMOUNTS},
-        "container": lambda _needs, _places: iter(
-            [_Proposal(words="without a container", updates={"container": False})]
-        ),
+        "container": lambda _needs, _places: iter([_Proposal(fact(Change.NO_CONTAINER), {"container": False})]),
     }
 )

@@ -1,75 +1,89 @@
-"""Explanation of a waiting job: the result of each condition of the match at each queue."""
+"""Explanation of a job, or of a selection by task queue: the result of each condition of the match at each queue."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import nsmallest
+from typing import Final
 
 import numpy as np
+from django.db.models import Count, Min
 
-from matching.domain.headline import Ground, HeadlineKind, headline
-from matching.queries.explain.advice import advice
-from matching.queries.explain.checking import quota_that_holds_back, why_checking
-from matching.queries.explain.condition_texts import (
-    RequiredOf,
+from matching.domain.findings import (
+    Advice,
+    CheckedData,
+    ConditionCount,
+    ExplainedQueue,
+    Explanation,
+    Findings,
+    PilotsThere,
+    QueueRank,
     WaitingRequirements,
-    causes_of_job,
-    reason,
 )
-from matching.queries.explain.doubts import RequirementsOf, doubt_about
-from matching.queries.explain.held_back import HeldBackState, held_back_of
-from matching.queries.explain.pilots import PilotsThere, living_pilots, pilots_there
-from matching.queries.explain.places import ComparedPlace, Comparison, ExplainedCondition, Room, conditions_at
-from matching.queries.explain.summary import Findings, QueueRank, not_waiting, waiting
+from matching.domain.headline import Cause, Ground, HeadlineKind, headline
+from matching.queries.explain.advice import advice
+from matching.queries.explain.comparison import (
+    ComparedPlace,
+    Comparison,
+    HeldBackState,
+    causes_of_job,
+    counts_at,
+    held_back_of,
+    judge_of,
+)
+from matching.queries.explain.pilots import living_pilots, pilots_there
+from matching.queries.explain.unmatched import unmatched_at
 from resources.models import Queue
-from resources.queries.nodes import reported_platforms
 from resources.queries.places import resolve_place
-from taskqueues.domain.queue_check import Judge
-from taskqueues.models import TaskQueue
+from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
+from taskqueues.services.quotas import QuotaKind, full_in_words
+from wms.accounts.models import User
 from wms.accounts.queries import memberships_among
+from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.queries import description_doubts
-from wms.kernel.names import listed
+from wms.jobs.queries import description_warnings, in_list
+from wms.jobs.queries.filtering import JobFilters
+from wms.jobs.queries.found_jobs import Extent, find
+from wms.jobs.services.input_data import Located
 
 #: Queues in the answer; those that fit, then those with the fewest failed conditions, come first.
 MOST_QUEUES = 200
 #: Comparisons of a task queue with one queue, after which no other task queue is explained together with those before.
 MOST_COMPARED = 20_000
+#: Waiting jobs of the selection that are looked up in their task queues: the newest.
+MOST_JOBS: Final = 5000
+#: Task queues that are explained: those with most of these jobs. Each is compared with every queue of its VO.
+MOST_TASK_QUEUES: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedQueue:
-    """The result for one queue: a pilot there may get the job, or all reasons why not."""
+class ExplainedTaskQueue:
+    """Jobs of the selection with identical requirements, and why one of them, as all, waits."""
 
-    site: str
-    ce: str
-    queue: str
-    fits: bool
-    reasons: Sequence[str]
+    task_queue_id: int
+    jobs: int
+    #: The job that is explained.
+    example: Job
+    explanation: Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """The explanation of a job; one that is not waiting has neither conditions nor queues."""
+class ExplainedSelection:
+    """The explanation of the waiting jobs of a selection."""
 
-    job: Job
-    summary: str
-    task_queue_id: int | None = None
-    standing: QueueRank | None = None
-    conditions: Sequence[ExplainedCondition] = ()
-    queues: Sequence[ExplainedQueue] = ()
-    #: Limits and throttles that hold it back where it would fit otherwise.
-    limits: Sequence[str] = ()
-    #: Changes of the job that would let it fit more queues, in sentences, the most helpful first.
-    advice: Sequence[str] = ()
-    #: Limits and throttles that apply to it where it fits, or would fit otherwise, full or not.
-    rooms: Sequence[Room] = ()
-    #: The warnings that a submission of the job would get now (ADR 32).
-    warnings: Sequence[str] = ()
+    #: Those that were looked up; more than MOST_JOBS are not.
+    jobs: int
+    #: Whether the selection has more waiting jobs.
+    has_more: bool
+    #: With most jobs first.
+    task_queues: Sequence[ExplainedTaskQueue]
+    #: Further task queues that hold some of the jobs, and the number of these.
+    further_task_queues: int
+    further_jobs: int
 
 
 def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | None = None) -> Explanation:
@@ -86,38 +100,33 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     """
     if site is not None:
         resolve_place(job.vo, site=site)
-    if job.status == JobStatus.CHECKING:
-        return Explanation(job=job, summary=why_checking(job), limits=quota_that_holds_back(job))
     if job.status != JobStatus.WAITING or task_queue_id is None:
-        return Explanation(job=job, summary=not_waiting(job))
+        return state_of(job)
     task_queue = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk=task_queue_id).first()
     snapshot = index.renewed()
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken in the meantime
-        return Explanation(job=job, summary=not_waiting(job))
-    nodes = reported_platforms(now=now) if task_queue.platforms else {}
-    comparison = Comparison([task_queue], vo=task_queue.group.vo, nodes=nodes, memo=snapshot.memo, now=now)
+        return state_of(job)
     return _Explainer(
-        snapshot=snapshot,
-        comparison=comparison,
+        snapshot,
+        _comparison([task_queue], snapshot, now=now),
         members=memberships_among([(task_queue.owner_id, task_queue.group_id)]),
         pilots_at=lambda task_queue, queues: pilots_there(task_queue, queues, now=now),
     ).explained(
         job,
         task_queue,
         row=row,
-        requirements=RequirementsOf(job.vo).of(job.description["requirements"]),
         waits=held_back_of([job.pk], now=snapshot.now())[job.pk],
-        site=site,
-        doubts=description_doubts(job),
+        is_listed=lambda queue: site in {None, queue.ce.site.name},
+        warnings=description_warnings(job),
     )
 
 
 def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explanation]:
     """Return, for each task queue of *jobs*, why its job waits; what several need is read once.
 
-    Of pilots only the number is read: ``explain`` tells more for one job. Task queues that have emptied are missing,
-    and the last ones beyond MOST_COMPARED.
+    Of pilots only the number is read, and queues are not listed: ``explain`` tells more for one job. Task queues that
+    have emptied are missing, and the last ones beyond MOST_COMPARED.
 
     Args:
         jobs: {task queue: a job of it, with its description loaded}.
@@ -128,21 +137,13 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
     of_vo: defaultdict[int, list[TaskQueue]] = defaultdict(list)
     for task_queue in task_queues.values():
         of_vo[task_queue.vo_id].append(task_queue)
-    nodes = reported_platforms(now=now)
     members = memberships_among([(task_queue.owner_id, task_queue.group_id) for task_queue in task_queues.values()])
     waits = held_back_of([job.pk for job in jobs.values()], now=snapshot.now())
     pilots = living_pilots(vo_ids=list(of_vo))
     explainers = {
-        vo_id: _Explainer(
-            snapshot=snapshot,
-            comparison=Comparison(of_one, vo=of_one[0].group.vo, nodes=nodes, memo=snapshot.memo, now=now),
-            members=members,
-            pilots_at=pilots.there,
-            with_queues=False,
-        )
+        vo_id: _Explainer(snapshot, _comparison(of_one, snapshot, now=now), members=members, pilots_at=pilots.there)
         for vo_id, of_one in of_vo.items()
     }
-    requirements = {vo_id: RequirementsOf(of_one[0].group.vo) for vo_id, of_one in of_vo.items()}
     explained: dict[int, Explanation] = {}
     compared = 0
     for task_queue_id, job in jobs.items():
@@ -154,14 +155,78 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
         task_queue = task_queues[task_queue_id]
         explainer = explainers[task_queue.vo_id]
         compared += len(explainer.comparison.queues)
-        required = requirements[task_queue.vo_id].of(job.description["requirements"])
-        explained[task_queue_id] = explainer.explained(
-            job, task_queue, row=row, requirements=required, waits=waits[job.pk]
-        )
+        explained[task_queue_id] = explainer.explained(job, task_queue, row=row, waits=waits[job.pk])
     return explained
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def explain_selection(filters: JobFilters, *, by: User, now: datetime) -> ExplainedSelection:
+    """Return why the jobs of a filtered list wait, of those visible to *by*.
+
+    Args:
+        filters: those of the list, with the status Waiting only.
+        by: the reader.
+        now: time for which bans are evaluated.
+    """
+    newest = find(filters, Extent(at_most=MOST_JOBS + 1), by=by)
+    job_ids = list(newest.values_list("pk", flat=True))
+    # Uses index: taskqueues_queuedjob_pkey
+    queued = QueuedJob.objects.filter(pk__among=job_ids[:MOST_JOBS]).values_list("task_queue_id")
+    counts = list(queued.annotate(jobs=Count("pk"), first=Min("pk")).order_by("-jobs", "task_queue_id"))
+    shown = counts[:MOST_TASK_QUEUES]
+    of_first = in_list(Job.objects.visible_to(by)).with_description().in_bulk([first for *_, first in shown])
+    examples = {task_queue_id: of_first[first] for task_queue_id, _, first in shown if first in of_first}
+    explained = explain_each(examples, now=now)
+    further = [jobs for task_queue_id, jobs, _ in counts if task_queue_id not in explained]
+    return ExplainedSelection(
+        jobs=sum(jobs for _, jobs, _ in counts),
+        has_more=len(job_ids) > MOST_JOBS,
+        task_queues=[
+            ExplainedTaskQueue(
+                task_queue_id=task_queue_id,
+                jobs=jobs,
+                example=examples[task_queue_id],
+                explanation=explained[task_queue_id],
+            )
+            for task_queue_id, jobs, _ in shown
+            if task_queue_id in explained
+        ],
+        further_task_queues=len(further),
+        further_jobs=sum(further),
+    )
+
+
+def state_of(job: Job) -> Explanation:
+    """Return the state of a job that is in no task queue."""
+    checked = _checked(job) if job.status == JobStatus.CHECKING else None
+    # Only where it may be the reason.
+    waits_for_room = checked is not None and (job.minor_status == WAITS_FOR_ROOM or checked.is_there)
+    return Explanation(
+        status=job.status,
+        minor_status=job.minor_status,
+        site="" if job.site is None else job.site.name,
+        checked=checked,
+        quota=full_in_words(QuotaKind.of(job)) if waits_for_room else "",
+    )
+
+
+def _checked(job: Job) -> CheckedData:
+    """Return the present state of the input data of a Checking job (PIL §2.2)."""
+    description = job.description
+    files = tuple(description["input_data"])
+    located = Located([files], vo_id=job.vo_id)
+    holding = located.sites(files)
+    places = narrowed(description["sites"], banned_sites=description["banned_sites"], holding=holding)
+    return CheckedData(files=files, missing=located.missing(files), sites=holding, may_run=places is not None)
+
+
+def _comparison(task_queues: Sequence[TaskQueue], snapshot: Snapshot, *, now: datetime) -> Comparison:
+    """Return the comparison of task queues of one VO, with throttles and limits."""
+    pools = {pool for task_queue in task_queues for pool in task_queue.submit_pools}
+    vo = task_queues[0].group.vo
+    return Comparison(vo, submit_pools=pools, memo=snapshot.memo, now=now, task_queues=task_queues)
+
+
+@dataclass(frozen=True, slots=True)
 class _Explainer:
     """The explanation of jobs of one VO, from facts that are read once."""
 
@@ -170,8 +235,6 @@ class _Explainer:
     #: (owner, group) of the task queues whose owner is a member of the group.
     members: frozenset[tuple[int, int]]
     pilots_at: Callable[[TaskQueue, Sequence[Queue]], PilotsThere]
-    #: Whether the queues are listed with their reasons.
-    with_queues: bool = True
 
     def explained(
         self,
@@ -179,78 +242,74 @@ class _Explainer:
         task_queue: TaskQueue,
         *,
         row: int,
-        requirements: RequiredOf | None,
         waits: HeldBackState,
-        site: str | None = None,
-        doubts: Sequence[str] = (),
+        is_listed: Callable[[Queue], bool] = lambda _queue: False,
+        warnings: Sequence[str] = (),
     ) -> Explanation:
-        """Return why a job of a task queue, which has this row in the index, waits."""
-        judge = Judge(self.snapshot.columns.take(np.array([row])))
-        needs = WaitingRequirements(
-            task_queue=task_queue,
-            description=job.description,
-            # Untrusted in the index: suspended, or not a member, or both.
-            is_of_member=bool(self.snapshot.columns.trusted[row])
-            or (task_queue.owner_id, task_queue.group_id) in self.members,
-            requirements=requirements,
-        )
-        places = list(self.comparison.places(task_queue, judge, waits=waits))
-        conditions = conditions_at(judge, needs, places)
-        findings = self._findings(needs, places, conditions, row=row, waits=waits)
-        near = [place for place in places if not place.unmet]
-        in_answer = [place for place in places if self.with_queues and site in {None, place.offer.site}]
+        """Return why a job of a task queue waits.
+
+        Args:
+            job: with its description.
+            task_queue: with owner, group and VO.
+            row: of the task queue in the index.
+            waits: what holds the job back.
+            is_listed: whether a queue is listed with its reasons.
+            warnings: about the description.
+        """
+        # Untrusted in the index: suspended, or not a member, or both.
+        is_trusted = bool(self.snapshot.columns.trusted[row])
+        is_member = is_trusted or (task_queue.owner_id, task_queue.group_id) in self.members
+        needs = self.comparison.needs_of(task_queue, job.description, is_member=is_member)
+        judge = judge_of(needs)
+        places = list(self.comparison.places(needs, judge, waits=waits))
+        conditions = counts_at(judge, places)
+        findings = self._findings(needs, places, conditions, task_queue=task_queue, row=row, waits=waits)
+        is_never_drawn = findings.headline.verdict is HeadlineKind.NEVER_DRAWN
         return Explanation(
-            job=job,
-            summary=waiting(needs, findings),
-            task_queue_id=task_queue.pk,
-            standing=findings.standing,
-            conditions=conditions,
-            queues=_nearest(in_answer, needs),
-            limits=tuple(_holding(places)),
-            advice=[] if findings.headline.verdict is HeadlineKind.NEVER_DRAWN else advice(needs, places),
-            rooms=tuple(self.comparison.rooms(task_queue, near)),
-            warnings=tuple(filter(None, [*doubts, doubt_about(needs, places, conditions)])),
+            status=job.status,
+            minor_status=job.minor_status,
+            findings=findings,
+            queues=_nearest([place for place in places if is_listed(place.queue)]),
+            closings=_closings(places),
+            advice=Advice() if is_never_drawn else advice(needs, places),
+            rooms=tuple(self.comparison.rooms(needs, [place for place in places if not place.unmet])),
+            description_warnings=warnings,
+            unmatched=unmatched_at(self.comparison, needs, places, conditions),
         )
 
     def _findings(
         self,
         needs: WaitingRequirements,
         places: Sequence[ComparedPlace],
-        conditions: Sequence[ExplainedCondition],
+        conditions: Sequence[ConditionCount],
         *,
+        task_queue: TaskQueue,
         row: int,
         waits: HeldBackState,
     ) -> Findings:
         of_job = causes_of_job(needs)
         may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
         fitting = [place.queue for place in places if not place.causes]
-        pilots = self.pilots_at(needs.task_queue, fitting) if fitting else PilotsThere()
+        pilots = self.pilots_at(task_queue, fitting) if fitting else PilotsThere()
+        causes = [place.causes for place in places]
         return Findings(
+            needs=needs,
+            headline=headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots),
+            conditions=conditions,
             queues=len(places),
-            headline=headline(
-                of_job=(*of_job, *waits.delays),
-                queues=[place.causes for place in places],
-                no_pilots=pilots.no_pilots,
-            ),
-            details={condition.name: condition.detail for condition in conditions},
-            standing=_standing(self.snapshot, row, may_be_drawn=may_be_drawn),
+            standing=_standing(self.snapshot, row, task_queue, may_be_drawn=may_be_drawn),
             pilots=pilots,
             goes_elsewhere=waits.goes_elsewhere,
         )
 
 
-def _holding(places: Sequence[ComparedPlace]) -> dict[str, None]:
+def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
     """Return the limits and throttles that hold the job back where it would fit otherwise, each once."""
-    return {
-        cause.words: None
-        for place in places
-        if place.is_only_closed
-        for cause in place.causes
-        if cause.ground in {Ground.THROTTLE, Ground.LIMIT}
-    }
+    closing = (cause for place in places if place.is_only_closed for cause in place.causes)
+    return tuple(dict.fromkeys(cause for cause in closing if cause.ground in {Ground.THROTTLE, Ground.LIMIT}))
 
 
-def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> QueueRank:
+def _standing(snapshot: Snapshot, row: int, task_queue: TaskQueue, *, may_be_drawn: bool) -> QueueRank:
     columns, priorities = snapshot.columns, snapshot.priority
     competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs
     of_segment = float(priorities[competing & (columns.cpu_time_s == columns.cpu_time_s[row])].sum())
@@ -260,34 +319,22 @@ def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> QueueRank:
         rank=1 + int(np.count_nonzero(competing & (priorities > priority))) if may_be_drawn else None,
         share=priority / of_segment if may_be_drawn and of_segment else 0.0,
         longer=int(np.count_nonzero(longer)),
+        any_segment=bool(task_queue.group.vo.any_segment_fraction),
     )
 
 
-def _nearest(places: Sequence[ComparedPlace], needs: WaitingRequirements) -> list[ExplainedQueue]:
+def _nearest(places: Iterable[ComparedPlace]) -> list[ExplainedQueue]:
     """Return the queues that fit, then those with the fewest failed conditions, each in their order."""
     return [
         ExplainedQueue(
             site=place.queue.ce.site.name,
             ce=place.queue.ce.name,
             queue=place.queue.name,
-            fits=not place.causes,
-            reasons=_reasons(place, needs),
+            queue_id=place.queue.pk,
+            offer=place.offer,
+            causes=place.causes,
+            platforms=place.queue.platforms,
+            nodes=place.nodes,
         )
         for place in nsmallest(MOST_QUEUES, places, key=lambda place: max(len(place.failed), bool(place.causes)))
     ]
-
-
-def _reasons(place: ComparedPlace, needs: WaitingRequirements) -> list[str]:
-    return [
-        _refusal(cause.words, place, needs) if cause.ground is Ground.CONDITION else cause.words
-        for cause in place.causes
-    ]
-
-
-def _refusal(name: str, place: ComparedPlace, needs: WaitingRequirements) -> str:
-    """Return why one condition refuses the queue."""
-    words = reason(name, needs, place.offer, queue_id=place.queue.pk)
-    if name != "platform" or not place.nodes:
-        return words
-    configured = f" (configured: {listed(place.queue.platforms)})" if place.queue.platforms else ""
-    return f"{words}; nodes of this queue{configured} report {listed(place.nodes)}"

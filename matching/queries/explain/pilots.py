@@ -12,8 +12,9 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import Count, Q
 
+from matching.domain.facts import WaitFact, WaitReason, fact
+from matching.domain.findings import PilotsThere
 from matching.domain.headline import Cause, Ground
-from matching.queries.explain.condition_texts import counted
 from pilots.domain.empty_pilot_throttle import empty_match_at, throttle_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
@@ -23,6 +24,7 @@ from resources.models import Queue
 from resources.queries.known_names import known_middlewares
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import TaskQueue
+from wms.accounts.models import VO
 from wms.kernel.names import listed
 
 #: Queues whose newest pilots are examined …
@@ -30,23 +32,6 @@ _MOST_QUEUES: Final = 5
 #: … and the number of pilots of each: enough to see whether they find jobs.
 _NEWEST: Final = 50
 _TROUBLE_LENGTH: Final = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PilotsThere:
-    """The pilots at the queues that a task queue fits, and reasons for missing ones.
-
-    Args:
-        some_run: whether a pilot that may take its jobs has started; then the rest is left out.
-        coming: pilots that wait in their batch systems.
-        no_pilots: why none are sent now, for each queue; empty: some exist, or may be sent.
-        remarks: further observations.
-    """
-
-    some_run: bool = False
-    coming: int = 0
-    no_pilots: Sequence[Cause] = ()
-    remarks: Sequence[str] = ()
 
 
 def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
@@ -74,7 +59,7 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
     newest = _newest(queues)
     paused = stall_pauses(now=now)
 
-    def why_none_to(queue: Queue) -> str:
+    def why_none_to(queue: Queue) -> WaitFact | None:
         return (
             _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0))
             or _stalled(queue, until=paused.get(queue.pk))
@@ -84,7 +69,7 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
     standstill = _standstill(now=now)
     return PilotsThere(
         no_pilots=[Cause(Ground.PILOTS, standstill)] * len(queues)
-        if standstill
+        if standstill is not None
         else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         remarks=[*remarks, *_last(task_queue, newest)],
     )
@@ -165,84 +150,65 @@ def _may_take(task_queue: TaskQueue) -> Q:
 
 
 def _why_none_sent(
-    of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]
+    of_ce: Mapping[int, WaitFact | None], queues: Sequence[Queue], why_none_to: Callable[[Queue], WaitFact | None]
 ) -> Sequence[Cause]:
     """Return the reasons why no pilot is sent, for each of the queues; empty if one of them may get some."""
     causes = []
     for queue in queues:
         why = of_ce[queue.ce_id] or why_none_to(queue)
-        if not why:
+        if why is None:
             return ()
         causes.append(Cause(Ground.PILOTS, why))
     return causes
 
 
-def _standstill(*, now: datetime) -> str:
+def _standstill(*, now: datetime) -> WaitFact | None:
     run = DirectorRun.objects.filter(pk=1).first()
     if run is None:
-        return "the directors, which send pilots, have not run yet"
-    if stand_still(run, now=now):
-        return f"the directors, which send pilots, have not run since {_at(run.ran_at)}"
-    return ""
+        return fact(WaitReason.DIRECTORS_NEVER_RAN)
+    return fact(WaitReason.DIRECTORS_STAND_STILL, since=run.ran_at) if stand_still(run, now=now) else None
 
 
-def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> Mapping[int, str]:
-    """Return why each CE gets no pilots for the jobs; empty: it may get some."""
+def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> Mapping[int, WaitFact | None]:
+    """Return why each CE gets no pilots for the jobs; None: it may get some."""
     ces = {queue.ce_id: queue.ce for queue in queues}
     health_of = {health.ce_id: health for health in CEHealth.objects.all()}
     slots = free_slots(now=now)
-    directed = _directed_sites(task_queue)
-    of_no_kind = _of_no_kind(task_queue)
-    reasons: dict[int, str] = {}
+    directed, middlewares = _directed_sites(task_queue), task_queue.grid_middlewares
+    named = listed(middlewares, last=" or ")
+    is_known = is_known_middleware(middlewares, vo=task_queue.vo)
+    reasons: dict[int, WaitFact | None] = {}
     failing: dict[int, CEHealth] = {}
     for ce_id, ce in ces.items():
+        health = health_of.get(ce_id)
         if ce.type not in settings.WMS_BACKENDS:
-            reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, as {ce} is"
-        elif not ce.is_one_of(task_queue.grid_middlewares):
-            reasons[ce_id] = of_no_kind or (
-                f"pilots for these jobs are sent only to computing elements of the grid middleware "
-                f"{listed(task_queue.grid_middlewares, last=' or ')}, and {ce} is of {ce.middleware or ce.type}"
+            reasons[ce_id] = fact(WaitReason.NO_BACKEND, type=ce.type, ce=ce.name)
+        elif not is_known:
+            reasons[ce_id] = fact(WaitReason.UNKNOWN_MIDDLEWARE, named=named, vo=task_queue.vo.name)
+        elif not ce.is_one_of(middlewares):
+            reasons[ce_id] = fact(
+                WaitReason.OTHER_MIDDLEWARE, named=named, ce=ce.name, middleware=ce.middleware or ce.type
             )
         elif directed is not None and ce.site_id not in directed:
-            reasons[ce_id] = f"no director sends pilots to {ce.site} for jobs of the type {task_queue.job_type}"
+            reasons[ce_id] = fact(WaitReason.NO_DIRECTOR, site=ce.site.name, job_type=task_queue.job_type)
+        elif slots.get(ce_id):
+            reasons[ce_id] = None
         else:
-            health = health_of.get(ce_id)
-            reasons[ce_id] = "" if slots.get(ce_id) else _why_ce_gets_none(ce.name, health, now=now)
-            if reasons[ce_id] and health is not None and health.failures:
+            reasons[ce_id] = _why_ce_gets_none(ce.name, health, now=now)
+            if health is not None and health.failures:
                 failing[ce_id] = health
     if len(failing) > 1:
         # A shared cause only once: messages of batch systems are long, and mostly the same.
-        names = listed([ces[ce_id].name for ce_id in failing])
-        first = next(iter(failing.values()))
-        words = f"{len(failing)} computing elements fail ({names}), the first with: {_trouble(first)}"
-        reasons |= dict.fromkeys(failing, words)
+        names = tuple(ces[ce_id].name for ce_id in failing)
+        trouble = _trouble(next(iter(failing.values())))
+        several = fact(WaitReason.SEVERAL_FAIL, number=len(failing), ces=names, **trouble)
+        reasons |= dict.fromkeys(failing, several)
     return reasons
 
 
-def _of_no_kind(task_queue: TaskQueue) -> str:
-    """Return that no computing element has a grid middleware that the jobs require; empty: one has."""
-    middlewares = task_queue.grid_middlewares
-    if not middlewares or {name.casefold() for name in middlewares} & known_middlewares(task_queue.vo):
-        return ""
-    return (
-        "pilots for these jobs are sent only to computing elements of the grid middleware "
-        f"{listed(middlewares, last=' or ')}, and no site that serves {task_queue.vo} has one"
-    )
-
-
-def none_of_the_middleware(task_queue: TaskQueue, fitting: Sequence[Queue]) -> str:
-    """Return that none of the queues that the jobs fit has a grid middleware that they require; empty: one has.
-
-    Empty also if no computing element at all has one: the description's own warning covers that.
-    """
-    middlewares = task_queue.grid_middlewares
-    if not fitting or any(queue.ce.is_one_of(middlewares) for queue in fitting) or _of_no_kind(task_queue):
-        return ""
-    queues = "the only queue that it fits is" if len(fitting) == 1 else f"the {len(fitting)} queues that it fits are"
-    return (
-        f"Pilots for it are sent only to computing elements of the grid middleware {listed(middlewares, last=' or ')}; "
-        f"{queues} at none of these."
-    )
+def is_known_middleware(middlewares: Collection[str], *, vo: VO) -> bool:
+    """Return whether some computing element has one of the grid middlewares that jobs name, or they name none."""
+    return not middlewares or not known_middlewares(vo).isdisjoint(name.casefold() for name in middlewares)
 
 
 def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
@@ -258,41 +224,41 @@ def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
     return served if directors else None
 
 
-def _why_ce_gets_none(ce: str, health: CEHealth | None, *, now: datetime) -> str:
-    if health is None or (health.asked_at is None and not health.failures):
-        return f"computing element {ce} has not reported yet how many pilots it can take"
-    if health.failures:
-        return f"computing element {ce} fails: {_trouble(health)}"
+def _why_ce_gets_none(ce: str, health: CEHealth | None, *, now: datetime) -> WaitFact:
+    if health is not None and health.failures:
+        return fact(WaitReason.FAILS, ce=ce, **_trouble(health))
+    if health is None or health.asked_at is None:
+        return fact(WaitReason.NOT_REPORTED, ce=ce)
     if health.send_after is not None and health.send_after > now:
-        return f"the last pilots at computing element {ce} all failed; others are sent from {_at(health.send_after)} on"
-    if health.asked_at is None or health.asked_at <= now - WORD_HOLDS_FOR:
-        return f"computing element {ce} has not been queried since {_at(health.asked_at)}"
+        return fact(WaitReason.PILOTS_FAILED, ce=ce, after=health.send_after)
+    if health.asked_at <= now - WORD_HOLDS_FOR:
+        return fact(WaitReason.NOT_QUERIED, ce=ce, since=health.asked_at)
     if not health.free_slots:
-        return f"computing element {ce} had no free slot when it was last queried, at {_at(health.asked_at)}"
-    return f"the free slots of computing element {ce} are taken by other pilots that are on their way"
+        return fact(WaitReason.NO_FREE_SLOT, ce=ce, at=health.asked_at)
+    return fact(WaitReason.SLOTS_TAKEN, ce=ce)
 
 
-def _trouble(health: CEHealth) -> str:
-    again = f"; it is queried again at {_at(health.ask_after)}" if health.ask_after else ""
-    return f"{_short(health.trouble)}{again}"
+def _trouble(health: CEHealth) -> Mapping[str, object]:
+    again = fact(WaitReason.ASKED_AGAIN, at=health.ask_after) if health.ask_after else ""
+    return {"trouble": _short(health.trouble), "again": again}
 
 
-def _full(queue: Queue, *, living: int, waiting: int) -> str:
+def _full(queue: Queue, *, living: int, waiting: int) -> WaitFact | None:
     if living >= queue.max_pilots:
-        return f"queue {queue} of {queue.ce} has all the pilots that it may have ({queue.max_pilots})"
+        return fact(WaitReason.ALL_PILOTS, queue=queue.name, ce=queue.ce.name, most=queue.max_pilots)
     if waiting >= queue.max_waiting_pilots:
-        return f"in queue {queue} of {queue.ce} as many pilots wait as may ({queue.max_waiting_pilots})"
-    return ""
+        return fact(WaitReason.ALL_WAITING_PILOTS, queue=queue.name, ce=queue.ce.name, most=queue.max_waiting_pilots)
+    return None
 
 
-def _stalled(queue: Queue, *, until: datetime | None) -> str:
-    """Return that the last pilots of a queue did not start in time, so that the next one waits; empty: they did."""
+def _stalled(queue: Queue, *, until: datetime | None) -> WaitFact | None:
+    """Return that the last pilots of a queue did not start in time, so that the next one waits; None: they did."""
     if until is None:
-        return ""
-    return f"the last pilots in queue {queue} of {queue.ce} did not start in time; the next is sent at {_at(until)}"
+        return None
+    return fact(WaitReason.PILOTS_STALLED, queue=queue.name, ce=queue.ce.name, at=until)
 
 
-def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot], *, now: datetime) -> str:
+def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot], *, now: datetime) -> WaitFact | None:
     """Return that the last pilots of a queue found no jobs, which stops submission for the jobs waiting then."""
     since = now - PRESSURE_FOR
     recent = [
@@ -302,8 +268,8 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
     ]
     pressure = throttle_of(recent)
     if pressure.sent_fraction or task_queue.created_at.timestamp() >= pressure.seen_at:
-        return ""
-    return f"nearly all of the last pilots in queue {queue} of {queue.ce} found no job that they could run"
+        return None
+    return fact(WaitReason.PILOTS_FOUND_NO_JOB, queue=queue.name, ce=queue.ce.name)
 
 
 # ---- what else is known ----------------------------------------------------------------------------------------------
@@ -323,7 +289,7 @@ def _newest(queues: Sequence[Queue]) -> Mapping[int, Sequence[Pilot]]:
     return {queue_id: sorted(pilots, key=lambda pilot: -pilot.pk) for queue_id, pilots in by_queue.items()}
 
 
-def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[str]:
+def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[WaitFact]:
     """Yield how the last pilot that may have been for the jobs ended, if it ended without one."""
     mine = [pilot for pilots in newest.values() for pilot in pilots if _serves(pilot, task_queue)]
     last = max(mine, key=lambda pilot: pilot.pk, default=None)
@@ -332,11 +298,11 @@ def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Itera
     if last.status == PilotStatus.DONE and last.nothing_at is not None:
         left = last.nothing_left or {}
         lacking = next((name for name in CONDITIONS if left.get(name) == 0), None)
-        why = f": none was left after the condition {lacking.replace('_', ' ')}" if lacking else ""
-        yield f"the last pilot there, until {_at(last.ended_at)}, was given no job{why}"
+        why = fact(WaitReason.NONE_LEFT, condition=lacking.replace("_", " ")) if lacking else ""
+        yield fact(WaitReason.LAST_GOT_NO_JOB, at=last.ended_at, why=why)
     else:
-        why = f": {_short(last.status_reason)}" if last.status_reason else ""
-        yield f"the last pilot there has {_HOW[PilotStatus(last.status)]} at {_at(last.ended_at)}{why}"
+        why = fact(WaitReason.BECAUSE, reason=_short(last.status_reason)) if last.status_reason else ""
+        yield fact(WaitReason.LAST_ENDED, how=_HOW[PilotStatus(last.status)], at=last.ended_at, why=why)
 
 
 _HOW: Final = {
@@ -356,21 +322,15 @@ def _serves(pilot: Pilot | _PilotKind, task_queue: TaskQueue) -> bool:
     return pilot.group_id == task_queue.group_id and is_theirs
 
 
-def _black_holes(queues: Sequence[Queue], *, now: datetime) -> Iterator[str]:
+def _black_holes(queues: Sequence[Queue], *, now: datetime) -> Iterator[WaitFact]:
     sites = {queue.ce.site_id for queue in queues}
     # Uses index: a_host_is_one_black_hole_at_a_time, which contains no others
     rows = BlackHole.objects.in_force(now=now).order_by("until", "pk").values_list("site", "host_name", "until")
     black_holes = [(host_name, until) for site_id, host_name, until in rows if site_id in sites]
     if black_holes:
-        verb = "gets" if len(black_holes) == 1 else "get"
-        yield (
-            f"{counted(len(black_holes), 'node')} there, {listed(name for name, _ in black_holes)}, {verb} no jobs "
-            f"until {_at(black_holes[0][1])} because jobs fail there at once"
-        )
-
-
-def _at(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M %Z}" if moment else "its first round"
+        kind = WaitReason.BLACK_HOLE if len(black_holes) == 1 else WaitReason.BLACK_HOLES
+        hosts = tuple(host_name for host_name, _ in black_holes)
+        yield fact(kind, number=len(black_holes), hosts=hosts, until=black_holes[0][1])
 
 
 def _short(text: str) -> str:

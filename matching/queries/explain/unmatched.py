@@ -1,27 +1,33 @@
-"""Task queues of a user whose jobs no pilot can get in the present configuration, as submission would warn (ADR 32)."""
+"""Jobs that no pilot gets, or is sent for, in the present configuration (ADR 32)."""
 
 from bisect import bisect
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import numpy as np
 from django.db.models import OuterRef, Subquery
 
-from matching.domain.headline import Ground
-from matching.queries.explain.doubts import doubts_about_queue
-from matching.queries.explain.held_back import HeldBackState
-from matching.queries.explain.places import ComparedPlace, Comparison
-from resources.queries.nodes import reported_platforms
-from resources.queries.places import ends_of_states, queues_at_hand
-from taskqueues.domain.queue_check import Judge
+from matching.domain.findings import ConditionCount, Findings, WaitingRequirements
+from matching.domain.headline import Ground, HeadlineKind, headline
+from matching.domain.sentences import why_unmatched
+from matching.queries.explain.comparison import (
+    ComparedPlace,
+    Comparison,
+    causes_of_job,
+    counts_at,
+    judge_of,
+)
+from matching.queries.explain.pilots import is_known_middleware
+from resources.queries.places import ends_of_states
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 from wms.jobs.models import Job
 from wms.kernel.memo import BriefMemo, CachedLookups, Memo
 
@@ -29,8 +35,61 @@ from wms.kernel.memo import BriefMemo, CachedLookups, Memo
 MOST_EXAMINED: Final = 20
 #: Comparisons of a task queue with a queue in one call; the next calls examine the others.
 MOST_COMPARED: Final = 4_000
+#: Causes that pass within minutes: no warning is given for them.
+_PASSING: Final = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
+#: Headlines with which no pilot gets the job until somebody changes something.
+_LASTING: Final = frozenset(
+    {HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED}
+)
 #: Reasons by task queue, configuration, and bans that have ended by themselves.
 _reasons: Final[BriefMemo[tuple[str, Memo]]] = BriefMemo(kept_s=60)
+
+
+def unmatched(comparison: Comparison, needs: WaitingRequirements) -> Findings | None:
+    """Return why no pilot gets these jobs, or is sent for them; None: one may.
+
+    Args:
+        comparison: without throttles and limits.
+        needs: of the jobs.
+    """
+    judge, of_job = judge_of(needs), causes_of_job(needs)
+    sites, middlewares = needs.definition.sites, needs.definition.grid_middlewares
+    places: list[ComparedPlace] = []
+    # First the queues of the sites that it names, of which mostly one fits, and only if none does all of the VO.
+    for among in (sites, None) if sites else (None,):
+        places = []
+        for place in comparison.places(needs, judge, sites=among):
+            if not place.causes and not of_job and place.queue.ce.is_one_of(middlewares):
+                # The remaining queues, perhaps thousands, cannot change that.
+                return None
+            places.append(place)
+    return unmatched_at(comparison, needs, places, counts_at(judge, places))
+
+
+def unmatched_at(
+    comparison: Comparison,
+    needs: WaitingRequirements,
+    places: Sequence[ComparedPlace],
+    conditions: Sequence[ConditionCount],
+) -> Findings | None:
+    """Return why no pilot gets the jobs, or is sent for them, given the causes at all places; None: one may.
+
+    Causes that pass within minutes are left out.
+    """
+    lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
+    found = headline(of_job=causes_of_job(needs), queues=lasting)
+    findings = Findings(needs=needs, headline=found, conditions=conditions, queues=len(places))
+    if found.verdict in _LASTING:
+        return findings
+    fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
+    if any(queue.ce.is_one_of(needs.definition.grid_middlewares) for queue in fitting):
+        return None
+    # If no computing element at all has one, the description's own warning says so.
+    is_known = is_known_middleware(needs.definition.grid_middlewares, vo=comparison.vo)
+    return replace(findings, of_other_middleware=len(fitting)) if is_known else None
+
+
+# ---- of one user -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,30 +143,22 @@ def places_only_closed_for(owner: User, *, sites: Collection[str], now: datetime
     Returns:
         Primary keys of site, computing element and queue.
     """
-    unmatched = [each.task_queue_id for each in unmatched_jobs_of(owner, now=now)]
-    if not unmatched:
+    unmatched_ids = [each.task_queue_id for each in unmatched_jobs_of(owner, now=now)]
+    if not unmatched_ids:
         return frozenset()
-    task_queues = TaskQueue.objects.select_related("owner", "group__vo", "vo").in_bulk(unmatched)
-    places = islice(_compared(list(task_queues.values()), sites=sites, now=now), MOST_COMPARED)
+    rows = TaskQueue.objects.select_related("owner", "group__vo", "vo").in_bulk(unmatched_ids)
+    examination = _Examination(index.current(), dict.fromkeys(rows.values(), 0), now=now)
+    # What the jobs require of resources is in their submit pools.
+    places = chain.from_iterable(
+        examination.comparisons[task_queue.vo_id].places(needs, judge_of(needs), sites=sites)
+        for task_queue in rows.values()
+        if (needs := examination.needs(task_queue, {"requirements": {}})) is not None
+    )
     return frozenset(
         (place.queue.ce.site_id, place.queue.ce_id, place.queue.pk)
-        for place in places
+        for place in islice(places, MOST_COMPARED)
         if place.causes and all(cause.ground is Ground.BAN for cause in place.causes)
     )
-
-
-def _compared(task_queues: Sequence[TaskQueue], *, sites: Collection[str], now: datetime) -> Iterator[ComparedPlace]:
-    snapshot = index.current()
-    nodes = reported_platforms(now=now) if any(each.platforms for each in task_queues) else {}
-    for task_queue in task_queues:
-        row = snapshot.row_of.get(task_queue.pk)
-        if row is None:
-            continue
-        judge = Judge(snapshot.columns.take(np.array([row])))
-        comparison = Comparison(
-            [task_queue], vo=task_queue.group.vo, nodes=nodes, memo=snapshot.memo, now=now, closings=False
-        )
-        yield from comparison.places(task_queue, judge, waits=HeldBackState(), sites=sites)
 
 
 def _first_jobs(task_queue_ids: Collection[int]) -> Mapping[TaskQueue, int]:
@@ -124,17 +175,29 @@ class _Examination:
 
     def __init__(self, snapshot: Snapshot, job_of: Mapping[TaskQueue, int], *, now: datetime) -> None:
         self._snapshot, self._job_of, self._now = snapshot, job_of, now
+        pools: defaultdict[VO, set[str]] = defaultdict(set)
+        for task_queue in job_of:
+            pools[task_queue.group.vo].update(task_queue.submit_pools)
+        #: By VO.
+        self.comparisons = {
+            vo.pk: Comparison(vo, submit_pools=of_vo, memo=snapshot.memo, now=now) for vo, of_vo in pools.items()
+        }
         self._compared = 0
-
-    @cached_property
-    def _nodes(self) -> Mapping[int, tuple[str, ...]]:
-        return reported_platforms(now=self._now)
 
     @cached_property
     def _descriptions(self) -> Mapping[int, Mapping[str, Any]]:
         """The description of one job of each task queue, by the job's id."""
         jobs = Job.objects.with_description().filter(pk__in=self._job_of.values())
         return {job.pk: job.description for job in jobs}
+
+    def needs(self, task_queue: TaskQueue, description: Mapping[str, Any]) -> WaitingRequirements | None:
+        """Return the requirements of the jobs of a task queue; None: it has emptied."""
+        row = self._snapshot.row_of.get(task_queue.pk)
+        if row is None:
+            return None
+        # Whoever asks is not suspended.
+        is_member = bool(self._snapshot.columns.trusted[row])
+        return self.comparisons[task_queue.vo_id].needs_of(task_queue, description, is_member=is_member)
 
     def reason(self, task_queue: TaskQueue) -> str:
         """Return why no pilot can get the jobs of the task queue; empty: one may, or too many were compared."""
@@ -148,21 +211,10 @@ class _Examination:
         return reason
 
     def _examined(self, task_queue: TaskQueue) -> str:
-        snapshot = self._snapshot
-        row = snapshot.row_of.get(task_queue.pk)
         description = self._descriptions.get(self._job_of[task_queue])
-        if row is None or description is None:
+        needs = None if description is None else self.needs(task_queue, description)
+        comparison = self.comparisons[task_queue.vo_id]
+        if needs is None or (found := unmatched(comparison, needs)) is None:
             return ""
-        reason = doubts_about_queue(
-            task_queue,
-            columns=snapshot.columns.take(np.array([row])),
-            description=description,
-            nodes=self._nodes if task_queue.platforms else {},
-            memo=snapshot.memo,
-            now=self._now,
-            # Whoever asks is not suspended.
-            is_of_member=bool(snapshot.columns.trusted[row]),
-        )
-        if reason:
-            self._compared += len(CachedLookups(snapshot.memo).get(queues_at_hand, task_queue.group.vo))
-        return reason
+        self._compared += len(comparison.queues)
+        return why_unmatched(found)

@@ -3,6 +3,7 @@
 import pytest
 from django.db import transaction
 
+from matching.domain import sentences
 from matching.queries.explain.explanation import explain
 from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
@@ -134,7 +135,7 @@ def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
     history = JobHistory.objects.filter(job=job.id).order_by("pk").values_list("status", "minor_status")
     assert list(history) == [("Received", ""), ("Checking", WAITS_FOR_REPLICAS)]
     stored = queries.with_surroundings(Job.objects.filter(pk=job.id)).get()
-    summary = explain(stored, task_queue_id=None, now=NOW).summary
+    summary = sentences.summary(explain(stored, task_queue_id=None, now=NOW))
     assert "holds all of its input data" in summary
     assert words in summary
     assert broken() == []
@@ -159,7 +160,7 @@ def test_explain_says_that_the_sites_are_those_of_the_data(sample: SampleData) -
     job_id = sample.job("a")
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
     told = explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW)
-    assert "has all of its input data at the site CERN" in told.summary
+    assert "has all of its input data at the site CERN" in sentences.summary(told)
 
 
 # ---- Back into a queue -----------------------------------------------------------------------------------------------

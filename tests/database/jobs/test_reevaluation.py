@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from matching.domain import sentences
 from matching.queries.explain.explanation import explain
 from resources import sql
 from resources.models import Replica, ReplicaChange, Site
@@ -118,7 +119,7 @@ def test_a_banned_site_keeps_its_files_and_its_jobs_wait_for_it(sample: SampleDa
     reevaluate(now=NOW)
     assert (status_of(job_id), sites_of(job_id)) == (WAITS, ["CERN"])
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
-    assert "a fire" in explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW).summary
+    assert "a fire" in sentences.summary(explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW))
 
 
 def test_more_jobs_than_fit_one_run_are_moved_by_the_next(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(sample: SampleDa
     sample.hold(a=["RAL"])
     reevaluate(now=NOW)
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
-    summary = explain(stored, task_queue_id=None, now=NOW).summary
+    summary = sentences.summary(explain(stored, task_queue_id=None, now=NOW))
     assert summary.endswith("no replica is registered of /lhcb/b.")
 
 
@@ -215,8 +216,8 @@ def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldes
     assert (sites_of(third), Job.objects.get(pk=third).input_sites) == (None, ["RAL"])
     stored = queries.with_surroundings(Job.objects.filter(pk=third)).get()
     told = explain(stored, task_queue_id=None, now=NOW)
-    assert told.limits == ("at most 2 jobs of the user alice may wait",)
-    assert f"input data are there, but {told.limits[0]}" in told.summary
+    assert sentences.worded(told).limits == ["at most 2 jobs of the user alice may wait"]
+    assert "input data are there, but at most 2 jobs of the user alice may wait" in sentences.summary(told)
     assert reevaluate(now=NOW) == 0
     assert JobHistory.objects.filter(job=third).count() == 3
 

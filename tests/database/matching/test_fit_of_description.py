@@ -7,8 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from matching.domain.fits import Fit
 from matching.queries.explain.explanation import explain
-from matching.queries.fit_of_description import Fit
 from matching.services import rehearsal
 from matching.services.rehearsal import Rehearsal, rehearse
 from matching.services.submission import submit
@@ -210,7 +210,8 @@ def test_the_fit_is_that_of_explain_after_the_submission(description: dict[str, 
     result = submit(request, owner=alice, now=timezone.now())
     job = Job.objects.with_description().select_related("owner", "group__vo", "vo").get()
     explained = explain(job, task_queue_id=result.jobs[0].task_queue, now=timezone.now())
-    assert found.fitting == sum(queue.fits for queue in explained.queues)
+    assert explained.findings is not None
+    assert found.fitting == sum(not queue.causes for queue in explained.queues)
     assert found.queues == len(explained.queues)
-    failed = {each.name: each.failed_queues for each in explained.conditions if each.failed_queues}
+    failed = {each.name: each.failed_queues for each in explained.findings.conditions if each.failed_queues}
     assert {each.condition: each.queues for each in found.exclusions} == failed

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from matching.queries.explain.selection import explain_selection
+from matching.queries.explain.explanation import explain_selection
 from matching.queries.site_status import site_sums, statuses_of
 from matching.queries.task_queues import newest_jobs
 from resources.models import Site

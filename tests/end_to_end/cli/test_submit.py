@@ -141,10 +141,10 @@ def test_warnings_are_told_beside_the_ids(sample: SampleData, wms: Wms, script: 
 def test_a_rehearsal_says_what_fits_where_and_uploads_nothing(sample: SampleData, wms: Wms, script: Path) -> None:
     options = ("--executable", "run.sh", "--input", script)
     ran = wms("submit", "--dry-run", *options)
-    assert ran.out.splitlines() == ["1 job would be submitted.", "It fits 1 of 1 queues: LCG.CERN.ch."]
+    assert ran.out.splitlines() == ["1 job would be submitted.", "It fits 1 of 1 queue, at LCG.CERN.ch."]
     ran = wms("submit", "--dry-run", *options, "--processors", 64, "--count", 3)
     first, second, exclusion = ran.out.splitlines()
-    assert (first, second) == ("3 jobs would be submitted.", "They fit 0 of 1 queues.")
+    assert (first, second) == ("3 jobs would be submitted.", "They fit none of 1 queue.")
     assert exclusion.startswith("processors\t1\t")
     assert wms("submit", "--dry-run", *options, "--json").json["jobs"] == 1
     assert (Submission.objects.count(), Sandbox.objects.count()) == (0, 0)

@@ -235,18 +235,30 @@ def test_a_job_that_does_not_wait_is_one_line(configured: FakeServer, capsys: py
 def test_a_dry_run_says_of_each_condition_why_it_excludes_queues(
     configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    excluded = {"closed": "", "memory": "requires 8000 MB", "grid_middlewares": ""}
+    excluded = {"closed": "", "memory": "requires 8000 MB"}
     exclusions = [{"condition": name, "queues": 1, "detail": detail} for name, detail in excluded.items()]
     fit = {"queues": 4, "fitting": 1, "closed": 1, "sites": ["A"], "exclusions": exclusions, "never": ""}
-    answer = {"jobs": 1, "kinds": [{"jobs": 1, "first": 0, "fit": fit}], "warnings": [], "uncompared": 0}
-    configured.answers(200, answer)
+    kind = {"jobs": 1, "first": 0, "fit": fit}
+    dry_run = ["submit", "--executable", "/bin/true", "--dry-run"]
+    configured.answers(200, {"jobs": 1, "kinds": [kind], "warnings": [], "uncompared": 0})
 
-    assert main(["submit", "--executable", "/bin/true", "--dry-run"]) == 0
-
-    assert capsys.readouterr().out.splitlines()[-3:] == [
-        "closed\t1\tbanned or draining at present",
+    assert main(dry_run) == 0  # a server of version 0.1.0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "It can use 1 of 4 queues.",
+        "closed\t1\t",
         "memory\t1\trequires 8000 MB",
-        "grid_middlewares\t1\tnot of the middleware that the job names",
+    ]
+
+    for exclusion, why in zip(exclusions, ("banned at present", "requires 8000 MB"), strict=True):
+        exclusion["why"] = why
+    kind["summary"] = "fits 1 of 4 queues, at A"
+    configured.answers(200, {"jobs": 1, "kinds": [kind], "warnings": [], "uncompared": 0})
+
+    assert main(dry_run) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "It fits 1 of 4 queues, at A.",
+        "closed\t1\tbanned at present",
+        "memory\t1\trequires 8000 MB",
     ]
 
 

@@ -4,13 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching.domain.advice import Effect, best, lowered, sentence, sentence_about_nearest, shorter
+from matching.domain.facts import Change, fact
+from matching.domain.findings import Advice, Effect
+from matching.domain.sentences import advice, shorter
+from matching.queries.explain.advice import best, lowered
 
 numbers = st.integers(min_value=0, max_value=50)
 
 
 def effect(gained: int, **values: object) -> Effect:
-    return Effect(words=f"with {gained}", gained=gained, **values)  # type: ignore[arg-type]  # of the test
+    change = fact(Change.OTHER_SETUP, setup=gained, own="x")
+    return Effect(change=change, gained=gained, **values)  # type: ignore[arg-type]  # of the test
 
 
 @given(required=numbers, offered=st.lists(numbers))
@@ -33,31 +37,39 @@ def test_changes_that_admit_most_queues_come_first_and_useless_ones_are_left_out
 @pytest.mark.parametrize(
     ("change", "fits_some", "expected"),
     [
-        (effect(1, sites=["CERN"]), False, "With 1 it would fit 1 queue: CERN."),
-        (effect(2, sites=["CERN", "PIC"]), True, "With 2 it would fit 2 queues more: CERN, PIC."),
+        (effect(1, sites=["CERN"]), False, "With the setup 1 instead of x it would fit 1 queue: CERN."),
+        (
+            effect(2, sites=["CERN", "PIC"]),
+            True,
+            "With the setup 2 instead of x it would fit 2 queues more: CERN, PIC.",
+        ),
         (
             effect(9, closed=2, sites=["a", "b", "c", "d", "e"]),
             True,
-            "With 9 it would fit 9 queues more: a, b, c and 2 more sites; 2 of them accept no jobs at present.",
+            (
+                "With the setup 9 instead of x it would fit 9 queues more: a, b, c and 2 more sites; 2 of them accept "
+                "no jobs at present."
+            ),
         ),
         (
             effect(3, closed=1, lost=2, sites=["CERN"]),
             True,
             (
-                "With 3 it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; 2 of those that it "
-                "fits now would no longer fit."
+                "With the setup 3 instead of x it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; "
+                "2 of those that it fits now would no longer fit."
             ),
         ),
     ],
 )
 def test_a_sentence_says_how_many_queues_where_and_what_is_lost(change: Effect, fits_some: bool, expected: str) -> None:
-    assert sentence(change, fits_some=fits_some) == expected
+    assert advice(Advice(effects=[change], fits_some=fits_some)) == [expected]
 
 
 def test_all_changes_together_are_named_for_the_nearest_queue() -> None:
-    assert sentence_about_nearest("CERN/ce/q", ["with a", "without b"]) == (
-        "No single change is enough; CERN/ce/q would fit with a, and without b."
-    )
+    together = [fact(Change.MORE_TAGS, names=("a", "b")), fact(Change.FEWER_NAMES, kind="tag", names=("c",))]
+    assert advice(Advice(nearest="CERN/ce/q", together=together)) == [
+        "No single change is enough; CERN/ce/q would fit with the tags a, b, and without the tag c."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,6 @@ _EXCLUDED = (
     TableColumn("QUEUES", ColumnKind.NUMBER, importance=3),
     TableColumn("WHY"),
 )
-#: {condition that the server does not explain: why queues fail it}.
-_REASONS = {
-    "closed": "banned or draining at present",
-    "grid_middlewares": "not of the middleware that the job names",
-}
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -160,19 +155,17 @@ def _rehearse(jobs: Sequence[LocalDescription], options: Namespace, session: Com
 def _kind(kind: Record, *, number: int) -> list[Part]:
     """Say where jobs with the same requirements fit."""
     whose = "It" if number == 1 else "They" if kind["jobs"] == number else f"{kind['jobs']} of them"
-    verb = "fits" if number == 1 else "fit"
     fit = kind["fit"]
+    # Servers of earlier versions send no summary, and no "why" below.
+    fitting = "would be Checking" if fit is None else f"can use {fit['fitting']} of {fit['queues']} queues"
+    summary = plain(kind.get("summary", fitting))
+    parts: list[Part] = [f"{whose} {summary}."]
     if fit is None:
-        return [f"{whose} would be Checking: no site where they may run holds all of their input data."]
-    sites = f": {', '.join(map(plain, fit['sites']))}" if fit["sites"] else ""
-    parts: list[Part] = [f"{whose} {verb} {fit['fitting']} of {fit['queues']} queues{sites}."]
+        return parts
     if fit["never"]:
         parts.append(f"No pilot would get them: {plain(fit['never'])}.")
     if fit["exclusions"]:
-        rows = [
-            [each["condition"], each["queues"], each["detail"] or _REASONS.get(each["condition"], "")]
-            for each in fit["exclusions"]
-        ]
+        rows = [[each["condition"], each["queues"], each.get("why", each["detail"])] for each in fit["exclusions"]]
         parts.append(Table(_EXCLUDED, rows))
     return parts
 

@@ -169,7 +169,7 @@ def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> S
     )
 
 
-def description_doubts(job: Job) -> list[str]:
+def description_warnings(job: Job) -> list[str]:
     """Return the warnings about the job's description, as at its submission."""
     description = job.description
     # For most jobs the files need not be read.

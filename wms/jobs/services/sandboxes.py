@@ -27,6 +27,8 @@ DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 #: Different outputs of a job within WMS_SANDBOX_GRACE_S, for which unreported ones are kept; several times the number
 #: of attempts of a job.
 MAX_OUTPUTS_OF_JOB = 10
+#: Endings of the names of archives.
+ARCHIVE_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class BadFileNameError(RejectedError):
@@ -65,6 +67,11 @@ class NamedSandbox:
 
     sandbox: Sandbox
     file_name: str
+
+
+def coming(file_name: str) -> NamedSandbox:
+    """Return a file that is not uploaded yet: its row is not saved, and its name says whether it is an archive."""
+    return NamedSandbox(sandbox=Sandbox(is_archive=file_name.endswith(ARCHIVE_ENDINGS)), file_name=file_name)
 
 
 def reference_of(sandbox: Sandbox) -> str:

@@ -5,15 +5,15 @@ At the end every job waits in its task queue, or is Checking if no site may run 
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 
-from taskqueues.domain.definition import JobRequirements, QueueDefinition, stated_by
+from taskqueues.domain.definition import JobRequirements, QueueDefinition
 from taskqueues.services import queueing, quotas
 from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import Group, User
@@ -28,10 +28,11 @@ from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import notices, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
-from wms.jobs.services.optimizers.requirements import requirements_key
+from wms.jobs.services.optimizers.requirements import requirements_of
 from wms.jobs.services.optimizers.steps import optimize
 from wms.jobs.services.waiting_limit import refuse_too_many_waiting
 from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
+from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -52,16 +53,6 @@ class SubmittedJob(NamedTuple):
     task_queue: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionResult:
-    """The response to a submission."""
-
-    job_group_id: UUID
-    jobs: Sequence[SubmittedJob]
-    #: Sentences on jobs that are accepted but probably not as intended.
-    warnings: Sequence[str]
-
-
 class QueuedJobs(NamedTuple):
     """Jobs of one request that wait in one task queue."""
 
@@ -73,31 +64,41 @@ class QueuedJobs(NamedTuple):
     jobs: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionResult:
+    """The response to a submission."""
+
+    job_group_id: UUID
+    jobs: Sequence[SubmittedJob]
+    #: Sentences on jobs that are accepted but probably not as intended.
+    warnings: Sequence[str]
+    group: Group
+    #: The jobs that wait now; empty: the response repeats an earlier one.
+    queued: Sequence[QueuedJobs] = ()
+
+
 def jobs_in_words(first_id: int, jobs: int) -> str:
     """Return the jobs of a request that a warning is about, such as "Job 69 and 2 more"."""
     return f"Job {first_id}{f' and {jobs - 1} more' if jobs > 1 else ''}"
 
 
-#: Returns a few warnings about jobs in their task queues; what pilots offer is known only in higher layers.
-#: Its arguments are these jobs, their owner and their group.
-Doubts = Callable[[Sequence[QueuedJobs], User, Group], Iterable[str]]
-
-
-def _no_doubts(_queued: Sequence[QueuedJobs], _owner: User, _group: Group) -> Iterable[str]:
-    return ()
-
-
 @transaction.atomic(durable=True)
-def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts = _no_doubts) -> SubmissionResult:
+def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
+    """Accept the jobs of *request* as ``accept``, without warnings about the queues that they fit."""
+    return accept(request, owner=owner, now=now)
+
+
+@transaction_required
+def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
     """Accept the jobs of *request*; afterwards each is Waiting in its task queue, or Checking in none.
 
     Idempotency key: a request with an id that *owner* used before returns the first response and changes nothing.
+    ``add_warnings`` may follow.
 
     Args:
         request: the parsed request.
         owner: the owner of the jobs.
         now: the time of the request.
-        doubts: returns further warnings.
 
     Raises:
         RequestIdConflictError: the id was used for a different request.
@@ -129,7 +130,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         owner_id=owner.pk,
         coming=Counter(job.common.job_type for job in arrival.jobs),
     )
-    result = _insert(submission, arrival, doubts=doubts)
+    result = _insert(submission, arrival)
     notices.expect(submission, owner=owner)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
@@ -140,7 +141,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     return result
 
 
-def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
+def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     """Insert the jobs and put them into their task queues."""
     job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
@@ -158,12 +159,22 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
         )
     waiting = [WaitingJob(new.id, definition, new.kind.priority) for new, definition in jobs if definition is not None]
     task_queue_of = queueing.enqueue(waiting, now=arrival.now)
-    of_queues = list(doubts(_by_queue(jobs, task_queue_of), arrival.owner, arrival.group))
     return SubmissionResult(
         job_group_id=submission.pk,
         jobs=[SubmittedJob(new.id, new.kind.status, task_queue_of.get(new.id)) for new, _ in jobs],
-        warnings=[*_warnings(arrival, job_ids), *of_queues],
+        warnings=list(_warnings(arrival, job_ids)),
+        group=arrival.group,
+        queued=_by_queue(jobs, task_queue_of),
     )
+
+
+@transaction_required
+def add_warnings(request: SubmissionIn, result: SubmissionResult, warnings: Sequence[str]) -> SubmissionResult:
+    """Return the response with further warnings, which a repeated request gets too."""
+    result = replace(result, warnings=[*result.warnings, *warnings])
+    if warnings and request.request_id is not None:
+        Submission.objects.filter(pk=result.job_group_id).update(answer=_as_answer(result))
+    return result
 
 
 def _warnings(arrival: Arrival, job_ids: Sequence[int]) -> Iterator[str]:
@@ -215,31 +226,19 @@ class _Kinds:
         arrival = self._arrival
         holding = arrival.input_sites.get(requested.input_data)
         sites = narrowed(requested.sites, banned_sites=requested.banned_sites, holding=holding)
-        # The current default setup is stored: it must not change while the job waits.
-        setup = description.setup or arrival.vo.setup
-        pool = arrival.pools.get(requirements_key(description))
-        submit_pools = description.submit_pools if pool is None else (pool,)
+        requirements = requirements_of(arrival, description, sites=sites or ())
         kind = NewKind(
             job_group=description.job_group,
             job_type=description.job_type,
             priority=description.priority,
-            submit_pools=submit_pools,
+            submit_pools=requirements.submit_pools,
             status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
             minor_status=WAITS_FOR_REPLICAS if sites is None else "",
             input_sites=holding,
-            description=as_stored(description, setup=setup),
+            description=as_stored(description, setup=requirements.setup),
         )
         if sites is None:
             return kind, None
-        stated = stated_by(description) | {"submit_pools": submit_pools, "sites": sites}
-        requirements = JobRequirements(
-            **stated,
-            owner_id=arrival.owner.pk,
-            group_id=arrival.group.pk,
-            vo_id=arrival.vo.pk,
-            setup=setup,
-            container=bool(description.container),
-        )
         if requirements not in self._definitions:
             self._definitions[requirements] = queue_definition(requirements)
         return kind, self._definitions[requirements]
@@ -261,6 +260,7 @@ def _answered(earlier: Submission, request: SubmissionIn) -> SubmissionResult:
         job_group_id=earlier.pk,
         jobs=[SubmittedJob._make(job) for job in answer["jobs"]],
         warnings=[str(warning) for warning in answer["warnings"]],
+        group=earlier.group,
     )
 
 

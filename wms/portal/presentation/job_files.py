@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from matching.queries.explain.condition_texts import counted
 from wms.jobs.domain.lifecycle import FINAL
 from wms.jobs.models import InputSandbox, Job
 from wms.jobs.services.sandbox_contents import Contents, StoredFile
 from wms.jobs.services.sandboxes import reference_of
+from wms.kernel.names import counted
 from wms.portal.presentation.job_tabs import Tab
 
 #: Bytes of one file that the page shows: as much as anybody reads there; the rest is downloaded.

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from matching.queries.explain.condition_texts import counted
 from pilots.queries import KeptLog
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job, JobHistory
+from wms.kernel.names import counted
 from wms.portal.presentation.job_list import Button, JobRow, buttons_of, row_of
 from wms.portal.presentation.job_sentence import Sentence
 from wms.portal.presentation.job_tabs import Tab, TabLink, tab_links

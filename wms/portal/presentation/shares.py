@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from matching.queries.explain.condition_texts import counted
 from matching.queries.member_shares import GroupStanding, GroupStandings, MemberJobs
+from wms.kernel.names import counted
 from wms.portal.presentation.task_queues import number_in_words
 
 

@@ -9,12 +9,12 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.queries.explain.condition_texts import counted
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries.failures import Failures
 from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount
+from wms.kernel.names import counted
 from wms.portal.presentation.failures import FailuresView, failures_view
 from wms.portal.presentation.job_list import FINAL_ACTIONS
 from wms.portal.presentation.statuses import Fact, Segment, badge_of, icon_of

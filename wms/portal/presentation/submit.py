@@ -7,13 +7,14 @@ from typing import Final
 
 from django.forms import BoundField
 
-from matching.queries.fit_of_description import CLOSED, MIDDLEWARE, Exclusion, Fit
+from matching.domain.condition_words import CLOSED, MIDDLEWARE
+from matching.domain.fits import Exclusion, Fit, FitOutcome, fit_in_words
 from matching.services.rehearsal import KindOfJobs, Rehearsal
 from resources.queries.choices import Choices
 from wms.jobs.domain.description import DescriptionParts
 from wms.jobs.domain.fields import shown
 from wms.jobs.models import SavedDescription
-from wms.kernel.names import listed
+from wms.kernel.names import counted, listed
 from wms.portal.forms.submission import FormAction, SimpleForm, SubmissionForm
 from wms.wire.amounts import AMOUNT, AMOUNTS
 
@@ -52,31 +53,6 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     MIDDLEWARE: "Grid middleware",
     CLOSED: "Bans",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The result of the comparison of jobs with the queues: the verb for one job, and for several."""
-
-    of_one: str
-    of_several: str
-
-    def verb(self, jobs: int) -> str:
-        """Return the verb for so many jobs."""
-        return self.of_one if jobs == 1 else self.of_several
-
-
-_NONE: Final = _Outcome("fits no queue", "fit no queue")
-_CLOSED: Final = _Outcome(
-    "fits only queues that accept no jobs at present", "fit only queues that accept no jobs at present"
-)
-_CHECKING: Final = _Outcome(
-    "is Checking, because no site where it may run holds its input data",
-    "are Checking, because no site where they may run holds their input data",
-)
-_FITS: Final = _Outcome("fits a queue", "fit a queue")
-#: In the order of the list.
-_OUTCOMES: Final = (_NONE, _CLOSED, _CHECKING, _FITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +198,7 @@ def check_of(rehearsal: Rehearsal) -> Precheck:
         kinds, exclusions = (), _exclusions(fit)
     if rehearsal.warnings and kind == "success":
         kind = "warning"
-    kinds = sorted(kinds, key=lambda each: (_OUTCOMES.index(_outcome(each.fit)), -len(each.positions)))
+    kinds = sorted(kinds, key=lambda each: (FitOutcome.of(each.fit).value, -len(each.positions)))
     return Precheck(
         kind=kind,
         headline=headline,
@@ -246,12 +222,10 @@ def _headline(fit: Fit | None) -> tuple[str, str]:
         return "warning", "No site where it may run holds its input data; it is Checking until one does."
     if hopeless := _hopeless(fit):
         return "warning", hopeless
-    queues = _counted(fit.queues, "queue")
-    if fit.fitting:
-        return "success", f"Fits {fit.fitting} of {queues}, at {listed(fit.sites)}."
-    if fit.closed:
-        return "warning", f"Fits {fit.closed} of {queues}, but none of these accepts jobs at present."
-    return "warning", f"Fits none of {queues}: it would wait until the configuration changes."
+    outcome, words = FitOutcome.of(fit), fit_in_words(fit, jobs=1)
+    kind = "success" if outcome is FitOutcome.FITS else "warning"
+    end = ": it would wait until the configuration changes." if outcome is FitOutcome.NONE else "."
+    return kind, f"{words[:1].upper()}{words[1:]}{end}"
 
 
 def _hopeless(fit: Fit) -> str:
@@ -266,44 +240,24 @@ def _headline_of_kinds(rehearsal: Rehearsal) -> tuple[str, str]:
     fits = [kind.fit for kind in rehearsal.kinds if kind.fit is not None]
     if fits and (hopeless := _hopeless(fits[0])):
         return "warning", hopeless
-    jobs = Counter[_Outcome]()
+    jobs = Counter[FitOutcome]()
     for kind in rehearsal.kinds:
-        jobs[_outcome(kind.fit)] += len(kind.positions)
+        jobs[FitOutcome.of(kind.fit)] += len(kind.positions)
     compared = f"{jobs.total():,} jobs{' compared' if rehearsal.uncompared else ''}"
-    if set(jobs) == {_FITS}:
+    if set(jobs) == {FitOutcome.FITS}:
         return "success", f"Each of the {compared} fits a queue."
-    parts = [f"{jobs[outcome]:,} {outcome.verb(jobs[outcome])}" for outcome in reversed(_OUTCOMES) if jobs[outcome]]
+    parts = [f"{jobs[outcome]:,} {outcome.verb(jobs[outcome])}" for outcome in reversed(FitOutcome) if jobs[outcome]]
     return "warning", f"Of the {compared}, {listed(parts, last=' and ')}."
-
-
-def _outcome(fit: Fit | None) -> _Outcome:
-    if fit is None:
-        return _CHECKING
-    if fit.fitting:
-        return _FITS
-    return _CLOSED if fit.closed else _NONE
 
 
 def _row(kind: KindOfJobs) -> KindRow:
     fit, count = kind.fit, len(kind.positions)
     return KindRow(
-        fits=_outcome(fit) is _FITS,
-        sentence=f"{count:,} job{'s' * (count != 1)} {_fit_in_words(fit, count)}",
+        fits=FitOutcome.of(fit) is FitOutcome.FITS,
+        sentence=f"{counted(count, 'job')} {fit_in_words(fit, jobs=count)}",
         numbers=_runs(kind.positions),
         exclusions=_exclusions(fit),
     )
-
-
-def _fit_in_words(fit: Fit | None, jobs: int) -> str:
-    verb = _outcome(fit).verb(jobs)
-    if fit is None:
-        return verb
-    verb, queues = "fits" if jobs == 1 else "fit", _counted(fit.queues, "queue")
-    if fit.fitting:
-        return f"{verb} {fit.fitting} of {queues}, at {listed(fit.sites)}"
-    if fit.closed:
-        return f"{verb} {fit.closed} of {queues}, but none of these accepts jobs at present"
-    return f"{verb} none of {queues}"
 
 
 def _runs(positions: Sequence[int]) -> str:
@@ -323,18 +277,14 @@ def _left_out(*, unlisted: Sequence[KindOfJobs], uncompared: Sequence[int]) -> l
     """Return the kinds of jobs about which nothing is listed, with their numbers of jobs."""
     sentences = []
     if unlisted:
-        jobs = _counted(sum(len(kind.positions) for kind in unlisted), "job")
-        outcomes = {_outcome(kind.fit) for kind in unlisted}
-        verb = ", all of which fit a queue" if outcomes == {_FITS} else ""
-        sentences.append(f"{_counted(len(unlisted), 'more kind')} of jobs, {jobs} in all{verb}, not listed.")
+        jobs = counted(sum(len(kind.positions) for kind in unlisted), "job")
+        outcomes = {FitOutcome.of(kind.fit) for kind in unlisted}
+        verb = ", all of which fit a queue" if outcomes == {FitOutcome.FITS} else ""
+        sentences.append(f"{counted(len(unlisted), 'more kind')} of jobs, {jobs} in all{verb}, not listed.")
     if uncompared:
-        kinds, jobs = _counted(len(uncompared), "more kind"), _counted(sum(uncompared), "job")
+        kinds, jobs = counted(len(uncompared), "more kind"), counted(sum(uncompared), "job")
         sentences.append(f"{kinds} of jobs, {jobs} in all, not compared with the queues: only the largest kinds are.")
     return sentences
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def _exclusions(fit: Fit | None) -> list[Exclusions]:

@@ -7,9 +7,10 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.queries.explain.condition_texts import counted
+from matching.domain.sentences import longer_jobs_first
 from matching.queries.task_queues import PriorityTerms, QueueSum, TaskQueuePage, TaskQueueStanding
 from taskqueues.models import TaskQueue
+from wms.kernel.names import counted
 from wms.kernel.time_texts import duration
 from wms.portal.presentation.statuses import Fact, in_words
 from wms.portal.search import EVERYBODY, query_of
@@ -201,9 +202,8 @@ def _before(standing: TaskQueueStanding) -> list[str]:
         return ["It is never drawn, because its priority is 0."]
     sentences = []
     if longer.queues:
-        come = "comes" if longer.queues == 1 else "come"
-        mostly = "mostly " if vo.any_segment_fraction else ""
-        sentences.append(f"{_in_sum(longer)} of longer jobs {mostly}{come} first where they fit too.")
+        mostly = bool(vo.any_segment_fraction)
+        sentences.append(f"{longer_jobs_first(_in_sum(longer), longer.queues, mostly=mostly)}.")
     if higher.queues:
         have = "has" if higher.queues == 1 else "have"
         sentences.append(f"In its CPU segment {_in_sum(higher)} {have} a higher priority.")

@@ -1,15 +1,15 @@
 """Presentation of the explanation why a job, or a selection of jobs, waits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
 
-from matching.queries.explain.condition_texts import counted
-from matching.queries.explain.explanation import MOST_QUEUES, Explanation
-from matching.queries.explain.places import ExplainedCondition, Room
-from matching.queries.explain.selection import MOST_JOBS, ExplainedSelection, ExplainedTaskQueue
+from matching.domain.findings import Explanation, Room
+from matching.domain.sentences import ConditionText, ExplanationText, worded
+from matching.queries.explain.explanation import MOST_JOBS, MOST_QUEUES, ExplainedSelection, ExplainedTaskQueue
 from matching.queries.task_queues import TaskQueueStanding
+from wms.kernel.names import counted
 from wms.portal.presentation.task_queues import StandingView, standing_view
 from wms.portal.search import query_of
 
@@ -30,32 +30,17 @@ class Hurdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedQueueRow:
-    """One queue with the reasons why the job does not fit it; none: it fits."""
-
-    site: str
-    place: str
-    fits: bool
-    reasons: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
     """The explanation why a job waits."""
 
-    summary: str
-    #: The condition that excludes most queues, in a sentence; empty: none excludes any.
-    most_excluding: str
-    #: Changes that would help, in sentences.
-    advice: Sequence[str]
+    text: ExplanationText
     #: Without the one in the summary.
     warnings: Sequence[str]
     #: Conditions that exclude queues, most first; and the others.
     hurdles: Sequence[Hurdle]
     passed: Sequence[Hurdle]
     rooms: Sequence[Room]
-    queues: Sequence[ExplainedQueueRow]
-    #: Queues with rows, such as "first 200"; empty: all have one.
+    #: Queues that are listed, such as "the first 200"; empty: all are.
     queues_shown: str
     #: Site to whose queues the rows are limited; empty: none.
     site: str
@@ -77,59 +62,35 @@ def why_view(
         site: to which the queues were limited; empty: all.
         site_error: why the wanted site is none.
     """
-    conditions = [each for each in explained.conditions if each.name not in _CLOSINGS or each.failed_queues]
-    failing = sorted((each for each in conditions if each.failed_queues), key=lambda each: -each.failed_queues)
+    text = worded(explained)
+    conditions = [each for each in text.conditions if each.name not in _CLOSINGS or each.failed_queues]
+    hurdles = [_hurdle(each) for each in sorted(conditions, key=lambda each: -each.failed_queues)]
+    failing = sum(bool(each.failed_queues) for each in conditions)
     return WhyView(
-        summary=explained.summary,
-        most_excluding=_most_excluding(failing),
-        advice=explained.advice,
-        warnings=[warning for warning in explained.warnings if warning != explained.summary],
-        hurdles=_hurdles(failing),
-        passed=_hurdles(each for each in conditions if not each.failed_queues),
+        text=text,
+        warnings=[warning for warning in text.warnings if warning != text.summary],
+        hurdles=hurdles[:failing],
+        passed=hurdles[failing:],
         rooms=explained.rooms,
-        queues=[
-            ExplainedQueueRow(site=each.site, place=f"{each.ce} / {each.queue}", fits=each.fits, reasons=each.reasons)
-            for each in explained.queues
-        ],
-        queues_shown=f"the first {MOST_QUEUES}" if len(explained.queues) == MOST_QUEUES else "",
+        queues_shown=f"the first {MOST_QUEUES}" if len(text.queues) == MOST_QUEUES else "",
         site=site,
         site_error=site_error,
-        standing=None if standing is None else standing_view(standing, fits=may_run(explained)),
+        standing=None if standing is None else standing_view(standing, fits=explained.may_run),
         task_queue_url=_url_of(explained.task_queue_id),
     )
-
-
-def may_run(explained: Explanation) -> bool:
-    """Return whether some queue may run the job, now or when it opens."""
-    return explained.standing is not None and explained.standing.rank is not None
 
 
 def _url_of(task_queue_id: int | None) -> str:
     return "" if task_queue_id is None else reverse("portal:task-queue", args=[task_queue_id])
 
 
-def _most_excluding(failing: Sequence[ExplainedCondition]) -> str:
-    if not failing:
-        return ""
-    first = failing[0]
-    queues = f"{first.failed_queues} of {counted(first.failed_queues + first.passed_queues, 'queue')}"
-    return f"The condition {_name_of(first)} excludes most: {queues}. The job {first.detail}."
-
-
-def _hurdles(conditions: Iterable[ExplainedCondition]) -> list[Hurdle]:
-    return [
-        Hurdle(
-            name=_name_of(condition),
-            passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
-            badge=_look_of(condition.passed_queues, condition.failed_queues),
-            detail=condition.detail,
-        )
-        for condition in conditions
-    ]
-
-
-def _name_of(condition: ExplainedCondition) -> str:
-    return condition.name.replace("_", " ")
+def _hurdle(condition: ConditionText) -> Hurdle:
+    return Hurdle(
+        name=condition.name.replace("_", " "),
+        passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
+        badge=_look_of(condition.passed_queues, condition.failed_queues),
+        detail=condition.detail,
+    )
 
 
 def _look_of(passed: int, failed: int) -> str:
@@ -152,9 +113,7 @@ class SelectedQueue:
     #: Whose they are, and in which group.
     owner: str
     group: str
-    summary: str
-    most_excluding: str
-    advice: Sequence[str]
+    text: ExplanationText
     example_id: int
     #: Address of the list of these jobs.
     jobs_url: str
@@ -195,20 +154,17 @@ def selection_view(explained: ExplainedSelection, *, words: Mapping[str, str]) -
 
 
 def _selected(each: ExplainedTaskQueue, words: Mapping[str, str]) -> SelectedQueue:
-    explained, job = each.explanation, each.explanation.job
+    job = each.example
     # Only Waiting jobs are in a task queue, whatever statuses the words name. All of them have one owner, who may be
     # another than the reader if the words name a submission.
     only = {"task_queue": each.task_queue_id, "status": "", "owner": words.get("owner", job.owner.username)}
-    view = why_view(explained)
     return SelectedQueue(
         task_queue_id=each.task_queue_id,
-        jobs=f"{each.jobs:,} {'job' if each.jobs == 1 else 'jobs'}",
+        jobs=counted(each.jobs, "job"),
         url=_url_of(each.task_queue_id),
         owner=job.owner.username,
         group=job.group.name,
-        summary=view.summary,
-        most_excluding=view.most_excluding,
-        advice=view.advice,
+        text=worded(each.explanation),
         example_id=job.pk,
         jobs_url=f"{reverse('portal:jobs')}?{query_of({**words, **only})}",
     )

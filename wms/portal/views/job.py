@@ -14,7 +14,8 @@ from django.utils import timezone
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.summary import not_waiting
+from matching.domain.sentences import summary
+from matching.queries.explain.explanation import state_of
 from matching.queries.job_leases import leases_of_job
 from pilots.models import Pilot, PilotLog
 from pilots.queries import pilot_of_job, stored_log
@@ -118,7 +119,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
         job,
         task_queue_id=task_queue_id,
         pilot=pilot,
-        sentence=sentence_of(job, why=why.summary if why and tab is not Tab.WHY else "", now=now),
+        sentence=sentence_of(job, why=why.text.summary if why and tab is not Tab.WHY else "", now=now),
         timeline=timeline_of(job, history=history, leases=leases_of_job(job), now=now),
         tab=tab,
     )
@@ -175,7 +176,7 @@ def _browsed(archive: Archive, sandbox: Sandbox, *, name: str) -> ArchiveView:
 
 
 def _why(reading: _Reading) -> Mapping[str, object]:
-    return {"why": reading.why, "not_waiting": "" if reading.why else not_waiting(reading.job)}
+    return {"why": reading.why, "not_waiting": "" if reading.why else summary(state_of(reading.job))}
 
 
 def _resources(reading: _Reading) -> Mapping[str, object]:

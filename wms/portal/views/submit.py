@@ -25,11 +25,10 @@ from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.writing import as_json_text
-from wms.jobs.models import Sandbox, SavedDescription, SavedSyntax
+from wms.jobs.models import SavedDescription, SavedSyntax
 from wms.jobs.services import sandboxes as stored_files
 from wms.jobs.services import saved_descriptions
 from wms.jobs.services.concurrent_submissions import submission_in_flight
-from wms.jobs.services.sandboxes import NamedSandbox
 from wms.jobs.services.submission import SubmissionResult
 from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
 from wms.kernel.memo import CachedLookups
@@ -47,8 +46,6 @@ from wms.wire.protocol import SANDBOX_PREFIX
 ENVELOPE_BYTES = 1024 * 1024
 #: Size of all files of one form, in sandboxes of the largest size; more belong into several, or onto a storage element.
 LARGEST_SANDBOXES = 5
-#: Endings of the names of archives, by which files that are not uploaded yet are judged.
-_ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -305,10 +302,7 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
                 for text in texts
             ]
         )
-    files = {
-        file.reference: NamedSandbox(sandbox=Sandbox(is_archive=file.name.endswith(_ARCHIVES)), file_name=file.name)
-        for file in coming
-    }
+    files = {file.reference: stored_files.coming(file.name) for file in coming}
     try:
         request = form.request(replaced(form.kept_files, coming))
         return check_of(rehearse(request, owner=user, coming_files=files, now=timezone.now()))

@@ -15,7 +15,7 @@ from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.task_queues import task_queue_list, task_queue_view
-from wms.portal.presentation.why import may_run, why_view
+from wms.portal.presentation.why import why_view
 from wms.portal.views.waiting import explained_at, revision_of_waiting
 
 
@@ -50,7 +50,7 @@ def task_queue_detail_page(request: HttpRequest, pk: int) -> HttpResponse:
     if standing is None or job is None:
         raise Http404("No job waits in this task queue any more.")
     explained, site, error = explained_at(request, job, task_queue_id=pk)
-    view = task_queue_view(standing, job_ids=job_ids, fits=may_run(explained))
+    view = task_queue_view(standing, job_ids=job_ids, fits=explained.may_run)
     context = {"task_queue": view, "why": why_view(explained, site=site, site_error=error)}
     return show(request, "portal/task_queue.html", context)
 

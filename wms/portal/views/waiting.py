@@ -9,8 +9,8 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain.explanation import Explanation, explain
-from matching.queries.explain.selection import explain_selection
+from matching.domain.findings import Explanation
+from matching.queries.explain.explanation import explain, explain_selection
 from matching.queries.supply import supply_digest
 from matching.queries.task_queues import standing_of
 from resources.queries.places import UnknownPlaceError

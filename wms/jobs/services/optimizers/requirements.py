@@ -5,6 +5,7 @@ from typing import Final
 
 from resources.domain.requirements import check
 from resources.queries.known_names import requirement_kinds, requirement_names, requirement_units
+from taskqueues.domain.definition import JobRequirements, stated_by
 from taskqueues.services import submit_pools
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.jdl import field_hint
@@ -19,6 +20,24 @@ def requirements_key(description: JobDescription) -> str:
     """Return a key that is equal for equal requirements; empty without requirements."""
     # NB: the pairs themselves are no keys: in Python 1, 1.0 and True are equal.
     return json.dumps(description.requirements) if description.requirements else ""
+
+
+def requirements_of(arrival: Arrival, description: JobDescription, *, sites: tuple[str, ...]) -> JobRequirements:
+    """Return the requirements of an arriving job that may run at these sites; empty: anywhere.
+
+    Those on resources are the submit pool that is registered for them; in a rehearsal none is.
+    """
+    pool = arrival.pools.get(requirements_key(description))
+    stated = stated_by(description) | {"sites": sites}
+    return JobRequirements(
+        **(stated if pool is None else stated | {"submit_pools": (pool,)}),
+        owner_id=arrival.owner.pk,
+        group_id=arrival.group.pk,
+        vo_id=arrival.vo.pk,
+        # The current default setup is stored: it must not change while the job waits.
+        setup=description.setup or arrival.vo.setup,
+        container=bool(description.container),
+    )
 
 
 def register_requirements(arrival: Arrival) -> None:
