@@ -17,7 +17,7 @@ from pathlib import Path
 from django.db import migrations
 
 SQL = Path(__file__).parent.parent / "sql"
-_FILES = ("limits.sql", "places.sql", "claim.sql", "attempts.sql", "heartbeat.sql", "reports.sql")
+_FILES = ("limits.sql", "places.sql", "claim.sql", "attempts.sql", "reports.sql")
 _DROP = """
     DROP TYPE IF EXISTS wms_claimed, wms_room CASCADE;
     DROP FUNCTION IF EXISTS wms_possible_places, wms_why_not_at_unknown_place CASCADE;
@@ -25,7 +25,8 @@ _DROP = """
         wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes,
         wms_stop_counting, wms_counters_go, wms_heartbeat, wms_free_from, wms_avoided_places,
         wms_is_avoided, wms_asked_by, wms_required_by, wms_held_back_jobs, wms_lock_held_back_job, wms_held_back_until,
-        wms_ordered_uuid, wms_reported_lease, wms_report_status, wms_end_lease,
+        wms_ordered_uuid, wms_reported_lease, wms_attempt, wms_move_leased_job,
+        wms_renewed_until, wms_end_lease, wms_report_status, wms_finish,
         wms_code_of_amount, wms_thinned_samples, wms_sample_usage, wms_store_tails CASCADE;
     DROP FUNCTION IF EXISTS wms_why_closed, wms_open_leases CASCADE;
 """

@@ -27,16 +27,17 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
         *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
         *(PilotStatus.RUNNING, PilotStatus.RUNNING, PilotStatus.RUNNING),
     ],
-    "heartbeat.sql": [JobStatus.STALLED, JobStatus.RESCHEDULED],
     "limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
     "places.sql": [ResourceState.ACTIVE] * 3,
-    "reports.sql": [JobStatus.RUNNING],
+    "reports.sql": [
+        *(LEASED, JobStatus.RESCHEDULED, JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.STALLED),
+        *(JobStatus.RESCHEDULED, JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.COMPLETING),
+    ],
 }
 #: The same of the keys of advisory locks.
 LOCKS: Mapping[str, Sequence[LockKey]] = {
     "attempts.sql": [],
     "claim.sql": [LockKey.COUNT_LIMITS],
-    "heartbeat.sql": [],
     "limits.sql": [LockKey.COUNT_LIMITS] * 3,
     "places.sql": [],
     "reports.sql": [],

@@ -1,4 +1,4 @@
--- Migrations: a0cc7267970cb26fd33097238d84ab76733f05ffe00209c186c90900212b2270
+-- Migrations: 43cef22822b9a983e0d7360a2fd7dd1ae522f5b44335d55296857cf8d9d0a36c
 -- Written by `python -m tests.new_database` from what all migrations make (ADR 69); never edited.
 SELECT pg_catalog.set_config('search_path', '', true);
 SET LOCAL check_function_bodies = false;
@@ -24,6 +24,12 @@ CREATE TYPE public.wms_room AS (
 	slots bigint[],
 	paced bigint[]
 );
+
+CREATE FUNCTION public.wms_attempt(reschedules smallint, status text) RETURNS smallint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT greatest(0, reschedules - (status = 'Rescheduled')::integer)::smallint
+$$;
 
 CREATE FUNCTION public.wms_avoided_places(the_task_queue bigint, the_user_priority smallint) RETURNS TABLE(queue_ids bigint[], host text, first_not_before timestamp with time zone)
     LANGUAGE sql STABLE
@@ -492,69 +498,21 @@ CREATE FUNCTION public.wms_delay_is_over(a_limit public.taskqueues_limit, free_a
         OR (free_at > right_now + make_interval(secs => (coalesce(a_limit.burst, 1) - 1) * a_limit.delay_s)) IS NOT TRUE
 $$;
 
-CREATE FUNCTION public.wms_end_lease(the_match uuid, the_status text, sources text[], the_minor_status text, the_reason text, is_job_at_fault boolean, the_exit_code integer, the_cpu_s double precision, the_wall_s double precision, the_memory_mb double precision, the_disk_mb double precision, the_output_digest text, the_output_name text, the_std_output bytea, the_std_error bytea, seen_within_s double precision) RETURNS boolean
+CREATE FUNCTION public.wms_end_lease(the_match uuid, the_reason text, is_job_at_fault boolean, has_died boolean, right_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
-    SET enable_seqscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 DECLARE
-    right_now CONSTANT timestamptz := wms_now();
-    lease record;
-    moved record;
-    the_output bigint;
+    the_job bigint;
 BEGIN
-    IF the_output_digest IS NOT NULL THEN
-        -- Uploaded for this job; locked against removal until the job refers to it.
-        SELECT sandbox.id INTO the_output
-          FROM matching_match AS its
-          JOIN jobs_job AS job ON job.id = its.job_id
-          JOIN jobs_sandbox AS sandbox ON sandbox.digest = the_output_digest
-          JOIN jobs_sandboxupload AS upload
-            ON upload.sandbox_id = sandbox.id AND upload.owner_id = job.owner_id
-           AND upload.file_name = format(the_output_name, its.job_id)
-         WHERE its.id = the_match
-           FOR KEY SHARE OF sandbox;
-        IF NOT FOUND THEN
-            RETURN false;
-        END IF;
-    END IF;
-    SELECT * INTO lease FROM wms_reported_lease(the_match, sources, seen_within_s, right_now);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    UPDATE jobs_job
-       SET status = the_status,
-           minor_status = the_minor_status,
-           status_changed_at = right_now,
-           ended_at = right_now,
-           heartbeat_at = right_now,
-           -- The highest value, ignoring nulls: reports may arrive late.
-           cpu_s = greatest(cpu_s, the_cpu_s),
-           wall_s = greatest(wall_s, the_wall_s),
-           max_memory_mb = greatest(max_memory_mb, the_memory_mb),
-           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
-           exit_code = the_exit_code,
-           output_sandbox_id = the_output
-     WHERE id = lease.job_id AND status = ANY (sources)
-    RETURNING application_status, reschedules INTO moved;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL THEN
-        PERFORM wms_store_tails(lease.job_id, moved.reschedules, the_std_output, the_std_error);
-    END IF;
     UPDATE matching_match
-       SET ended_at = right_now, end_reason = the_reason, job_at_fault = is_job_at_fault
-     WHERE id = the_match AND ended_at IS NULL;
-    IF NOT FOUND THEN
-        RAISE NO_DATA_FOUND USING MESSAGE = 'The lease has just ended.';
-    END IF;
+       SET ended_at = right_now,
+           end_reason = the_reason,
+           job_at_fault = is_job_at_fault,
+           died = has_died AND reported_status = 'Running'
+     WHERE id = the_match AND ended_at IS NULL
+    RETURNING job_id INTO STRICT the_job;
     -- Commands for this lease; they must not reach the next pilot of the job.
-    UPDATE jobs_jobcommand SET acknowledged_at = right_now WHERE job_id = lease.job_id AND acknowledged_at IS NULL;
-    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
-    VALUES (
-        lease.job_id, right_now, the_status, the_minor_status, moved.application_status, 'pilot ' || lease.pilot_id
-    );
+    UPDATE jobs_jobcommand SET acknowledged_at = right_now WHERE job_id = the_job AND acknowledged_at IS NULL;
     RETURN true;
 END
 $$;
@@ -572,6 +530,99 @@ CREATE FUNCTION public.wms_few_of_both(one text[], other text[]) RETURNS text[]
     SELECT CASE WHEN '{}' IN (one, other) THEN '{}' ELSE wms_few(one || other) END
 $$;
 
+CREATE FUNCTION public.wms_finish(the_match uuid, the_pilot bigint, the_status text, sources text[], the_minor_status text, is_job_at_fault boolean, has_died boolean, the_exit_code integer, the_cpu_s double precision, the_wall_s double precision, the_memory_mb double precision, the_disk_mb double precision, the_output_digest text, the_output_name text, the_std_output bytea, the_std_error bytea, seen_within_s double precision, may_go_back boolean) RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    right_now CONSTANT timestamptz := wms_now();
+    lease record;
+    is_open boolean;
+    ends_job boolean;
+    goes_back boolean;
+    the_output bigint;
+    its_job record;
+    is_done boolean;
+BEGIN
+    IF the_output_digest IS NOT NULL THEN
+        -- Uploaded for this job; locked against removal until the job refers to it.
+        SELECT sandbox.id INTO the_output
+          FROM matching_match AS its
+          JOIN jobs_job AS job ON job.id = its.job_id
+          JOIN jobs_sandbox AS sandbox ON sandbox.digest = the_output_digest
+          JOIN jobs_sandboxupload AS upload
+            ON upload.sandbox_id = sandbox.id AND upload.owner_id = job.owner_id
+           AND upload.file_name = format(the_output_name, its.job_id)
+         WHERE its.id = the_match
+           FOR KEY SHARE OF sandbox;
+    END IF;
+    SELECT * INTO lease FROM wms_reported_lease(the_match, the_pilot, seen_within_s, right_now);
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    is_open := lease.refusal IS NULL;
+    IF NOT is_open THEN
+        IF lease.refusal ->> 'end_reason' = 'finished' THEN
+            RETURN json_build_object('status', lease.status);
+        END IF;
+        -- After a kill command, the pilot that had the job last may still add usage and output (ADR 10).
+        IF (lease.refusal ->> 'end_reason' = 'killed' AND lease.status = 'Killed' AND NOT EXISTS (
+            SELECT FROM matching_match AS its JOIN matching_match AS later ON later.job_id = its.job_id
+             WHERE its.id = the_match AND later.leased_at > its.leased_at
+        )) IS NOT TRUE THEN
+            RETURN lease.refusal;
+        END IF;
+    END IF;
+    IF the_output_digest IS NOT NULL AND the_output IS NULL THEN
+        RETURN json_build_object('code', 'unusable_sandbox');
+    END IF;
+    ends_job := is_open AND lease.is_leased AND the_status IS NOT NULL;
+    goes_back := is_open AND (lease.status = 'Rescheduled' OR lease.is_leased AND the_status IS NULL);
+    IF goes_back AND NOT may_go_back THEN
+        RETURN json_build_object('goes_back', true);
+    END IF;
+    IF lease.is_unseen THEN
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
+    END IF;
+    UPDATE jobs_job
+       SET status = CASE WHEN ends_job THEN the_status ELSE status END,
+           minor_status = CASE WHEN ends_job THEN the_minor_status ELSE minor_status END,
+           status_changed_at = CASE WHEN ends_job THEN right_now ELSE status_changed_at END,
+           ended_at = CASE WHEN ends_job THEN right_now ELSE ended_at END,
+           heartbeat_at = right_now,
+           -- The highest value, ignoring nulls: reports may arrive late.
+           cpu_s = greatest(cpu_s, the_cpu_s),
+           wall_s = greatest(wall_s, the_wall_s),
+           max_memory_mb = greatest(max_memory_mb, the_memory_mb),
+           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
+           exit_code = the_exit_code,
+           output_sandbox_id = the_output
+     WHERE id = lease.job_id AND status = lease.status
+    RETURNING status, application_status, wms_attempt(reschedules, status) AS attempt INTO STRICT its_job;
+    IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL THEN
+        PERFORM wms_store_tails(lease.job_id, its_job.attempt, the_std_output, the_std_error);
+    END IF;
+    IF is_open THEN
+        is_done := wms_end_lease(the_match, 'finished', is_job_at_fault, has_died, right_now);
+    END IF;
+    IF ends_job THEN
+        IF NOT lease.status = ANY (sources) THEN
+            INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+            VALUES (
+                lease.job_id, right_now, 'Completing', '', its_job.application_status, 'pilot ' || lease.pilot_id
+            );
+        END IF;
+        INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+        VALUES (
+            lease.job_id, right_now, the_status, the_minor_status, its_job.application_status,
+            'pilot ' || lease.pilot_id
+        );
+    END IF;
+    RETURN json_build_object('status', its_job.status, 'goes_back', goes_back);
+END
+$$;
+
 CREATE FUNCTION public.wms_free_from(not_before timestamp with time zone, avoided_until timestamp with time zone, avoided_queue_ids bigint[], avoided_host text, the_queue bigint, the_host text) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -579,7 +630,7 @@ CREATE FUNCTION public.wms_free_from(not_before timestamp with time zone, avoide
                 THEN greatest(not_before, avoided_until) ELSE not_before END
 $$;
 
-CREATE FUNCTION public.wms_heartbeat(the_match uuid, the_pilot bigint, the_cpu_s double precision, the_wall_s double precision, the_memory_mb double precision, the_disk_mb double precision, the_std_output bytea, the_std_error bytea, lease_s double precision, seen_within_s double precision) RETURNS TABLE(lease_end timestamp with time zone, orders jsonb)
+CREATE FUNCTION public.wms_heartbeat(the_match uuid, the_pilot bigint, the_cpu_s double precision, the_wall_s double precision, the_memory_mb double precision, the_disk_mb double precision, the_std_output bytea, the_std_error bytea, acknowledged bigint[], lease_s double precision, seen_within_s double precision) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -588,25 +639,17 @@ DECLARE
     right_now CONSTANT timestamptz := wms_now();
     lease record;
     its_job record;
-    is_sampled boolean;
+    answer json;
+    is_done boolean;
+    is_killed boolean := false;
 BEGIN
-    SELECT its.job_id, its.pilot_id, its.reported_at, pilot.last_seen_at INTO lease
-      FROM matching_match AS its JOIN pilots_pilot AS pilot ON pilot.id = its.pilot_id
-     WHERE its.id = the_match AND its.ended_at IS NULL AND pilot.revoked_at IS NULL
-       AND (the_pilot IS NULL OR its.pilot_id = the_pilot);
-    IF NOT FOUND THEN
-        RETURN;
+    SELECT its.job_id, its.pilot_id, its.reported_at, its.is_unseen, its.refusal INTO lease
+      FROM wms_reported_lease(the_match, the_pilot, seen_within_s, right_now) AS its;
+    IF NOT FOUND OR lease.refusal IS NOT NULL THEN
+        RETURN lease.refusal;
     END IF;
-    IF (lease.last_seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE THEN
-        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL;
-        IF NOT FOUND THEN
-            RETURN;
-        END IF;
-    END IF;
-    IF the_std_output IS NULL AND the_std_error IS NULL THEN
-        -- Of the next heartbeat all is true again, and a lease that seems to end while the database was down is extended,
-        -- so no answer waits until this one is on disk. Lines of output are sent once.
-        PERFORM set_config('synchronous_commit', 'off', true);
+    IF lease.is_unseen THEN
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
     END IF;
     UPDATE jobs_job
        SET heartbeat_at = right_now,
@@ -615,34 +658,48 @@ BEGIN
            wall_s = greatest(wall_s, the_wall_s),
            max_memory_mb = greatest(max_memory_mb, the_memory_mb),
            max_disk_mb = greatest(max_disk_mb, the_disk_mb)
-     WHERE id = lease.job_id AND status <> 'Stalled'
-    -- One that is rescheduled while its pilot has it is in the same attempt until the pilot has stopped it.
-    RETURNING started_at, greatest(0, reschedules - (status = 'Rescheduled')::integer)::smallint AS attempt INTO its_job;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
+     WHERE id = lease.job_id
+    RETURNING status, started_at, wms_attempt(reschedules, status) AS attempt INTO its_job;
     IF the_std_output IS NOT NULL OR the_std_error IS NOT NULL THEN
         PERFORM wms_store_tails(lease.job_id, its_job.attempt, the_std_output, the_std_error);
     END IF;
-    is_sampled := wms_sample_usage(
+    is_done := wms_sample_usage(
         lease.job_id, its_job.attempt, its_job.started_at, lease.reported_at, right_now,
         the_cpu_s, the_memory_mb, the_disk_mb
     );
-    UPDATE matching_match
-       -- Never shorter: the expirer may have extended it after its own outage.
-       SET expires_at = CASE WHEN reported_at IS NULL THEN right_now + make_interval(secs => lease_s)
-                             ELSE greatest(expires_at, right_now + make_interval(secs => lease_s)) END,
-           reported_at = right_now
-     WHERE id = the_match AND ended_at IS NULL
-    RETURNING expires_at,
-              (SELECT jsonb_agg(jsonb_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
-                 FROM jobs_jobcommand AS command
-                WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL)
-         INTO lease_end, orders;
-    IF NOT FOUND THEN
-        RAISE NO_DATA_FOUND USING MESSAGE = 'The lease has just ended.';
+    IF its_job.status = 'Stalled' THEN
+        is_done := wms_move_leased_job(
+            lease.job_id, lease.pilot_id, its_job.status,
+            (SELECT its.reported_status FROM matching_match AS its WHERE its.id = the_match),
+            'Heartbeats resumed', NULL, right_now
+        );
+    ELSIF acknowledged IS NULL AND the_std_output IS NULL AND the_std_error IS NULL THEN
+        -- Of the next heartbeat all is true again, and a lease that seems to end while the database was down is extended,
+        -- so no answer waits until this one is on disk. Lines of output are sent once.
+        PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    RETURN NEXT;
+    IF acknowledged IS NOT NULL THEN
+        WITH executed AS (
+            UPDATE jobs_jobcommand AS command SET acknowledged_at = right_now
+             WHERE command.job_id = lease.job_id AND command.id = ANY (acknowledged) AND command.acknowledged_at IS NULL
+            RETURNING command.name
+        )
+        SELECT count(*) > 0 INTO is_killed FROM executed WHERE executed.name = 'kill';
+    END IF;
+    IF is_killed THEN
+        is_done := wms_end_lease(the_match, 'killed', false, false, right_now);
+        RETURN json_build_object('expires_at', right_now, 'goes_back', its_job.status = 'Rescheduled');
+    END IF;
+    UPDATE matching_match
+       SET expires_at = wms_renewed_until(expires_at, reported_at, lease_s, right_now), reported_at = right_now
+     WHERE id = the_match AND ended_at IS NULL
+    -- Uses index: command_to_be_obeyed
+    RETURNING json_build_object('expires_at', expires_at, 'commands', (
+                  SELECT json_agg(json_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
+                    FROM jobs_jobcommand AS command
+                   WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL))
+         INTO STRICT answer;
+    RETURN answer;
 END
 $$;
 
@@ -1140,6 +1197,26 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.wms_move_leased_job(the_job bigint, the_pilot bigint, status_before text, the_status text, the_minor_status text, the_application_status text, right_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    moved record;
+BEGIN
+    UPDATE jobs_job
+       SET status = the_status,
+           minor_status = coalesce(the_minor_status, minor_status),
+           application_status = coalesce(the_application_status, application_status),
+           status_changed_at = right_now,
+           started_at = CASE WHEN the_status = 'Running' THEN coalesce(started_at, right_now) ELSE started_at END
+     WHERE id = the_job AND status = status_before
+    RETURNING minor_status, application_status INTO STRICT moved;
+    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+    VALUES (the_job, right_now, the_status, moved.minor_status, moved.application_status, 'pilot ' || the_pilot);
+    RETURN true;
+END
+$$;
+
 CREATE FUNCTION public.wms_none_serves_all_by_a_deletion() RETURNS trigger
     LANGUAGE plpgsql
     AS $_$
@@ -1226,7 +1303,14 @@ CREATE FUNCTION public.wms_possible_places(the_vo bigint, the_site bigint, the_c
              WHERE served.site_id = site.id)
 $$;
 
-CREATE FUNCTION public.wms_report_status(the_match uuid, the_status text, sources text[], the_minor_status text, the_application_status text, lease_s double precision, seen_within_s double precision) RETURNS TABLE(lease_end timestamp with time zone, orders jsonb)
+CREATE FUNCTION public.wms_renewed_until(expires_at timestamp with time zone, reported_at timestamp with time zone, lease_s double precision, right_now timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN reported_at IS NULL THEN right_now + make_interval(secs => lease_s)
+                ELSE greatest(expires_at, right_now + make_interval(secs => lease_s)) END
+$$;
+
+CREATE FUNCTION public.wms_report_status(the_match uuid, the_pilot bigint, the_status text, sources text[], the_minor_status text, the_application_status text, lease_s double precision, seen_within_s double precision) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1234,68 +1318,63 @@ CREATE FUNCTION public.wms_report_status(the_match uuid, the_status text, source
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
     lease record;
-    moved record;
+    answer json;
+    is_done boolean;
 BEGIN
-    SELECT * INTO lease FROM wms_reported_lease(the_match, sources, seen_within_s, right_now);
-    IF NOT FOUND THEN
-        RETURN;
+    SELECT * INTO lease FROM wms_reported_lease(the_match, the_pilot, seen_within_s, right_now);
+    IF NOT FOUND OR lease.refusal IS NOT NULL THEN
+        RETURN lease.refusal;
     END IF;
-    UPDATE jobs_job
-       SET status = the_status,
-           minor_status = the_minor_status,
-           application_status = coalesce(the_application_status, application_status),
-           status_changed_at = right_now,
-           started_at = CASE WHEN the_status = 'Running' THEN coalesce(started_at, right_now) ELSE started_at END
-     WHERE id = lease.job_id AND status = ANY (sources)
-    RETURNING application_status INTO moved;
-    IF NOT FOUND THEN
-        RETURN;
+    IF lease.is_leased AND lease.status <> the_status AND NOT lease.status = ANY (sources) THEN
+        RETURN json_build_object(
+            'code', 'illegal_transition', 'job', lease.job_id, 'status', lease.status, 'target', the_status
+        );
+    END IF;
+    IF lease.is_unseen THEN
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
+    END IF;
+    IF lease.is_leased AND lease.status <> the_status THEN
+        is_done := wms_move_leased_job(
+            lease.job_id, lease.pilot_id, lease.status, the_status,
+            coalesce(the_minor_status, ''), the_application_status, right_now
+        );
+    ELSIF lease.is_leased AND EXISTS (
+        SELECT FROM jobs_job AS job
+         WHERE job.id = lease.job_id
+           AND (job.minor_status <> the_minor_status OR job.application_status <> the_application_status)
+    ) THEN
+        is_done := wms_move_leased_job(
+            lease.job_id, lease.pilot_id, lease.status, the_status,
+            the_minor_status, the_application_status, right_now
+        );
     END IF;
     UPDATE matching_match
-       SET reported_status = the_status,
-           -- Never shorter: the expirer may have extended it after its own outage.
-           expires_at = CASE WHEN reported_at IS NULL THEN right_now + make_interval(secs => lease_s)
-                             ELSE greatest(expires_at, right_now + make_interval(secs => lease_s)) END,
+       SET expires_at = wms_renewed_until(expires_at, reported_at, lease_s, right_now), reported_status = the_status,
            reported_at = right_now
      WHERE id = the_match AND ended_at IS NULL
-    RETURNING expires_at,
-              (SELECT jsonb_agg(jsonb_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
-                 FROM jobs_jobcommand AS command
-                WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL)
-         INTO lease_end, orders;
-    IF NOT FOUND THEN
-        RAISE NO_DATA_FOUND USING MESSAGE = 'The lease has just ended.';
-    END IF;
-    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
-    VALUES (
-        lease.job_id, right_now, the_status, the_minor_status, moved.application_status, 'pilot ' || lease.pilot_id
-    );
-    RETURN NEXT;
+    -- Uses index: command_to_be_obeyed
+    RETURNING json_build_object('expires_at', expires_at, 'commands', (
+                  SELECT json_agg(json_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
+                    FROM jobs_jobcommand AS command
+                   WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL))
+         INTO STRICT answer;
+    RETURN answer;
 END
 $$;
 
-CREATE FUNCTION public.wms_reported_lease(the_match uuid, sources text[], seen_within_s double precision, right_now timestamp with time zone) RETURNS TABLE(job_id bigint, pilot_id bigint)
-    LANGUAGE plpgsql
+CREATE FUNCTION public.wms_reported_lease(the_match uuid, the_pilot bigint, seen_within_s double precision, right_now timestamp with time zone) RETURNS TABLE(job_id bigint, pilot_id bigint, reported_at timestamp with time zone, status text, is_leased boolean, is_unseen boolean, refusal json)
+    LANGUAGE sql STABLE
     AS $$
-DECLARE
-    seen_at timestamptz;
-BEGIN
-    SELECT its.job_id, its.pilot_id, pilot.last_seen_at INTO job_id, pilot_id, seen_at
+    SELECT its.job_id, its.pilot_id, its.reported_at, job.status,
+           job.status = ANY ('{Matched,Running,Stalled,Completing}'),
+           (pilot.last_seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE,
+           CASE WHEN pilot.revoked_at IS NOT NULL THEN json_build_object('code', 'pilot_revoked')
+                WHEN its.ended_at IS NOT NULL
+                THEN json_build_object('code', 'lease_ended', 'end_reason', its.end_reason) END
       FROM matching_match AS its
       JOIN pilots_pilot AS pilot ON pilot.id = its.pilot_id
-      JOIN jobs_job AS job ON job.id = its.job_id
-     WHERE its.id = the_match AND its.ended_at IS NULL AND pilot.revoked_at IS NULL AND job.status = ANY (sources);
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    IF (seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE THEN
-        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = pilot_id AND revoked_at IS NULL;
-        IF NOT FOUND THEN
-            RETURN;
-        END IF;
-    END IF;
-    RETURN NEXT;
-END
+      LEFT JOIN jobs_job AS job ON job.id = its.job_id
+     WHERE its.id = the_match AND (the_pilot IS NULL OR its.pilot_id = the_pilot)
 $$;
 
 CREATE FUNCTION public.wms_required_by(the_jobs bigint[], the_amounts text[]) RETURNS TABLE(name text, required bigint)

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from matching.models import Match
-from matching.services import ordinary_reports
+from matching.services import leases
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from tests.factories import make_group, make_job, make_pilot, make_user
@@ -75,7 +75,7 @@ def test_jobs_in_every_status_keep_what_they_have_and_go_on() -> None:
 
     running = Job.objects.filter(status=JobStatus.RUNNING).first()
     assert running is not None
-    assert ordinary_reports.renew(held[running.pk], usage=Usage(cpu_s=1.0), tails=Tails("later"))
+    leases.heartbeat(held[running.pk], usage=Usage(cpu_s=1.0), tails=Tails("later"), acknowledged=[])
     assert Job.objects.get(pk=running.pk).std_output_tail == "later"
     (lease,) = match(
         OfferRequest(cpu_time_s=300_000),
