@@ -8,13 +8,11 @@ from rest_framework.request import Request
 
 from matching.api.authentication import JobCredential
 from matching.models import Match
+from matching.services.leases import NoSuchLeaseError
 from pilots.api.authentication import PilotCredential
-from wms.kernel.errors import NotFoundError
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: a cycle at run time, because the settings name our authentication
-
-_NO_SUCH_LEASE = "There is no such lease for this token."
 
 
 class IsLeaseHolder(BasePermission):
@@ -26,12 +24,14 @@ class IsLeaseHolder(BasePermission):
         """Return whether the caller is a pilot or a lease.
 
         Raises:
-            NotFoundError: it is, but the lease is another's.
+            NoSuchLeaseError: it is, but the lease is another's.
         """
         if not isinstance(request.auth, JobCredential | PilotCredential):
             return False
-        if not is_holder(request.auth, view.kwargs["match_id"]):
-            raise NotFoundError(_NO_SUCH_LEASE)
+        match_id = view.kwargs["match_id"]
+        pilot_id = pilot_of(request.auth, match_id)
+        if pilot_id is not None and not Match.objects.filter(pk=match_id, pilot=pilot_id).exists():
+            raise NoSuchLeaseError
         return True
 
 
@@ -44,17 +44,22 @@ class IsJobOfLease(BasePermission):
         """Return whether the caller is a lease.
 
         Raises:
-            NotFoundError: it is another lease.
+            NoSuchLeaseError: it is another lease.
         """
         if not isinstance(request.auth, JobCredential):
             return False
-        if request.auth.match_id != view.kwargs["match_id"]:
-            raise NotFoundError(_NO_SUCH_LEASE)
+        pilot_of(request.auth, view.kwargs["match_id"])
         return True
 
 
-def is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
-    """Return whether the token is that of the lease, or of a pilot that holds or held it."""
-    if isinstance(credential, JobCredential):
-        return credential.match_id == match_id
-    return Match.objects.filter(pk=match_id, pilot=credential.pilot_id).exists()
+def pilot_of(credential: JobCredential | PilotCredential, match_id: UUID) -> int | None:
+    """Return the pilot that must hold the lease, or have held it; None: the token is that of the lease.
+
+    Raises:
+        NoSuchLeaseError: the token is that of another lease.
+    """
+    if isinstance(credential, PilotCredential):
+        return credential.pilot_id
+    if credential.match_id != match_id:
+        raise NoSuchLeaseError
+    return None

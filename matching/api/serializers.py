@@ -10,8 +10,8 @@ from matching.queries.preview import Preview
 from matching.services import job_tokens
 from matching.services.claim import Claimed
 from matching.services.data import LeaseData
+from matching.services.leases import LeaseRenewal
 from matching.services.offers import OfferRequest
-from matching.services.ordinary_reports import LeaseRenewal
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.rest import Flag, Name, Number, Text, WholeNumber

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from matching.api.authentication import JobCredential, JobTokenAuthentication
-from matching.api.permissions import IsLeaseHolder, is_holder
+from matching.api.permissions import IsLeaseHolder, pilot_of
 from matching.api.renewal import renewed_token
 from matching.api.serializers import (
     AnswerOut,
@@ -34,7 +34,7 @@ from matching.api.serializers import (
     tails_of,
 )
 from matching.queries.preview import preview
-from matching.services import leases, offers, ordinary_reports
+from matching.services import leases, offers
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
 from matching.services.retry_after import seconds_to_wait
@@ -87,8 +87,7 @@ class MatchesView(FastView):
 
         A repeated request_id of the same pilot returns the same leases.
         """
-        assert isinstance(request.auth, PilotCredential)  # noqa: S101 - checked by IsPilot; for the type checker
-        return self.fast_answer(request.auth, OfferIn.checked(request.data)).response()
+        return self.respond(request)
 
     @staticmethod
     def fast_answer(credential: PilotCredential, values: dict[str, Any]) -> FastAnswer:
@@ -148,23 +147,6 @@ class _LeaseView(FastView):
     callers = (JobTokenAuthentication(), PilotTokenAuthentication())
     permission_classes = (IsLeaseHolder,)
 
-    @classmethod
-    def fast_answer(cls, credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer | None:
-        """Process the report if the lease is the caller's; None: it is another's."""
-        lease = UUID(match_id)
-        return cls._report(credential, values, lease) if is_holder(credential, lease) else None
-
-    def _respond(self, request: Request, match_id: UUID) -> Response:
-        """Process a request that is not ordinary."""
-        values = self.fast_body.checked(request.data)
-        assert isinstance(request.auth, JobCredential | PilotCredential)  # noqa: S101 - checked by IsLeaseHolder
-        return self._report(request.auth, values, match_id).response()
-
-    @classmethod
-    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
-        """Process the valid body of a report on a lease of the caller."""
-        raise NotImplementedError
-
 
 def _path_of(report: str) -> re.Pattern[str]:
     return re.compile(rf"{API_V1}matches/([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/{report}/")
@@ -185,21 +167,24 @@ class LeaseStatusView(_LeaseView):
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Report Running or Completing; renews the lease."""
-        return self._respond(request, match_id)
+        return self.respond(request, str(match_id))
 
-    @classmethod
-    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
+    @staticmethod
+    def fast_answer(credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer:
+        """Process the report."""
+        lease = UUID(match_id)
         answer = leases.report_status(
-            match_id,
+            lease,
+            of=pilot_of(credential, lease),
             status=JobStatus(values["status"]),
             minor=values.get("minor_status"),
             application=values.get("application_status"),
         )
-        return FastAnswer(answer_out(answer, token=renewed_token(credential, match_id)))
+        return FastAnswer(answer_out(answer, token=renewed_token(credential, lease)))
 
 
 class HeartbeatView(_LeaseView):
-    """Heartbeats of payloads: thousands of pilots send one every 30 s, so the ordinary ones are answered fast."""
+    """Heartbeats of payloads."""
 
     most_body_bytes = _BYTES_WITH_TAILS
     fast_path = _path_of("heartbeat")
@@ -214,28 +199,20 @@ class HeartbeatView(_LeaseView):
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Renew the lease, report usage, and return commands such as kill, which are repeated until acknowledged."""
-        return self._respond(request, match_id)
+        return self.respond(request, str(match_id))
 
-    @classmethod
-    def fast_answer(cls, credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer | None:
-        """Renew an open lease of the caller; None if it is not, or if commands are acknowledged."""
-        lease, usage, tails = UUID(match_id), UsageIn.usage_of(values), tails_of(values)
-        pilot_id = credential.pilot_id if isinstance(credential, PilotCredential) else None
-        another = isinstance(credential, JobCredential) and credential.match_id != lease
-        if another or values.get("acknowledged"):
-            return None
-        renewed = ordinary_reports.renew(lease, of=pilot_id, usage=usage, tails=tails)
-        return None if renewed is None else FastAnswer(answer_out(renewed, token=renewed_token(credential, lease)))
-
-    @classmethod
-    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:
+    @staticmethod
+    def fast_answer(credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer:
+        """Process the heartbeat."""
+        lease = UUID(match_id)
         answer = leases.heartbeat(
-            match_id,
+            lease,
+            of=pilot_of(credential, lease),
             usage=UsageIn.usage_of(values),
             tails=tails_of(values),
-            acknowledged=values.get("acknowledged", []),
+            acknowledged=values.get("acknowledged", ()),
         )
-        return FastAnswer(answer_out(answer, token=renewed_token(credential, match_id)))
+        return FastAnswer(answer_out(answer, token=renewed_token(credential, lease)))
 
 
 class FinishView(_LeaseView):
@@ -257,12 +234,15 @@ class FinishView(_LeaseView):
 
         Repeating it is harmless.
         """
-        return self._respond(request, match_id)
+        return self.respond(request, str(match_id))
 
-    @classmethod
-    def _report(cls, credential: LeaseCredential, values: dict[str, Any], match_id: UUID) -> FastAnswer:  # noqa: ARG003 - as of all reports
+    @staticmethod
+    def fast_answer(credential: LeaseCredential, values: dict[str, Any], match_id: str) -> FastAnswer:
+        """Process the end."""
+        lease = UUID(match_id)
         status = leases.finish(
-            match_id,
+            lease,
+            of=pilot_of(credential, lease),
             exit_code=values["exit_code"],
             minor=values.get("minor_status"),
             usage=UsageIn.usage_of(values["usage"]),

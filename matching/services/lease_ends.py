@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from django.db import connection
 from django.db.models import F
 
 from matching.models import Match
@@ -12,14 +13,16 @@ from pilots.domain.pilot import PilotStatus
 from pilots.queries import others_alive
 from taskqueues.services.avoided_places import GivenBack
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
-from wms.jobs.models import Job, JobCommand
-from wms.jobs.services import rescheduling, transitions
+from wms.jobs.models import Job
+from wms.jobs.services import rescheduling
 from wms.kernel.db import transaction_required
 from wms.kernel.memo import Memo
 from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
 #: Exit codes of jobs that did not run because their node lacks what they require. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE})
+#: In ``sql/reports.sql``; no job of such a lease is at fault.
+_END: Final = "SELECT wms_end_lease(%s, %s, false, %s, %s)"
 
 
 class EndReason(StrEnum):
@@ -32,40 +35,36 @@ class EndReason(StrEnum):
 
 
 @transaction_required
-def end_finished(
-    match: Match,
-    job: Job,
-    *,
-    exit_code: int | None,
-    minor: str | None,
-    job_at_fault: bool,
-    supervisor_died: bool,
-    now: datetime,
-    memo: Memo,
-) -> None:
-    """End a lease whose pilot has reported the end of the payload, and decide about the job by its exit code.
+def put_back(match: Match, *, minor: str | None, memo: Memo) -> JobStatus:
+    """Return the job of a lease that its pilot has ended to its task queue, or fail it after too many returns.
+
+    A job that its owner rescheduled during the lease waits again.
 
     Args:
-        match: open, and locked after *job*.
-        job: of the lease, locked.
-        exit_code: as of ``leases.finish``, like the next three.
-        minor: the same.
-        job_at_fault: the same.
-        supervisor_died: the same.
-        now: by the database's clock.
+        match: the lease, ended in this transaction.
+        minor: why the pilot gave the job back; None: the payload requested it.
         memo: cache of the index for lookups of the configuration.
+
+    Returns:
+        The new status of the job.
     """
-    at_fault = is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)
-    died = supervisor_died and exit_code == RESCHEDULE_EXIT_CODE and _payload_ran(match)
-    _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault, died=died)
-    _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
-
-
-@transaction_required
-def end_killed(match: Match, job: Job, *, now: datetime) -> None:
-    """End an open lease whose pilot has executed a kill command; a job that was rescheduled meanwhile waits again."""
-    _end(match, reason=EndReason.KILLED, now=now)
-    rescheduling.requeue([job.pk], source=source_of(match), now=now)
+    source, job = f"pilot {match.pilot_id}", match.job
+    # NB: of the job's history as well: black holes are found by it.
+    now = match.ended_at
+    if now is None:
+        raise ValueError("the lease has not ended")
+    if job.status in LEASED:
+        rescheduling.reschedule_or_fail(
+            job.pk,
+            minor=minor or "The payload requested rescheduling",
+            source=source,
+            now=now,
+            given_back=given_back_by(match, delayed=True, memo=memo),
+            deaths=_deaths_during(job),
+        )
+    else:
+        rescheduling.requeue([job.pk], source=source, now=now)
+    return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
 
 
 @transaction_required
@@ -84,17 +83,14 @@ def end_unfinished(
         memo: cache of the index for lookups of the configuration.
         died: whether the pilot died, as far as is known, and was not ended by its batch system or by the server.
     """
-    _end(match, reason=reason, now=now, died=died and _payload_ran(match))
+    with connection.cursor() as cursor:
+        cursor.execute(_END, [match.pk, reason, died, now])
     # A silent pilot had the job for the whole of its lease: no further delay is needed.
     in_silence = reason is EndReason.EXPIRED or match.pilot.status == PilotStatus.LOST
     given_back = given_back_by(match, delayed=not in_silence, memo=memo)
     rescheduling.reschedule_or_fail(
         job.pk, minor=minor, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
     )
-
-
-def _payload_ran(match: Match) -> bool:
-    return match.reported_status == JobStatus.RUNNING
 
 
 def _deaths_during(job: Job) -> int:
@@ -127,31 +123,6 @@ def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | Non
     )
 
 
-def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime, memo: Memo) -> None:
-    source = source_of(match)
-    if job.status not in LEASED:
-        # Killed or rescheduled: a killed job stays so, a rescheduled one can wait again now that nothing runs.
-        rescheduling.requeue([job.pk], source=source, now=now)
-    elif exit_code == RESCHEDULE_EXIT_CODE:
-        reason = minor or "The payload requested rescheduling"
-        given_back = given_back_by(match, delayed=True, memo=memo)
-        rescheduling.reschedule_or_fail(
-            job.pk, minor=reason, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
-        )
-    else:
-        status, reason = result_of(exit_code, minor)
-        if status is JobStatus.DONE and job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
-            # A pilot may have been cut off while its payload ran: there is no transition from there to Done.
-            transitions.move(job.pk, status=JobStatus.COMPLETING, source=source, now=now)
-        transitions.move(job.pk, status=status, minor=reason, source=source, now=now)
-
-
-def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False, died: bool = False) -> None:
-    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault, died=died)
-    # Commands for this lease; they must not reach the next pilot of the job.
-    JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
-
-
 def result_of(exit_code: int | None, minor: str | None) -> tuple[JobStatus, str]:
     """Return the status of a job whose payload ended, and its minor status."""
     if exit_code == 0:
@@ -162,8 +133,3 @@ def result_of(exit_code: int | None, minor: str | None) -> tuple[JobStatus, str]
 def is_at_fault(*, job_at_fault: bool, exit_code: int | None) -> bool:
     """Return whether the job, not its node, caused the end: a payload that ran counts for its node in any case."""
     return job_at_fault and exit_code in _NOT_RUN
-
-
-def source_of(match: Match) -> str:
-    """Return the author of changes by the lease's pilot, for the job's history."""
-    return f"pilot {match.pilot_id}"

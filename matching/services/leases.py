@@ -1,30 +1,69 @@
 """Reports of pilots on leases, the last of which ends the lease (docs/architecture.md, Leases).
 
-Lock order: Pilot, Job, Match. A job that returns to its task queue does so as the last locking step.
+The functions of ``sql/reports.sql`` decide and write everything (ADR 70). These translate their arguments and results,
+and put a job that goes back into its task queue, as the last locking step of the same transaction.
 """
 
-from collections.abc import Collection
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F, Value
-from django.db.models.functions import Coalesce, Greatest
+from django.db import DatabaseError, transaction
+from psycopg.errors import NoDataFound
 
 from matching.models import Match
-from matching.services import attempts, ordinary_reports
-from matching.services.lease_ends import EndReason, end_finished, end_killed, source_of
-from matching.services.ordinary_reports import LeaseRenewal
-from pilots.models import Pilot
+from matching.services.lease_ends import is_at_fault, put_back, result_of
+from matching.services.signs_of_life import seen_within_s
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.index.shared import index
-from wms.jobs.domain.lifecycle import LEASED, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
-from wms.kernel.db import database_now
-from wms.kernel.errors import ConflictError
-from wms.wire.protocol import KILL, LEASE_ENDED, NO_TAILS, RESCHEDULE_EXIT_CODE, Tails, Usage
+from wms.kernel.db import array_of
+from wms.kernel.errors import ConflictError, NotFoundError, WmsError
+from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fields import compressed
+from wms.wire.protocol import (
+    LEASE_ENDED,
+    NO_TAILS,
+    OUTPUT_SANDBOX_NAME,
+    RESCHEDULE_EXIT_CODE,
+    SANDBOX_PREFIX,
+    Tails,
+    Usage,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_HEARTBEAT: Final = (
+    "SELECT wms_heartbeat($1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::bytea, "
+    "$9::bigint[], $10::float8, $11::float8)::text"
+)
+_REPORT_STATUS: Final = (
+    "SELECT wms_report_status($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::text, $7::float8, $8::float8)"
+    "::text"
+)
+_FINISH: Final = (
+    "SELECT wms_finish($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::boolean, $7::boolean, $8::integer, "
+    "$9::float8, $10::float8, $11::float8, $12::float8, $13::text, $14::text, $15::bytea, $16::bytea, $17::float8, "
+    "$18::boolean)::text"
+)
+#: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
+_SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
+
+
+class NoSuchLeaseError(NotFoundError):
+    """The lease is unknown, or another pilot's."""
+
+    def __init__(self) -> None:
+        super().__init__("There is no such lease for this token.")
 
 
 class LeaseEndedError(ConflictError):
@@ -33,74 +72,107 @@ class LeaseEndedError(ConflictError):
     code = LEASE_ENDED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewal:
+    """The answer to a report: the commands not yet acknowledged, and the end of the lease."""
+
+    commands: Sequence[JobCommand]
+    expires_at: datetime
+
+
+def _repeated_if_overtaken(report: Callable[P, R]) -> Callable[P, R]:
+    """Make a function process its report again if job or lease were changed while it waited for their locks.
+
+    That has rolled back what was written, and the next time the change is seen before anything is written.
+    """
+
+    @wraps(report)
+    def processed(*arguments: P.args, **options: P.kwargs) -> R:
+        while True:
+            try:
+                return report(*arguments, **options)
+            except DatabaseError as error:
+                if not isinstance(error.__cause__, NoDataFound):
+                    raise
+
+    return processed
+
+
+@_repeated_if_overtaken
 def report_status(
-    match_id: UUID, *, status: JobStatus, minor: str | None = None, application: str | None = None
+    match_id: UUID,
+    *,
+    of: int | None = None,
+    status: JobStatus,
+    minor: str | None = None,
+    application: str | None = None,
 ) -> LeaseRenewal:
     """Set the job to Running or Completing; a job that was killed or rescheduled keeps its status.
 
+    Args:
+        match_id: the lease.
+        of: primary key of the pilot that must hold the lease; None: already checked.
+        status: the new one; if the job has it, only its words change.
+        minor: minor status; None: empty, or unchanged with the status.
+        application: application status; None: unchanged.
+
     Raises:
+        NoSuchLeaseError: the lease is unknown, or another pilot's.
+        PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
         LeaseEndedError: the lease has ended; nothing has changed.
-        IllegalTransitionError: the job cannot become *status* any more.
+        IllegalTransitionError: the job cannot become *status* any more; nothing has changed.
     """
-    if answer := ordinary_reports.report_ordinary_status(match_id, status=status, minor=minor, application=application):
-        return answer
-    with transaction.atomic(durable=True):
-        now = database_now()
-        match, job = _lock_open(match_id, now=now)
-        if job.status == status:
-            transitions.annotate(
-                job.pk,
-                minor=minor,
-                application=application,
-                source=source_of(match),
-                now=now,
-                only_from=LEASED,
-            )
-        elif job.status in LEASED:
-            transitions.move(
-                job.pk, status=status, minor=minor or "", application=application, source=source_of(match), now=now
-            )
-        Match.objects.filter(pk=match.pk).update(reported_status=status)
-        return _renewed(match, now=now)
+    answer = _ask(
+        "report_status",
+        _REPORT_STATUS,
+        *_texts(match_id, of),
+        status,
+        _SOURCES[status],
+        minor,
+        application,
+        *_texts(settings.WMS_LEASE_S, seen_within_s()),
+    )
+    return _renewal(answer)
 
 
-def heartbeat(match_id: UUID, *, usage: Usage, tails: Tails, acknowledged: Collection[int]) -> LeaseRenewal:
+@_repeated_if_overtaken
+def heartbeat(
+    match_id: UUID, *, of: int | None = None, usage: Usage, tails: Tails, acknowledged: Collection[int]
+) -> LeaseRenewal:
     """Renew the lease, record the usage and the last lines of the payload, and return the commands to execute.
 
     An acknowledged kill command ends the lease: the payload is gone.
 
+    Args:
+        match_id: the lease.
+        of: primary key of the pilot that must hold the lease; None: already checked.
+        usage: of the payload so far.
+        tails: its last lines.
+        acknowledged: ids of executed commands.
+
     Raises:
-        PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
-        LeaseEndedError: the lease has ended; nothing has changed.
+        NoSuchLeaseError, PilotRevokedError, LeaseEndedError: as for ``report_status``.
     """
-    if not acknowledged and (answer := ordinary_reports.renew(match_id, usage=usage, tails=tails)):
-        return answer
-    with transaction.atomic(durable=True):
-        now = database_now()
-        match, job = _lock_open(match_id, now=now)
-        _note_usage(job, usage, now=now)
-        attempts.store_tails(job, tails)
-        attempts.sample_usage(job, usage, reported_at=match.reported_at, now=now)
-        if job.status == JobStatus.STALLED:
-            transitions.move(
-                job.pk,
-                status=JobStatus(match.reported_status),
-                minor="Heartbeats resumed",
-                source=source_of(match),
-                now=now,
-            )
-        obeyed = JobCommand.objects.filter(job=job, pk__in=acknowledged, acknowledged_at__isnull=True)
-        killed = obeyed.filter(name=KILL).exists()
-        obeyed.update(acknowledged_at=now)
-        if killed:
-            end_killed(match, job, now=now)
-            return LeaseRenewal(commands=[], expires_at=now)
-        return _renewed(match, now=now)
+    # Only the end of a lease may put a job back into a queue.
+    with transaction.atomic(durable=True) if acknowledged else nullcontext():
+        answer = _ask(
+            "heartbeat",
+            _HEARTBEAT,
+            *_texts(match_id, of, *usage),
+            *_stored(tails),
+            array_of(acknowledged) if acknowledged else None,
+            *_texts(settings.WMS_LEASE_S, seen_within_s()),
+        )
+        if answer.get("goes_back"):
+            put_back(Match.objects.get(pk=match_id), minor=None, memo={})
+    return _renewal(answer)
 
 
+@_repeated_if_overtaken
 def finish(
     match_id: UUID,
     *,
+    of: int | None = None,
     exit_code: int | None,
     minor: str | None,
     usage: Usage,
@@ -116,6 +188,7 @@ def finish(
 
     Args:
         match_id: the lease.
+        of: primary key of the pilot that must hold the lease; None: already checked.
         exit_code: of the payload; None: none (never started, or stopped by the watchdog).
         minor: the reason in words; None: derived from the exit code.
         usage: over the payload's whole life.
@@ -129,45 +202,35 @@ def finish(
         The new status of the job.
 
     Raises:
+        NoSuchLeaseError, PilotRevokedError: as for ``report_status``.
         LeaseEndedError: the lease has expired, or was not ended by the pilot; nothing has changed.
-        UnusableSandboxError: *output_sandbox* was not uploaded for this job.
+        UnusableSandboxError: *output_sandbox* was not uploaded for this job; nothing has changed.
     """
-    if exit_code != RESCHEDULE_EXIT_CODE:
-        ended = ordinary_reports.end_ordinarily(
-            match_id,
-            exit_code=exit_code,
-            minor=minor,
-            usage=usage,
-            output_sandbox=output_sandbox,
-            tails=tails,
-            job_at_fault=job_at_fault,
-        )
-        if ended is not None:
-            return ended
+    gives_back = exit_code == RESCHEDULE_EXIT_CODE
+    status, reason = (None, None) if gives_back else result_of(exit_code, minor)
+    parameters = (
+        *_texts(match_id, of, status),
+        None if status is None else _SOURCES[status],
+        reason,
+        str(is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)),
+        str(supervisor_died and gives_back),
+        *_texts(exit_code, *usage),
+        None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
+        OUTPUT_SANDBOX_NAME,
+        *_stored(tails),
+        *_texts(seen_within_s()),
+    )
+    if not gives_back:
+        answer = _ask("finish", _FINISH, *parameters, "false")
+        if not answer.get("goes_back"):
+            return JobStatus(answer["status"])
     # Before the transaction: inside a transaction the index keeps no memo.
-    memo = index.current().memo if exit_code == RESCHEDULE_EXIT_CODE else {}
+    memo = index.current().memo if gives_back else {}
     with transaction.atomic(durable=True):
-        now = database_now()
-        match, job = _lock(match_id, now=now)
-        if match.end_reason == EndReason.FINISHED:
-            return JobStatus(job.status)
-        if match.ended_at is not None and not _is_last_word(match, job):
-            raise _ended(match)
-        _note_usage(job, usage, now=now)
-        attempts.store_tails(job, tails)
-        _note_output(job, output_sandbox, exit_code=exit_code)
-        if match.ended_at is None:
-            end_finished(
-                match,
-                job,
-                exit_code=exit_code,
-                minor=minor,
-                job_at_fault=job_at_fault,
-                supervisor_died=supervisor_died,
-                now=now,
-                memo=memo,
-            )
-        return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
+        answer = _ask("finish", _FINISH, *parameters, "true")
+        if answer.get("goes_back"):
+            return put_back(Match.objects.get(pk=match_id), minor=minor, memo=memo)
+        return JobStatus(answer["status"])
 
 
 def open_job(match_id: UUID) -> Job:
@@ -181,66 +244,56 @@ def open_job(match_id: UUID) -> Job:
     if match.pilot.revoked_at is not None:
         raise _revoked()
     if match.ended_at is not None:
-        raise _ended(match)
+        raise _ended(match.end_reason)
     return match.job
 
 
-def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
-    seen = Match.objects.only("job_id", "pilot_id").get(pk=match_id)
-    # Pilot first: the lock order.
-    alive = Pilot.objects.filter(pk=seen.pilot_id, revoked_at__isnull=True).update(last_seen_at=now)
-    if not alive:
-        raise _revoked()
-    job = Job.objects.select_for_update(of=("self",)).get(pk=seen.job_id)
-    match = Match.objects.select_for_update(of=("self",)).get(pk=match_id)
-    return match, job
+def _ask(name: str, statement: str, *parameters: str | None) -> dict[str, Any]:
+    """Return the answer of a report's function.
+
+    Raises:
+        WmsError: the report is refused.
+    """
+    ((text,),) = ask_directly(name, statement, *parameters)
+    if text is None:
+        raise NoSuchLeaseError
+    answer: dict[str, Any] = msgspec.json.decode(text)
+    if "code" in answer:
+        raise _refusal(answer)
+    return answer
 
 
-def _lock_open(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
-    match, job = _lock(match_id, now=now)
-    if match.ended_at is not None:
-        raise _ended(match)
-    return match, job
+def _refusal(answer: dict[str, Any]) -> WmsError:
+    match answer["code"]:
+        case "pilot_revoked":
+            return _revoked()
+        case "lease_ended":
+            return _ended(answer["end_reason"])
+        case "illegal_transition":
+            return transitions.illegal(answer["job"], JobStatus(answer["status"]), JobStatus(answer["target"]))
+        case _:
+            return sandboxes.no_such_output()
 
 
 def _revoked() -> PilotRevokedError:
     return PilotRevokedError("The credentials of this pilot were revoked; stop the payload and leave.")
 
 
-def _ended(match: Match) -> LeaseEndedError:
-    return LeaseEndedError(f"This lease has ended ({match.end_reason}); stop the payload, and request another job.")
+def _ended(reason: str) -> LeaseEndedError:
+    return LeaseEndedError(f"This lease has ended ({reason}); stop the payload, and request another job.")
 
 
-def _is_last_word(match: Match, job: Job) -> bool:
-    """Return whether a pilot that executed a kill command may still add usage and output: it had the job last."""
-    obeyed = match.end_reason == EndReason.KILLED and job.status == JobStatus.KILLED
-    return obeyed and not Match.objects.filter(job=job, leased_at__gt=match.leased_at).exists()
+def _renewal(answer: dict[str, Any]) -> LeaseRenewal:
+    given = answer.get("commands") or ()
+    commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in given]
+    return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(answer["expires_at"]))
 
 
-def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
-    # Never shorter: the expirer may have extended it after its own outage.
-    lease_end = now + timedelta(seconds=settings.WMS_LEASE_S)
-    expires_at = lease_end if match.reported_at is None else max(match.expires_at, lease_end)
-    Match.objects.filter(pk=match.pk).update(expires_at=expires_at, reported_at=now)
-    # Uses index: command_to_be_obeyed
-    commands = JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True)
-    return LeaseRenewal(commands=list(commands.order_by("pk")), expires_at=expires_at)
+def _texts(*values: object) -> list[str | None]:
+    """Return values as PostgreSQL's texts."""
+    return [None if value is None else str(value) for value in values]
 
 
-def _note_usage(job: Job, usage: Usage, *, now: datetime) -> None:
-    columns: dict[str, object] = {"heartbeat_at": now}
-    # The highest value: reports may arrive late.
-    for column, value in (
-        ("cpu_s", usage.cpu_s),
-        ("wall_s", usage.wall_s),
-        ("max_memory_mb", usage.memory_mb),
-        ("max_disk_mb", usage.disk_mb),
-    ):
-        if value is not None:
-            columns[column] = Greatest(Coalesce(F(column), Value(value)), Value(value))
-    Job.objects.filter(pk=job.pk).update(**columns)
-
-
-def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> None:
-    output = None if reference is None else sandboxes.output_of(job, reference=reference)
-    Job.objects.filter(pk=job.pk).update(exit_code=exit_code, output_sandbox=output)
+def _stored(tails: Tails) -> list[str | None]:
+    """Return last lines as PostgreSQL's texts of their stored form."""
+    return [None if text is None else f"\\x{compressed(text).hex()}" for text in tails]

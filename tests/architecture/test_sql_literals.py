@@ -25,10 +25,12 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
         *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
         *(PilotStatus.RUNNING, PilotStatus.RUNNING, PilotStatus.RUNNING),
     ],
-    "matching/sql/heartbeat.sql": [JobStatus.STALLED, JobStatus.RESCHEDULED],
     "matching/sql/limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
     "matching/sql/places.sql": [ResourceState.ACTIVE] * 3,
-    "matching/sql/reports.sql": [JobStatus.RUNNING],
+    "matching/sql/reports.sql": [
+        *(LEASED, JobStatus.RESCHEDULED, JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.STALLED),
+        *(JobStatus.RESCHEDULED, JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.COMPLETING),
+    ],
     "wms/jobs/sql/counts.sql": [
         {JobStatus.RECEIVED, JobStatus.WAITING, JobStatus.HELD, *LEASED} - {JobStatus.COMPLETING},
         JobStatus.WAITING,

@@ -17,7 +17,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.text import StreamingBuffer, compress_string
 
-from wms.kernel.fast.views import MachineView
+from wms.kernel.fast.views import FastView
 
 #: A shorter answer fits into one packet as it is.
 MIN_BYTES: Final = 1000
@@ -92,7 +92,7 @@ def accepts_gzip(header: str) -> bool:
 def _is_of_machine(request: HttpRequest) -> bool:
     match = request.resolver_match
     view = getattr(match.func, "cls", None) if match is not None else None
-    return isinstance(view, type) and issubclass(view, MachineView)
+    return isinstance(view, type) and issubclass(view, FastView)
 
 
 def _is_text(response: HttpResponseBase) -> bool:

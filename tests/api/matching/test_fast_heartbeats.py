@@ -1,4 +1,4 @@
-"""An ordinary heartbeat is answered without the frameworks, with the same answer as the view's."""
+"""A plain heartbeat is answered without the frameworks, with the same answer as the view's."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -197,7 +197,7 @@ def test_both_ways_refuse_a_lease_that_has_ended_and_a_pilot_that_was_revoked(
         assert before == (Job.objects.values().get(), Match.objects.values().get(), Pilot.objects.values().get())
 
 
-def test_what_needs_more_than_a_renewal_is_done_by_the_view(
+def test_what_is_more_than_a_renewal_needs_no_framework_either(
     beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str]
 ) -> None:
     Job.objects.update(status=JobStatus.STALLED)
@@ -206,7 +206,7 @@ def test_what_needs_more_than_a_renewal_is_done_by_the_view(
     order = JobCommand.objects.create(job_id=lease["job"]["id"], name="kill", created_at=timezone.now())
     assert beat({"acknowledged": [order.pk]}).json()["commands"] == []
     assert Match.objects.get().end_reason == "killed"
-    assert by_the_view == [PLAIN, PLAIN]
+    assert by_the_view == []
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_fault_of_ours_is_500_in_the_usual_shape(
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr("matching.services.ordinary_reports.renew", broken)
+    monkeypatch.setattr("matching.services.leases.heartbeat", broken)
     answer = beat()
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal_error"

@@ -17,7 +17,7 @@ from tests.api.matching.conftest import SampleData, offer
 from tests.wsgi import FrontDoor
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.kernel.fast.views import MachineView
+from wms.kernel.fast.views import FastView
 from wms.wire.protocol import WHY_HEADER
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def views(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list to which the class of each view is added that the frameworks call."""
     called: list[str] = []
-    real = MachineView.initialize_request
+    real = FastView.initialize_request
 
-    def initialize_request(view: MachineView, request: HttpRequest, *args: object, **kwargs: object) -> Any:
+    def initialize_request(view: FastView, request: HttpRequest, *args: object, **kwargs: object) -> Any:
         called.append(type(view).__name__)
         return real(view, request, *args, **kwargs)
 
-    monkeypatch.setattr(MachineView, "initialize_request", initialize_request)
+    monkeypatch.setattr(FastView, "initialize_request", initialize_request)
     return called
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from matching.models import Match
-from matching.services import expiry, leases, ordinary_reports
+from matching.services import expiry, leases
 from matching.services.leases import LeaseEndedError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
@@ -71,49 +71,50 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
 
 def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job() -> None:
     (lease,) = leased()
-    beat = partial(ordinary_reports.renew, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"))
+    beat = partial(leases.heartbeat, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"), acknowledged=[])
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=lease.job_id)
         pool, beating = while_it_waits(beat)
         Match.objects.filter(pk=lease.pk).update(ended_at=database_now(), end_reason="expired")
-    assert beating.result(timeout=within(60)) is None
+    with pytest.raises(LeaseEndedError):
+        beating.result(timeout=within(60))
     pool.shutdown()
     job = Job.objects.get()
     assert (job.cpu_s, job.std_output_tail, job.heartbeat_at) == (None, "", None)
 
 
 @pytest.mark.parametrize(
-    "ordinary",
+    "report",
     [
-        partial(ordinary_reports.report_ordinary_status, status=JobStatus.RUNNING, minor=None, application=None),
+        partial(leases.report_status, status=JobStatus.RUNNING),
         partial(
-            ordinary_reports.end_ordinarily,
+            leases.finish,
             exit_code=1,
             minor=None,
             usage=Usage(cpu_s=5.0),
             output_sandbox=None,
             tails=Tails("of the past"),
-            job_at_fault=False,
         ),
     ],
     ids=["status", "end"],
 )
-def test_an_ordinary_report_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job(
-    ordinary: Callable[[UUID], object],
+def test_a_report_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job(
+    report: Callable[[UUID], object],
 ) -> None:
     (lease,) = leased()
     before = Job.objects.values().get()
     with transaction.atomic():
         Job.objects.select_for_update().get(pk=lease.job_id)
-        pool, reporting = while_it_waits(partial(ordinary, lease.pk))
+        pool, reporting = while_it_waits(partial(report, lease.pk))
         Match.objects.filter(pk=lease.pk).update(ended_at=database_now(), end_reason="expired")
-    assert reporting.result(timeout=within(60)) is None
+    with pytest.raises(LeaseEndedError):
+        reporting.result(timeout=within(60))
     pool.shutdown()
     assert before == Job.objects.values().get()
     assert Job.objects.get().history.count() == 1
 
 
-def test_an_end_that_comes_while_its_job_is_killed_is_left_to_the_services() -> None:
+def test_an_end_that_comes_while_its_job_is_killed_keeps_the_job_killed() -> None:
     (lease,) = leased()
     finish = partial(leases.finish, lease.pk, exit_code=1, minor=None, usage=Usage(cpu_s=5.0), output_sandbox=None)
     with transaction.atomic():
@@ -123,6 +124,18 @@ def test_an_end_that_comes_while_its_job_is_killed_is_left_to_the_services() -> 
     pool.shutdown()
     job = Job.objects.get()
     assert (job.status, job.exit_code, job.cpu_s) == (JobStatus.KILLED, 1, 5.0)
+    assert Match.objects.get().end_reason == "finished"
+
+
+def test_an_end_that_comes_while_its_job_is_rescheduled_puts_it_back_into_its_queue() -> None:
+    (lease,) = leased()
+    finish = partial(leases.finish, lease.pk, exit_code=0, minor=None, usage=Usage(cpu_s=5.0), output_sandbox=None)
+    with transaction.atomic():
+        transitions.move(lease.job_id, status=JobStatus.RESCHEDULED, source="alice", now=database_now())
+        pool, finishing = while_it_waits(finish)
+    assert finishing.result(timeout=within(60)) == JobStatus.WAITING
+    pool.shutdown()
+    assert QueuedJob.objects.filter(pk=lease.job_id).exists()
     assert Match.objects.get().end_reason == "finished"
 
 

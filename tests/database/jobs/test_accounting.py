@@ -114,7 +114,7 @@ def test_a_payload_that_stalls_goes_on_and_a_new_reason_is_no_start() -> None:
     account(now=NOON)
     move(job, JobStatus.RUNNING)
     with transaction.atomic():
-        assert transitions.annotate(job.pk, minor="Uploading", source="x", now=NOON, only_from={JobStatus.RUNNING})
+        transitions.remark([job.pk], minor="Uploading", source="x", now=NOON, only_from={JobStatus.RUNNING})
     account(now=NOON)
     assert totals() == {NOON: (1, 0, 0, 0)}
 

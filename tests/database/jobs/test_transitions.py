@@ -94,14 +94,6 @@ def test_further_columns_change_in_the_same_update() -> None:
     assert (job.status, job.site, job.pilot_id, job.matched_at) == ("Matched", site, 7, LATER)
 
 
-def test_a_payload_begins_once() -> None:
-    [job_id] = _make(JobStatus.MATCHED)
-    for minutes, status in enumerate((JobStatus.RUNNING, JobStatus.STALLED, JobStatus.RUNNING)):
-        transitions.move(job_id, status=status, source="x", now=NOW + timedelta(minutes=minutes))
-
-    assert Job.objects.get().started_at == NOW
-
-
 def test_each_rescheduling_is_counted() -> None:
     [job_id] = _make(JobStatus.FAILED)
     transitions.move(job_id, status=JobStatus.RESCHEDULED, source="x", now=LATER)
@@ -117,28 +109,14 @@ def test_a_single_move_that_is_refused_says_from_where_it_is_possible() -> None:
         transitions.move(10**9, status=JobStatus.KILLED, source="x", now=LATER)
 
 
-def test_a_note_on_a_job_is_a_line_of_its_history_only_when_something_is_new() -> None:
-    [job_id] = _make(JobStatus.RUNNING)
+def test_another_reason_is_a_line_of_the_history_only_when_it_is_new_and_the_status_right() -> None:
+    [running, killed] = _make(JobStatus.RUNNING, JobStatus.KILLED)
+    for _ in range(2):
+        transitions.remark([running, killed], minor="Waits", source="x", now=LATER, only_from={JobStatus.RUNNING})
 
-    def annotate(minor: str | None, application: str | None) -> bool:
-        return transitions.annotate(
-            job_id, minor=minor, application=application, source="pilot 1", now=LATER, only_from={JobStatus.RUNNING}
-        )
-
-    assert annotate("Application", "event 1")
-    assert annotate(None, "event 1")
-    assert annotate(None, "event 2")
-    lines = JobHistory.objects.order_by("pk").values_list("status", "minor_status", "application_status")
-    assert list(lines) == [("Running", "Application", "event 1"), ("Running", "Application", "event 2")]
-    assert Job.objects.get().application_status == "event 2"
-
-
-def test_a_note_on_a_job_in_another_status_is_not_taken() -> None:
-    [job_id] = _make(JobStatus.KILLED)
-
-    assert not transitions.annotate(job_id, minor="x", source="x", now=LATER, only_from={JobStatus.RUNNING})
-    assert Job.objects.get().minor_status == ""
-    assert not JobHistory.objects.exists()
+    lines = JobHistory.objects.values_list("job", "status", "minor_status")
+    assert list(lines) == [(running, "Running", "Waits")]
+    assert Job.objects.get(pk=killed).minor_status == ""
 
 
 def test_however_many_jobs_are_locked_by_id_and_changed_with_their_history_by_one_statement() -> None:

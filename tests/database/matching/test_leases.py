@@ -12,10 +12,9 @@ from django.utils import timezone
 
 from matching.models import Match
 from matching.services import expiry, leases
-from matching.services.leases import LeaseEndedError
+from matching.services.leases import LeaseEndedError, LeaseRenewal
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from matching.services.ordinary_reports import LeaseRenewal
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import PilotRevokedError
@@ -63,8 +62,8 @@ class Holder:
     def statuses(self) -> list[str]:
         return list(self.job.history.order_by("pk").values_list("status", flat=True))
 
-    def status(self, status: JobStatus, **said: str) -> LeaseRenewal:
-        return leases.report_status(self.match.pk, status=status, **said)
+    def status(self, status: JobStatus, *, minor: str | None = None, application: str | None = None) -> LeaseRenewal:
+        return leases.report_status(self.match.pk, status=status, minor=minor, application=application)
 
     def beat(self, *acknowledged: int, tails: Tails = NO_TAILS, **usage: float) -> LeaseRenewal:
         return leases.heartbeat(self.match.pk, usage=Usage(**usage), tails=tails, acknowledged=acknowledged)

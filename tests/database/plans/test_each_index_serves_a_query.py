@@ -19,7 +19,7 @@ from matching.queries.explain.pilots import pilots_there
 from matching.queries.node_failures import failing_hosts
 from matching.queries.pilot_leases import leases_of
 from matching.queries.restrictions import leased_jobs_at
-from matching.services import black_holes, lease_ends, ordinary_reports
+from matching.services import black_holes, lease_ends, leases
 from matching.services.draining import tell_drained_pilots
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
@@ -116,7 +116,7 @@ def pilots_of_host(filled: Filled) -> object:
 
 
 def heartbeat(filled: Filled) -> object:
-    return ordinary_reports.renew(filled.match.pk, usage=Usage(), tails=NO_TAILS)
+    return leases.heartbeat(filled.match.pk, usage=Usage(), tails=NO_TAILS, acknowledged=[])
 
 
 def shares_of_changed_groups(filled: Filled) -> object:

@@ -36,9 +36,7 @@ class ToyView(FastView):
     fast_body = ToyIn
 
     @staticmethod
-    def fast_answer(credential: str, values: dict[str, Any], name: str) -> FastAnswer | None:
-        if values["number"] == 0:
-            return None
+    def fast_answer(credential: str, values: dict[str, Any], name: str) -> FastAnswer:
         if values["number"] == -1:
             raise ConflictError("There is no such toy left.")
         if values["number"] == -2:
@@ -108,7 +106,6 @@ def test_what_the_function_refuses_is_passed_on_for_the_view_to_report() -> None
 @pytest.mark.parametrize(
     ("body", "changed"),
     [
-        (b'{"number": 0}', {}),  # the function leaves it to the view
         (b'{"number": 1}', {}),  # it raises
         (b'{"number": "3"}', {}),
         (b'{"numbr": 3}', {}),

@@ -101,7 +101,7 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
 def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
     """Store the output sandbox that a pilot uploaded for *job*; its owner may name it in other jobs.
 
-    The job does not change: its last report names the output (``output_of``). Call it before the transaction of a
+    The job does not change: its last report names the output. Call it before the transaction of a
     report, not inside, because it reads and writes files.
 
     Raises:
@@ -129,29 +129,8 @@ def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
         raise TooManyOutputsError(sentence)
 
 
-def output_of(job: Job, *, reference: str) -> Sandbox:
-    """Return the sandbox that was uploaded as output of *job* and that the job's last report names.
-
-    Raises:
-        UnusableSandboxError: no such content was uploaded for this job.
-    """
-    uploaded = (
-        SandboxUpload.objects.filter(
-            sandbox__digest=reference.removeprefix(SANDBOX_PREFIX),
-            owner=job.owner_id,
-            file_name=output_sandbox_name(job.pk),
-        )
-        .select_related("sandbox")
-        .first()
-    )
-    if uploaded is None:
-        raise _no_such_output()
-    if not held_sandboxes([uploaded.sandbox_id]):
-        raise _no_such_output()
-    return uploaded.sandbox
-
-
-def _no_such_output() -> UnusableSandboxError:
+def no_such_output() -> UnusableSandboxError:
+    """Return the error for a report that names an output which was not uploaded for its job."""
     sentence = "No such output was uploaded for this job; upload it first."
     return UnusableSandboxError(sentence, errors={"output_sandbox": [sentence]})
 

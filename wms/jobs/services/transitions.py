@@ -1,4 +1,4 @@
-"""Transitions of jobs: the only code that sets statuses and writes the history (docs/architecture.md, Jobs).
+"""Transitions of jobs, all but those that pilots report (``matching/sql``); docs/architecture.md, Jobs.
 
 Every function is a step for a set of jobs: for each ``AT_ONCE`` jobs one statement, which locks them by primary key,
 updates them and writes their history. Lock order: jobs are withdrawn from task queues (QueuedJob) before
@@ -149,40 +149,6 @@ def move(
 
 
 @transaction_required
-def annotate(
-    job_id: int,
-    *,
-    minor: str | None = None,
-    application: str | None = None,
-    source: str,
-    now: datetime,
-    only_from: Collection[JobStatus],
-) -> bool:
-    """Change minor or application status of a job that keeps its status; a change is added to its history.
-
-    Args:
-        job_id: the job.
-        minor: None keeps the job's.
-        application: None keeps the job's.
-        source: as for ``record``.
-        now: the time of the change.
-        only_from: a job in another status does not change.
-
-    Returns:
-        Whether the job is in one of those statuses, even if nothing changed.
-    """
-    job = _locked([job_id]).filter(status__in=only_from).first()
-    if job is None:
-        return False
-    minor = job.minor_status if minor is None else minor
-    application = job.application_status if application is None else application
-    if (minor, application) != (job.minor_status, job.application_status):
-        columns = {"minor_status": minor, "application_status": application, "status_changed_at": now}
-        changes.change(Job.objects.filter(pk=job_id), columns, source=source)
-    return True
-
-
-@transaction_required
 def note_edit(job: Job, *, fields: Collection[str], source: str, now: datetime) -> None:
     """Add to the history that fields of the job's description were changed; its status stays."""
     JobHistory.objects.create(
@@ -199,7 +165,15 @@ def note_edit(job: Job, *, fields: Collection[str], source: str, now: datetime) 
 def remark(
     job_ids: Collection[int], *, minor: str, source: str, now: datetime, only_from: Collection[JobStatus]
 ) -> None:
-    """Change the minor status of those of the jobs that have another one; otherwise as ``annotate``."""
+    """Change the minor status of those of the jobs that have another one, and keep their status.
+
+    Args:
+        job_ids: in any order.
+        minor: new minor status.
+        source: as for ``record``.
+        now: the time of the change.
+        only_from: jobs in other statuses do not change.
+    """
     other = _locked(job_ids).filter(status__in=only_from).exclude(minor_status=minor).values_list("pk", flat=True)
     if changing := frozenset(other):
         columns = {"minor_status": minor, "status_changed_at": now}
@@ -251,8 +225,6 @@ def _columns(status: JobStatus, *, minor: str, application: str | None, now: dat
     }
     if application is not None:
         columns["application_status"] = application
-    if status is JobStatus.RUNNING:
-        columns["started_at"] = Coalesce("started_at", now)
     if status is JobStatus.RESCHEDULED:
         columns["reschedules"] = F("reschedules") + 1
     if status is JobStatus.WAITING:

@@ -1,4 +1,4 @@
-"""Answers to ordinary requests for fast views, before these reach the frameworks (ADR 25)."""
+"""Answers to plain requests for fast views, before these reach the frameworks (ADR 25)."""
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO

@@ -1,7 +1,4 @@
-"""Ordinary status reports and ends are one statement each, and leave all other cases to the services.
-
-That the statements do what the services do is tested in tests/api/matching/test_reports_alike.py.
-"""
+"""Status reports and ends of leases are one statement each, in whatever state lease, job and pilot are."""
 
 from datetime import timedelta
 from random import Random
@@ -12,19 +9,22 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from matching.models import Match
-from matching.services import leases, ordinary_reports
+from matching.services import leases
+from matching.services.leases import LeaseEndedError, LeaseRenewal, NoSuchLeaseError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from matching.services.ordinary_reports import LeaseRenewal
 from pilots.models import Pilot
+from pilots.services.reports import PilotRevokedError
+from tests.clock import pass_time
 from tests.factories import NOW, make_job, make_pilot
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand, JobHistory, Sandbox, SandboxUpload
-from wms.jobs.services.sandboxes import reference_of
+from wms.jobs.services.sandboxes import UnusableSandboxError, reference_of
 from wms.kernel.db import database_now
-from wms.wire.protocol import NO_TAILS, Tails, Usage, output_sandbox_name
+from wms.kernel.errors import WmsError
+from wms.wire.protocol import Tails, Usage, output_sandbox_name
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 USAGE = Usage(cpu_s=10.0, wall_s=20.0, memory_mb=30.0, disk_mb=40.0)
 
@@ -47,20 +47,12 @@ def output(lease: Match) -> Sandbox:
     return sandbox
 
 
-def report(lease: Match, status: JobStatus = JobStatus.RUNNING) -> LeaseRenewal | None:
-    return ordinary_reports.report_ordinary_status(lease.pk, status=status, minor=None, application=None)
+def report(lease: Match, status: JobStatus = JobStatus.RUNNING) -> LeaseRenewal:
+    return leases.report_status(lease.pk, status=status)
 
 
-def end(lease: Match, exit_code: int | None = 1, output_sandbox: str | None = None) -> JobStatus | None:
-    return ordinary_reports.end_ordinarily(
-        lease.pk,
-        exit_code=exit_code,
-        minor=None,
-        usage=USAGE,
-        output_sandbox=output_sandbox,
-        tails=NO_TAILS,
-        job_at_fault=False,
-    )
+def end(lease: Match, exit_code: int | None = 1, output_sandbox: str | None = None) -> JobStatus:
+    return leases.finish(lease.pk, exit_code=exit_code, minor=None, usage=USAGE, output_sandbox=output_sandbox)
 
 
 def rows() -> tuple[object, ...]:
@@ -100,10 +92,19 @@ def test_a_payload_without_result_fails_by_no_query_of_the_orm(
     assert ended is JobStatus.FAILED
 
 
+def test_a_payload_begins_once(lease: Match) -> None:
+    report(lease)
+    begun_at = Job.objects.get().started_at
+    assert begun_at is not None
+    Job.objects.update(status=JobStatus.STALLED)
+    pass_time(minutes=1)
+    report(lease)
+    assert Job.objects.get().started_at == begun_at
+
+
 def test_commands_come_with_a_report_and_end_with_the_lease(lease: Match) -> None:
     command = JobCommand.objects.create(job_id=lease.job_id, name="peek", created_at=timezone.now())
     answer = report(lease)
-    assert answer is not None
     assert answer.commands == [command]
     assert end(lease) is JobStatus.FAILED
     assert JobCommand.objects.get().acknowledged_at == Match.objects.get().ended_at
@@ -113,39 +114,41 @@ def test_commands_come_with_a_report_and_end_with_the_lease(lease: Match) -> Non
 def test_the_pilot_is_seen_as_often_as_by_heartbeats(lease: Match, seconds_ago: int) -> None:
     seen_at = database_now() - timedelta(seconds=seconds_ago)
     Pilot.objects.update(last_seen_at=seen_at)
-    assert report(lease)
+    report(lease)
     assert (Pilot.objects.get().last_seen_at == seen_at) == (seconds_ago == 10)
     Pilot.objects.update(last_seen_at=seen_at)
     assert end(lease)
     assert (Pilot.objects.get().last_seen_at == seen_at) == (seconds_ago == 10)
 
 
-@pytest.mark.parametrize("why", ["unknown", "ended", "revoked", JobStatus.KILLED, JobStatus.RESCHEDULED])
-def test_they_change_nothing_where_there_is_more_to_be_done(lease: Match, why: str) -> None:
+@pytest.mark.parametrize(
+    ("why", "refusal"), [("unknown", NoSuchLeaseError), ("ended", LeaseEndedError), ("revoked", PilotRevokedError)]
+)
+def test_a_refused_report_changes_nothing(lease: Match, why: str, refusal: type[WmsError]) -> None:
     if why == "unknown":
         lease.pk = uuid4()
     Match.objects.filter(pk=lease.pk).update(ended_at=NOW if why == "ended" else None)
     Pilot.objects.update(revoked_at=NOW if why == "revoked" else None, last_seen_at=None)
-    status = JobStatus(why) if why in set(JobStatus) else JobStatus.MATCHED
-    Job.objects.update(status=status, ended_at=NOW if status == JobStatus.KILLED else None)
     before = rows()
-    assert report(lease) is None
-    assert end(lease) is None
+    for refused in (report, end):
+        with pytest.raises(refusal):
+            refused(lease)
     assert before == rows()
 
 
 @pytest.mark.parametrize("status", [JobStatus.MATCHED, JobStatus.STALLED])
-def test_a_success_in_a_status_that_does_not_lead_to_done_is_left_to_the_services(
-    lease: Match, status: JobStatus
+def test_a_success_in_a_status_that_does_not_lead_to_done_passes_completing(
+    lease: Match, status: JobStatus, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    Job.objects.update(status=status)
-    before = rows()
-    assert end(lease, exit_code=0) is None
-    assert before == rows()
+    Job.objects.update(status=status, minor_status="before")
+    with django_assert_num_queries(0):
+        assert end(lease, exit_code=0) is JobStatus.DONE
+    lines = Job.objects.get().history.order_by("pk").values_list("status", "minor_status")
+    assert list(lines)[1:] == [("Completing", ""), ("Done", "Execution complete")]
 
 
 @pytest.mark.parametrize("wrong", ["content", "owner", "name"])
-def test_output_that_was_not_uploaded_for_the_job_is_left_to_the_services(
+def test_an_end_with_output_that_was_not_uploaded_for_the_job_is_refused(
     lease: Match, output: Sandbox, wrong: str
 ) -> None:
     upload = SandboxUpload.objects.get()
@@ -153,6 +156,9 @@ def test_output_that_was_not_uploaded_for_the_job_is_left_to_the_services(
         upload.owner = make_job().owner
     upload.file_name = "other" if wrong == "name" else upload.file_name
     upload.save()
+    Pilot.objects.update(last_seen_at=None)
     before = rows()
-    assert end(lease, output_sandbox="sha256:" + "2" * 64 if wrong == "content" else reference_of(output)) is None
+    with pytest.raises(UnusableSandboxError) as refusal:
+        end(lease, output_sandbox="sha256:" + "2" * 64 if wrong == "content" else reference_of(output))
+    assert list(refusal.value.errors) == ["output_sandbox"]
     assert before == rows()

@@ -1,4 +1,4 @@
-"""The ordinary heartbeat is one statement, writes no index, and leaves all cases beyond a renewal to the view."""
+"""A heartbeat is one statement, and writes no index."""
 
 import re
 from datetime import timedelta
@@ -10,16 +10,17 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from matching.models import Match
-from matching.services import leases, ordinary_reports
+from matching.services import leases
+from matching.services.leases import LeaseEndedError, LeaseRenewal, NoSuchLeaseError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from matching.services.ordinary_reports import LeaseRenewal
 from pilots.models import Pilot
+from pilots.services.reports import PilotRevokedError
 from tests.clock import pass_time
 from tests.factories import NOW, make_job, make_pilot
-from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand, OutputTail, UsageSamples
 from wms.kernel.db import database_now
+from wms.kernel.errors import WmsError
 from wms.wire.protocol import NO_TAILS, Tails, Usage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
@@ -43,8 +44,8 @@ def lease() -> Match:
     return Match.objects.get()
 
 
-def renew(lease: Match, usage: Usage = USAGE, **tails: str) -> LeaseRenewal | None:
-    return ordinary_reports.renew(lease.pk, usage=usage, tails=Tails(**tails))
+def renew(lease: Match, usage: Usage = USAGE, **tails: str) -> LeaseRenewal:
+    return leases.heartbeat(lease.pk, usage=usage, tails=Tails(**tails), acknowledged=[])
 
 
 def row_of(table: str) -> dict[str, object]:
@@ -67,7 +68,7 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
     before = row_of(table)
     Pilot.objects.update(last_seen_at=None)
     pass_time(seconds=61)
-    assert renew(lease, std_output="x", std_error="x")
+    renew(lease, std_output="x", std_error="x")
     after = row_of(table)
     assert {column for column in after if before[column] != after[column]} == WRITTEN[table]
     with connection.cursor() as cursor:
@@ -80,16 +81,17 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
 def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: Tails, waits: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = on")
-        ordinary_reports.renew(lease.pk, usage=USAGE, tails=tails)
+        leases.heartbeat(lease.pk, usage=USAGE, tails=tails, acknowledged=[])
         cursor.execute("SHOW synchronous_commit")
         assert cursor.fetchone() == (waits,)
 
 
 def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
     other = make_pilot(vo=Pilot.objects.get().vo)
-    assert ordinary_reports.renew(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS) is None
+    with pytest.raises(NoSuchLeaseError):
+        leases.heartbeat(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS, acknowledged=[])
     assert Job.objects.get().cpu_s is None
-    assert ordinary_reports.renew(lease.pk, of=lease.pilot_id, usage=USAGE, tails=NO_TAILS)
+    leases.heartbeat(lease.pk, of=lease.pilot_id, usage=USAGE, tails=NO_TAILS, acknowledged=[])
     assert Job.objects.get().cpu_s == USAGE.cpu_s
 
 
@@ -113,14 +115,12 @@ def test_a_lease_that_was_lengthened_is_not_shortened(lease: Match) -> None:
     later = database_now() + timedelta(hours=5)
     Match.objects.update(expires_at=later, reported_at=database_now())
     answer = renew(lease)
-    assert answer is not None
     assert answer.expires_at == later == Match.objects.get().expires_at
 
 
 def test_the_first_report_ends_the_first_lease_whatever_its_length(lease: Match) -> None:
     Match.objects.update(expires_at=database_now() + timedelta(hours=5))
     answer = renew(lease)
-    assert answer is not None
     assert answer.expires_at < database_now() + timedelta(hours=1)
 
 
@@ -132,7 +132,6 @@ def test_orders_are_told_the_oldest_first_until_they_are_acknowledged(lease: Mat
     JobCommand.objects.create(job_id=lease.job_id, name="peek", created_at=NOW, acknowledged_at=NOW)
     for _ in range(2):
         answer = renew(lease)
-        assert answer is not None
         assert answer.commands == orders
         assert [order.arguments for order in answer.commands] == [{"n": "peek"}, {"n": "kill"}]
 
@@ -147,20 +146,22 @@ def test_the_pilot_is_seen_no_more_often_than_its_loss_can_be_told(
     settings.WMS_PILOT_LOST_S = lost_after_s
     seen_at = None if seconds_ago is None else database_now() - timedelta(seconds=seconds_ago)
     Pilot.objects.update(last_seen_at=seen_at)
-    assert renew(lease)
+    renew(lease)
     pilot = Pilot.objects.get()
     assert (pilot.last_seen_at != seen_at) == is_written
     assert pilot.last_seen_at is not None
     assert database_now() - pilot.last_seen_at < timedelta(seconds=lost_after_s / 5)
 
 
-@pytest.mark.parametrize("why", ["unknown", "ended", "revoked", "stalled"])
-def test_it_changes_nothing_where_there_is_more_to_be_done(lease: Match, why: str) -> None:
+@pytest.mark.parametrize(
+    ("why", "refusal"), [("unknown", NoSuchLeaseError), ("ended", LeaseEndedError), ("revoked", PilotRevokedError)]
+)
+def test_a_refused_heartbeat_changes_nothing(lease: Match, why: str, refusal: type[WmsError]) -> None:
     if why == "unknown":
         lease.pk = uuid4()
     Match.objects.filter(pk=lease.pk).update(ended_at=NOW if why == "ended" else None)
     Pilot.objects.update(revoked_at=NOW if why == "revoked" else None)
-    Job.objects.update(status=JobStatus.STALLED if why == "stalled" else JobStatus.RUNNING)
     before = Job.objects.values().get(), Match.objects.values().get()
-    assert renew(lease, std_output="x") is None
+    with pytest.raises(refusal):
+        renew(lease, std_output="x")
     assert before == (Job.objects.values().get(), Match.objects.values().get())
