@@ -16,5 +16,5 @@ class Migration(migrations.Migration):
         ("taskqueues", "0001_squashed_0_1_0"),
     ]
     operations = [
-        InstallTexts("matching", digest="e83d15f6fd0e0518bdb8ca35d62d11c446107c01be74aa0a64fd9199757a6ff1"),
+        InstallTexts("matching", digest="54484e2f7cb5e1831850e6c4ef129c0d2e157b3abe8f464f87c058c2b4ac21e1"),
     ]
