@@ -105,7 +105,7 @@ def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowding:
+class PilotCounts:
     """Number of living pilots at a queue, and number of those that still wait in its batch system."""
 
     living: int = 0
@@ -149,13 +149,13 @@ def _is_open(level: ResourceLevel, *, now: datetime) -> bool:
     return level.state_at(now) is ResourceState.ACTIVE
 
 
-def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
+def pilot_counts(queues: Collection[Queue]) -> Mapping[int, PilotCounts]:
     """Return the number of pilots at each of the queues."""
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue__isnull=False, ended_at__isnull=True)
     counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=WAITS)).order_by("queue")
-    by_queue = {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
-    return {queue.pk: by_queue.get(queue.pk, Crowding()) for queue in queues}
+    by_queue = {row["queue"]: PilotCounts(living=row["living"], waiting=row["waiting"]) for row in counts}
+    return {queue.pk: by_queue.get(queue.pk, PilotCounts()) for queue in queues}
 
 
 def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
@@ -216,7 +216,7 @@ def empty_pilot_throttles(queues: Collection[Queue], *, now: datetime) -> Mappin
     return {queue.pk: throttle_of(empty_at[queue.pk]) for queue in queues}
 
 
-def left_alone(*, now: datetime) -> Q:
+def without_rounds(*, now: datetime) -> Q:
     """Return the condition on the health of CEs that get no round now: they are paused, or have a round under way.
 
     A time further away than the longest pause comes from a wrong clock and is ignored.

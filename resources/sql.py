@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from django.db import connection
 
 from wms.kernel.db import transaction_required
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 _SITES = """
 SELECT site.name
@@ -68,7 +68,7 @@ class ParameterSets:
     queues: tuple[tuple[str, str, str, str, str], ...]
 
 
-def sayings(*, vo_id: int, vo: str) -> ParameterSets:
+def parameter_sets(*, vo_id: int, vo: str) -> ParameterSets:
     """Return the parameters of every level, for all VOs and for *vo*, as JSON texts."""
     names: dict[str, str | int] = {"vo_id": vo_id, "vo": vo}
     with connection.cursor() as cursor:
@@ -82,12 +82,12 @@ def sayings(*, vo_id: int, vo: str) -> ParameterSets:
 
 def names_of_sites(*, vo_id: int) -> frozenset[str]:
     """Return the names of the sites that serve the VO."""
-    return frozenset(name for (name,) in ask_prepared(_SITES, vo_id))
+    return frozenset(name for (name,) in query_prepared(_SITES, vo_id))
 
 
 def platforms() -> frozenset[str]:
     """Return every platform that a node may have or run."""
-    return frozenset(name for (name,) in ask_prepared(_PLATFORMS))
+    return frozenset(name for (name,) in query_prepared(_PLATFORMS))
 
 
 # ---- Replicas --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from taskqueues.domain.shares import GroupShare
 from taskqueues.domain.usage import Amounts
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import array_of, ids_in, transaction_required
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 #: FOR KEY SHARE, which Django's select_for_update lacks, is the only lock that keeps a task queue from being removed
 #: and still lets any number of submissions put jobs into it concurrently.
@@ -28,7 +28,7 @@ SELECT signature, id
 @transaction_required
 def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
     """Return {signature: id} of the existing task queues; none of them can be removed in this transaction."""
-    return {bytes(signature): pk for signature, pk in ask_prepared(_KEEP_QUEUES, list(signatures))}
+    return {bytes(signature): pk for signature, pk in query_prepared(_KEEP_QUEUES, list(signatures))}
 
 
 #: One statement with one parameter for any number of task queues; the ORM writes and binds each value of each row. In
@@ -122,7 +122,7 @@ def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
     """Put jobs into task queues: (job id, task queue id, user priority) each."""
     columns = [array_of(column) for column in zip(*rows, strict=True)]
     if columns:
-        ask_prepared(_INSERT_QUEUED_JOBS, *columns)
+        query_prepared(_INSERT_QUEUED_JOBS, *columns)
 
 
 #: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock. The locked ids are
@@ -160,7 +160,7 @@ INSERT INTO taskqueues_changedgroup (group_id, changed_at) SELECT unnest(%s::big
 @transaction_required
 def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
     """Mark these groups for recalculation."""
-    ask_prepared(_MARK_GROUPS, array_of(group_ids), now)
+    query_prepared(_MARK_GROUPS, array_of(group_ids), now)
 
 
 _STORED_WEIGHTS = """
@@ -177,7 +177,7 @@ SELECT task_queue.group_id, task_queue.owner_id, sum(task_queue.weight)
 
 def stored_weights(group_ids: Iterable[int]) -> list[tuple[int, int, float]]:
     """Return (group, owner, stored weight of the owner's task queues), of owners who are active members."""
-    return list(ask_prepared(_STORED_WEIGHTS, array_of(group_ids)))
+    return list(query_prepared(_STORED_WEIGHTS, array_of(group_ids)))
 
 
 #: Most submissions meet none; the ORM takes ten times as long to write the query.
@@ -196,7 +196,7 @@ def quotas_of(
     *, vo_ids: Iterable[int], group_ids: Iterable[int], owner_ids: Iterable[int], job_types: Iterable[str]
 ) -> list[int]:
     """Return the primary keys of the quotas that each of the four columns allows to apply to one of the jobs."""
-    rows = ask_prepared(_QUOTAS, list(vo_ids), list(group_ids), list(owner_ids), list(job_types))
+    rows = query_prepared(_QUOTAS, list(vo_ids), list(group_ids), list(owner_ids), list(job_types))
     return [pk for (pk,) in rows]
 
 

@@ -56,19 +56,19 @@ SLOW: Final = (
     "tests/attacks/test_cleartext.py",
     "tests/attacks/test_floods_of_log_ins.py",
     "tests/attacks/test_forwarded_addresses.py",
-    "tests/attacks/test_keys_of_the_kernel.py",
+    "tests/attacks/test_kernel_keyrings.py",
     "tests/attacks/test_large_bodies.py",
-    "tests/attacks/test_nameless_account.py",
+    "tests/attacks/test_account_without_a_name.py",
     "tests/attacks/test_payloads.py",
     "tests/attacks/test_payloads_of_a_root_server.py",
     "tests/attacks/test_payloads_that_kill_pilots.py",
-    "tests/attacks/test_pilot_and_links.py",
+    "tests/attacks/test_symbolic_links.py",
     "tests/attacks/test_proxy.py",
     "tests/attacks/test_secret_key_fallbacks.py",
     "tests/attacks/test_stalled_requests.py",
     "tests/attacks/test_streamed_answers.py",
     "tests/attacks/test_unread_answers.py",
-    "tests/attacks/test_what_payloads_share_with_pilots.py",
+    "tests/attacks/test_isolation_from_pilots.py",
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED: Final = ("tests/unit", "tests/database")

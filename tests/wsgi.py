@@ -1,4 +1,4 @@
-"""A test client whose requests pass the served WSGI application, with the part in front of Django."""
+"""A test client whose requests pass the served WSGI application, FastApplication included."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,15 +13,15 @@ from matching.urls import fast_views
 from wms.kernel.fast.application import FastApplication
 
 
-class FrontDoor(Client):
+class FastClient(Client):
     """Django's test client, but through the WSGI application instead of Django's handlers."""
 
     def __init__(self) -> None:
         super().__init__(raise_request_exception=False, headers={"Host": "testserver"})
-        self.handler = _InFront()
+        self.handler = _FastHandler()
 
 
-class _InFront(ClientHandler):
+class _FastHandler(ClientHandler):
     def __call__(self, environ: dict[str, Any]) -> Any:
         """Return the application's answer."""
         answers: list[HttpResponseBase] = []

@@ -199,7 +199,7 @@ def _terms(task_queue: TaskQueue, priority: float, correction: float | None, *, 
 
 
 class _Around:
-    """The task queues around one, in sum."""
+    """The rank of a task queue, and sums of those drawn before it and with it."""
 
     def __init__(self, snapshot: Snapshot, row: int, competing: Mask, *, estimates: NDArray[np.int64]) -> None:
         self._snapshot, self._estimates = snapshot, estimates

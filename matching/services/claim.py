@@ -15,7 +15,7 @@ from django.conf import settings
 from matching.domain.lease_ids import RANDOM_BITS, lease_id
 from matching.domain.slot_bound import SlotBound
 from matching.services.signs_of_life import seen_within_s
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import query_directly
 
 
 class ClaimOutcome(StrEnum):
@@ -171,5 +171,5 @@ def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
 
 
 def _ask(name: str, statement: str, *parameters: object) -> list[Claimed]:
-    rows = ask_directly(name, statement, *(None if value is None else str(value) for value in parameters))
+    rows = query_directly(name, statement, *(None if value is None else str(value) for value in parameters))
     return [Claimed._make(_ROW.decode(str(row))) for (row,) in rows]

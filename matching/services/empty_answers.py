@@ -8,7 +8,7 @@ import msgspec
 from matching.services.claim import Claimant
 from pilots.domain.pilot import PilotStatus
 from taskqueues.services.index.snapshot import Snapshot
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 #: Seconds: what is stored with a pilot about its empty answers is at most this old.
 WRITTEN_EVERY_S: Final = 60.0
@@ -57,7 +57,7 @@ def empty_answer(claimant: Claimant, *, left: Mapping[str, int], searched: Snaps
         left: task queues left after each condition.
         searched: the task queues that were searched; None: changes since then do not matter.
     """
-    rows = ask_prepared(
+    rows = query_prepared(
         _STATE,
         PilotStatus.RUNNING,
         WRITTEN_EVERY_S,

@@ -27,7 +27,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
 from wms.kernel.db import array_of
 from wms.kernel.errors import ConflictError, NotFoundError, WmsError
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import query_directly
 from wms.kernel.fields import compressed
 from wms.wire.protocol import (
     LEASE_ENDED,
@@ -254,7 +254,7 @@ def _ask(name: str, statement: str, *parameters: str | None) -> dict[str, Any]:
     Raises:
         WmsError: the report is refused.
     """
-    ((text,),) = ask_directly(name, statement, *parameters)
+    ((text,),) = query_directly(name, statement, *parameters)
     if text is None:
         raise NoSuchLeaseError
     answer: dict[str, Any] = msgspec.json.decode(text)

@@ -5,7 +5,7 @@ from typing import Final
 
 from taskqueues.models import Limit, LimitEvent, LimitHour
 from wms.kernel.db import DatabaseNow
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 #: Age at which the counter of an hour is of no use any more, from the beginning of the hour; as in ``sql/limits.sql``.
 HOUR_COUNTS: Final = timedelta(hours=25)
@@ -13,7 +13,7 @@ HOUR_COUNTS: Final = timedelta(hours=25)
 
 def has_room(limit_id: int) -> bool:
     """Return whether a limit that a claim found full has room once all recent events are summed up."""
-    ((room,),) = ask_prepared("SELECT wms_sum_up_limit(%s)", limit_id)
+    ((room,),) = query_prepared("SELECT wms_sum_up_limit(%s)", limit_id)
     return bool(room)
 
 

@@ -47,7 +47,7 @@ from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import published_at
 from wms.kernel.errors import ForbiddenError
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 from wms.kernel.memo import CachedLookups
 from wms.kernel.names import composed
 from wms.wire.amounts import DIVIDED
@@ -56,7 +56,7 @@ from wms.wire.protocol import PILOT_DRAINED, PILOT_ENDED, PILOT_REVOKED
 logger = logging.getLogger(__name__)
 
 #: Sentences for the claim's reasons to give a pilot no job any more.
-_NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
+_REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "pilot_unknown": "This pilot is unknown; register again.",
         PILOT_REVOKED: "The credentials of this pilot were revoked; leave.",
@@ -79,7 +79,7 @@ _IN_USE: Final = (
 BESIDE: Final = 50
 
 
-class PilotNotWelcomeError(ForbiddenError):
+class PilotRefusedError(ForbiddenError):
     """The pilot has ended, or its credentials were revoked; it gets no job."""
 
     code = "pilot_not_welcome"
@@ -104,7 +104,7 @@ def match(
         The leases in the order of the draws.
 
     Raises:
-        PilotNotWelcomeError: the pilot has ended or is revoked.
+        PilotRefusedError: the pilot has ended or is revoked.
         PilotDrainedError, BlackHoleError: the pilot, or its host, gets no further jobs.
         ThrottleBusyError: it got no job, and whether there is one could not be decided in time.
         RejectedError, ForbiddenError: the offer names something that does not exist or is not the pilot's (``offers``).
@@ -113,7 +113,7 @@ def match(
     try:
         binding = binding_of(pilot_id)
     except Pilot.DoesNotExist as error:
-        raise PilotNotWelcomeError(_NOT_WELCOME["pilot_unknown"]) from error
+        raise PilotRefusedError(_REFUSALS["pilot_unknown"]) from error
     request = with_reported_platform(request, pilot_id=pilot_id)
     snapshot = index.current()
     search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
@@ -168,9 +168,9 @@ def _search(
             some_name_software=snapshot.columns.software.some_listed,
         )
     except Queue.DoesNotExist as error:
-        raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
+        raise PilotRefusedError(_REFUSALS["queue_removed"]) from error
     except (Site.DoesNotExist, ComputingElement.DoesNotExist) as error:
-        raise PilotNotWelcomeError(_NOT_WELCOME["place_removed"]) from error
+        raise PilotRefusedError(_REFUSALS["place_removed"]) from error
     site_id, ce_id, queue_id = where.place.ids
     claimant = Claimant(
         pilot_id=pilot_id,
@@ -261,7 +261,7 @@ class _Search:
             if lease.answer == ClaimOutcome.CLOSED:
                 if lease.reason in _NO_MORE:
                     raise no_more_jobs_error(self.claimant.pilot_id)
-                raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
+                raise PilotRefusedError(_REFUSALS[str(lease.reason)])
         return leases
 
     def without_published_software(self, lease: Claimed) -> Claimed:
@@ -329,7 +329,7 @@ class _Search:
     def _offer_what_is_left(self, leases: Sequence[Claimed]) -> None:
         """Narrow the offer to what the pilot's other leases leave of its slot."""
         slot = self.claimant.slot
-        in_use = dict(ask_prepared(_IN_USE, self.claimant.pilot_id, list(slot)))
+        in_use = dict(query_prepared(_IN_USE, self.claimant.pilot_id, list(slot)))
         ours = _required_by(leases)
         self.offer = within_slot(self.offer, {name: most - in_use[name] + ours[name] for name, most in slot.items()})
 
@@ -349,8 +349,8 @@ class _Search:
                 if claimed.reason:
                     logger.error("match.job_in_queue_does_not_wait", extra={"job_id": claimed.job_id})
                 lottery.set_aside(drawn)
-            case ClaimOutcome.CLOSED if claimed.reason in _NOT_WELCOME:
-                raise PilotNotWelcomeError(_NOT_WELCOME[str(claimed.reason)])
+            case ClaimOutcome.CLOSED if claimed.reason in _REFUSALS:
+                raise PilotRefusedError(_REFUSALS[str(claimed.reason)])
             case ClaimOutcome.CLOSED if claimed.limit_id is not None:
                 self._leave_out_limit(lottery, drawn, claimed.limit_id)
             case ClaimOutcome.CLOSED if claimed.reason in THROTTLED:
@@ -364,7 +364,7 @@ class _Search:
         return True
 
     def _note_held_back(self, drawn: Drawn, claimed: Claimed) -> None:
-        """Draw the level no more for those from whom its jobs are held back, until that ends."""
+        """Exclude the level from the draws of those from whom its jobs are held back, until that ends."""
         if claimed.opens_at is not None:
             index.note_held_back(
                 self._task_queue_id(drawn),
@@ -436,7 +436,7 @@ class _Search:
             queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
 
     def _beside(self, drawn: Drawn) -> list[int]:
-        """Return the task queues of some rows before and after this one, most of them of its CPU segment."""
+        """Return the task queues of the neighbouring rows, most of them of the same CPU segment."""
         beside: list[int] = self.snapshot.columns.task_queue_id[
             max(0, drawn.row - BESIDE) : drawn.row + BESIDE
         ].tolist()

@@ -18,7 +18,7 @@ from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.errors import ForbiddenError, RejectedError
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 from wms.kernel.memo import UNCACHED, CachedLookups
 from wms.kernel.names import did_you_mean, listed
 from wms.wire.amounts import divided_amounts_of
@@ -87,7 +87,7 @@ def binding_of(pilot_id: int) -> PilotBinding:
     binding = _BINDINGS.get(pilot_id)
     if binding is None:
         # Pilots that were submitted together request together: one statement for all of them.
-        rows = ask_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
+        rows = query_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
         around = {pk: PilotBinding(*values) for pk, *values in rows}
         if len(_BINDINGS) > MAX_BONDS:
             _BINDINGS.clear()
@@ -172,7 +172,7 @@ def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequ
     if request.platforms:
         return request
     # For agents that leave the platform out of their offers.
-    rows = ask_prepared("SELECT node ->> 'platform' FROM pilots_pilot WHERE id = %s", pilot_id)
+    rows = query_prepared("SELECT node ->> 'platform' FROM pilots_pilot WHERE id = %s", pilot_id)
     reported = [platform for (platform,) in rows if platform]
     return replace(request, platforms=tuple(reported)) if reported else request
 

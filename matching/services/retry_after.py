@@ -23,19 +23,19 @@ MOST_BINDINGS: Final = 100_000
 
 
 class RetryAfter:
-    """Appointments: each empty answer gets the next free moment of a steady rate, so that pilots return evenly.
+    """Time slots at a steady rate: each empty answer gets the next free slot, so that pilots return evenly.
 
-    The wait is the number of pilots that have an appointment, divided by the rate; the next one to return gets a new
-    job. Each process makes its own appointments: pilots are spread over all processes.
+    The wait is the number of pilots that have a slot, divided by the rate; the next one to return gets a new job. Each
+    process has a schedule of its own: pilots are spread over all processes.
     """
 
     def __init__(self) -> None:
-        #: The last appointment.
+        #: The last slot that is taken.
         self._last_at = 0.0
         self._lock = Lock()
 
     def next_s(self, *, at_least_s: float, now: float, chance: Random) -> int:
-        """Make an appointment and return the seconds until then.
+        """Take the next free slot and return the seconds until then.
 
         Args:
             at_least_s: wait while few pilots request.
@@ -89,5 +89,5 @@ def seconds_to_wait(pilot_id: int, *, now: float, chance: Random) -> int:
         now, chance: as for ``RetryAfter.next_s``.
     """
     is_likely = likely_work.is_for(binding_of(pilot_id), now=now)
-    appointments = retry_after_likely if is_likely else retry_after
-    return appointments.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=now, chance=chance)
+    schedule = retry_after_likely if is_likely else retry_after
+    return schedule.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=now, chance=chance)

@@ -318,7 +318,7 @@ def _kill_payload(marker: str, recorded: list[str], *, account: str) -> bool:
 
 
 def _kill_as(account: str, marker: str, recorded: Iterable[int]) -> bool:
-    """Do the same as the user of the payload; return whether any process was killed."""
+    """Kill the processes as the user of the payload; return whether any was killed."""
     command = ["sudo", "-n", "-u", account, "--", "/bin/sh", "-c", _KILL, "kill", marker, *map(str, recorded)]
     try:
         killer = _start(command, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -211,7 +211,6 @@ class HTCondorBackend:
 
 
 def _by_slot(orders: Sequence[PilotOrder]) -> Iterator[list[PilotOrder]]:
-    """Yield the orders, grouped by slot."""
     for _, alike in groupby(sorted(orders, key=lambda order: repr(order.slot)), key=lambda order: order.slot):
         yield list(alike)
 
@@ -253,7 +252,6 @@ def _ads_of(answer: str) -> list[_Ad]:
 
 
 def _present(job: _Ad) -> BatchState:
-    """Return the state of a job that is in the queue."""
     status, started = job.get("JobStatus"), bool(job.get("NumJobStarts"))
     held = f"held: {job.get('HoldReason', 'HTCondor gives no reason')}"
     if status == _COMPLETED:

@@ -19,12 +19,12 @@ from pilots.backends.interface import Backend, BackendError, BatchRequest, Pilot
 from pilots.domain.ce_backoff import BUSY_FOR, pause_after, paused_until
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.queries import latest_outcomes, left_alone, stall_pauses
+from pilots.queries import latest_outcomes, stall_pauses, without_rounds
 from pilots.services import ce_changes
 from pilots.services.ce_backends import backend_of, note_doubts
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
-from pilots.services.status_agent import look_after, note_silence
+from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def ask_again(rows: QuerySet[CEHealth], *, now: datetime) -> Sequence[int]:
 
 def _begin(ce: ComputingElement, *, now: datetime) -> bool:
     CEHealth.objects.get_or_create(ce=ce)
-    return bool(CEHealth.objects.filter(~left_alone(now=now), ce=ce).update(busy_until=now + BUSY_FOR))
+    return bool(CEHealth.objects.filter(~without_rounds(now=now), ce=ce).update(busy_until=now + BUSY_FOR))
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
     backend = backend_of(ce)
     while orders := _ordered(ce):
         _submit(ce, backend, orders, clock=clock)
-    look_after(ce, backend, now=clock())
+    check_pilots(ce, backend, now=clock())
     note_doubts(ce, backend)
     asked_at = clock()
     free = max(0, backend.capacity())

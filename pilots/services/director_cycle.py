@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
-from pilots.queries import directors_running_since, free_slots, left_alone, open_queues
+from pilots.queries import directors_running_since, free_slots, open_queues, without_rounds
 from pilots.services import ce_changes, provisioning
 from pilots.services.provisioning import PlannedPilot
 from pilots.services.secrets import issue_secrets
@@ -83,7 +83,7 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     ce_changes.note_changes(ce_changes.held_back(), now=now)
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     health = CEHealth.objects.filter(ce=OuterRef("pk"))
-    paused = health.filter(left_alone(now=now))
+    paused = health.filter(without_rounds(now=now))
     answered = health.filter(asked_at__gt=now - IDLE_ASKED_EVERY, failures=0)
     # Uses index: pilot_not_cleaned_at_queue. Their outcomes may pause the CE.
     ended = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, ended_at__gte=OuterRef("health__asked_at"))

@@ -13,7 +13,7 @@ from pilots.backends.interface import BatchRequest
 from pilots.domain.allocation import Cap, IdlePilots, OpenQueues, Placement, allocate, covered
 from pilots.domain.pilot_demand import DirectorRate, QueueDemand, wanted_pilots
 from pilots.models import Director
-from pilots.queries import JoblessPilots, crowding, empty_pilot_throttles, jobless_pilots, stall_pauses
+from pilots.queries import JoblessPilots, empty_pilot_throttles, jobless_pilots, pilot_counts, stall_pauses
 from pilots.services.batch_requests import request_for, request_for_queue
 from pilots.services.demand_snapshot import DemandSnapshot, take_snapshot
 from resources.domain.enums import PilotType
@@ -159,7 +159,7 @@ def _coming(cap: Cap, demand_snapshot: DemandSnapshot, idle_pilots: Sequence[tup
 def _places(demand_snapshot: DemandSnapshot, *, slots: Mapping[int, int], now: datetime) -> OpenQueues:
     ces = sorted({queue.ce_id for queue in demand_snapshot.queues})
     position = {ce_id: number for number, ce_id in enumerate(ces)}
-    there = crowding(demand_snapshot.queues)
+    there = pilot_counts(demand_snapshot.queues)
     paused = stall_pauses(now=now)
     room = [
         0

@@ -32,7 +32,7 @@ _IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST,
 _OUTPUTS_AT_ONCE = 10
 
 
-def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
+def check_pilots(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
     """Check every living pilot of the CE with one call, and clean up after ended ones.
 
     ``matching`` ends the leases of ended pilots, so that their jobs return to their task queues.

@@ -18,11 +18,11 @@ _ABSENT = -1
 _REMEMBERED = 256
 
 
-class LevelSayings(NamedTuple):
+class LevelParameterSets(NamedTuple):
     """The parameter sets of one level; many of its rows have equal ones."""
 
     #: Each distinct parameter set, in canonical form.
-    sayings: Sequence[Parameters]
+    parameter_sets: Sequence[Parameters]
     #: By queue, the position of its parameter set.
     of_queue: Indexes
 
@@ -55,7 +55,7 @@ class Supply:
     simultaneous computations of the same result do no harm.
     """
 
-    def __init__(self, queue_ids: Indexes, levels: Iterable[LevelSayings], *, kinds: Kinds = NO_KINDS) -> None:
+    def __init__(self, queue_ids: Indexes, levels: Iterable[LevelParameterSets], *, kinds: Kinds = NO_KINDS) -> None:
         """Store the queues.
 
         Args:
@@ -154,9 +154,9 @@ class Supply:
             of_queue = np.full(len(self._ids), _ABSENT, dtype=np.int64)
             level_of = np.full(len(self._ids), _ABSENT, dtype=np.int64)
             for depth, level in enumerate(self._levels):
-                own = np.full(len(level.sayings), _ABSENT, dtype=np.int64)
-                for number, saying in enumerate(level.sayings):
-                    value = saying.get(name)
+                own = np.full(len(level.parameter_sets), _ABSENT, dtype=np.int64)
+                for number, parameter_set in enumerate(level.parameter_sets):
+                    value = parameter_set.get(name)
                     if value is not None:
                         own[number] = positions.setdefault(repr(value), len(values))
                         if len(positions) > len(values):

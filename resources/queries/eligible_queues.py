@@ -44,7 +44,7 @@ def ineligible_queues(vo: VO, requirements: Mapping[str, object], *, at_most: in
 
 
 def _described(vo: VO) -> Described:
-    parameter_sets = sql.sayings(vo_id=vo.pk, vo=vo.name)
+    parameter_sets = sql.parameter_sets(vo_id=vo.pk, vo=vo.name)
     return described(parameter_sets, kinds=tuple(sorted(requirement_kinds(vo).items())))
 
 

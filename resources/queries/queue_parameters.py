@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.domain.eligibility import Indexes, LevelSayings, Supply
+from resources.domain.eligibility import Indexes, LevelParameterSets, Supply
 from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Parameters, Value, inherit
 from resources.domain.requirements import Misses, Requirements, how_missed
@@ -129,9 +129,9 @@ def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, Requirem
     by_id = np.argsort(serving)
     ce = by_id[np.searchsorted(serving, ce_ids[order], sorter=by_id)]
     levels = (
-        LevelSayings(at_site.sayings, site_said[ce]),
-        LevelSayings(at_ce.sayings, ce_said[ce]),
-        LevelSayings(at_queue.sayings, said[order]),
+        LevelParameterSets(at_site.parameter_sets, site_said[ce]),
+        LevelParameterSets(at_ce.parameter_sets, ce_said[ce]),
+        LevelParameterSets(at_queue.parameter_sets, said[order]),
     )
     names = names[order]
     by_name = np.lexsort((names.astype(np.str_), ce))
@@ -152,7 +152,7 @@ class _DistinctSets:
     """The distinct parameter sets of one level; equal ones are parsed once."""
 
     def __init__(self) -> None:
-        self.sayings: list[Parameters] = []
+        self.parameter_sets: list[Parameters] = []
         self._positions: dict[tuple[str, str], int] = {}
 
     def position(self, general: str, of_vo: str) -> int:
@@ -160,14 +160,14 @@ class _DistinctSets:
         key = (general, of_vo)
         position = self._positions.get(key)
         if position is None:
-            position = self._positions[key] = len(self.sayings)
-            self.sayings.append(_saying(general, of_vo))
+            position = self._positions[key] = len(self.parameter_sets)
+            self.parameter_sets.append(_parameter_set(general, of_vo))
         return position
 
 
 #: If one site of a thousand changes, the others are not parsed again.
 @lru_cache(maxsize=10_000)
-def _saying(general: str, of_vo: str) -> Parameters:
+def _parameter_set(general: str, of_vo: str) -> Parameters:
     """Return the parameter set with these JSON texts (for all VOs, and for this one), in canonical form."""
     own = LevelParameters.read(json.loads(general), {"": json.loads(of_vo)}, vo="")
     return MappingProxyType(dict(inherit(_NO_PARAMETERS, own)))

@@ -47,14 +47,14 @@ class Judge:
         A place that takes no jobs fails the condition on sites, even if its site is the required one.
         """
         failed = self.failed(offer)
-        passing = CLOSINGS if "site" in failed and self.would_be_welcome(offer) else CLOSINGS - {"site"}
+        passing = CLOSINGS if "site" in failed and self.may_be_accepted(offer) else CLOSINGS - {"site"}
         return tuple(name for name in failed if name not in passing)
 
     def kinds(self, name: str) -> list[ResourceOffer]:
         """Return one offer of each kind that the condition was evaluated for."""
         return [offer for _, offer in self._results[name].values()]
 
-    def would_be_welcome(self, offer: ResourceOffer) -> bool:
+    def may_be_accepted(self, offer: ResourceOffer) -> bool:
         """Return whether the site would be accepted if it took jobs."""
         return self.accepts("site", replace(offer, accepting=True))
 

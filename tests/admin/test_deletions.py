@@ -29,7 +29,7 @@ def test_a_deletion_names_the_row_itself(operator: Client) -> None:
     assert f'<a href="{reverse("admin:accounts_group_change", args=[group.pk])}">{group}</a>' in page
 
 
-def test_the_health_of_a_computing_element_goes_with_it(operator: Client) -> None:
+def test_deleting_a_computing_element_deletes_its_health_record(operator: Client) -> None:
     ce = make_queue().ce
     CEHealth.objects.create(ce=ce, failures=1, trouble="it is down")
     page = operator.get(delete_page(ce)).content.decode()
@@ -39,7 +39,7 @@ def test_the_health_of_a_computing_element_goes_with_it(operator: Client) -> Non
     assert not CEHealth.objects.exists()
 
 
-def test_what_prevents_a_deletion_is_named_as_that(operator: Client) -> None:
+def test_a_refused_deletion_names_the_rows_that_prevent_it(operator: Client) -> None:
     group = make_group()
     jobs = [make_job(group=group) for _ in range(MOST_PROTECTING + 2)]
     page = operator.get(delete_page(group)).content.decode()
@@ -52,7 +52,7 @@ def test_what_prevents_a_deletion_is_named_as_that(operator: Client) -> None:
     assert len(jobs) > MOST_PROTECTING
 
 
-def test_what_prevents_a_deletion_is_no_book_that_the_system_keeps(operator: Client) -> None:
+def test_internal_records_do_not_prevent_a_deletion(operator: Client) -> None:
     group = make_group()
     job = make_job(group=group)
     page = operator.get(delete_page(group)).content.decode()

@@ -14,7 +14,7 @@ from wms.configuration.export import export
 pytestmark = pytest.mark.django_db
 
 
-def test_a_manager_limits_the_own_vo_and_nobody_else(
+def test_a_manager_sets_limits_for_the_own_vo_only(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared
 ) -> None:
     limits = Limit.objects.count()
@@ -38,16 +38,16 @@ def test_a_manager_limits_the_own_vo_and_nobody_else(
     assert Limit.objects.count() == limits + 4
 
 
-def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: RowsOfVO) -> None:
+def test_a_limit_without_a_bound_is_refused(manager: Client, mine: RowsOfVO) -> None:
     assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
 
 
-def test_what_a_constraint_refuses_is_told_in_words(operator: Client, mine: RowsOfVO) -> None:
+def test_a_violated_constraint_is_explained_in_words(operator: Client, mine: RowsOfVO) -> None:
     errors = errors_of(operator.post(add(Limit), {"vo": mine.vo.pk}))
     assert dict(errors) == {"__all__": ["A limit requires running, waiting, CPU time per day or a delay."]}
 
 
-def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: Client, mine: RowsOfVO) -> None:
+def test_a_deletion_page_lists_no_internal_records(operator: Client, mine: RowsOfVO) -> None:
     assert LimitSlot.objects.filter(limit=mine.limit).exists()
     page = operator.get(change(mine.limit).replace("/change/", "/delete/")).content.decode()
     assert "Limits: 1" in page
@@ -75,7 +75,7 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: RowsOfVO, th
         ({"vo": "vo", "group": "group of others"}, "group", "The group belongs to "),
     ],
 )
-def test_what_limits_nobody_or_nothing_is_refused(
+def test_a_limit_without_scope_or_bound_is_refused(
     operator: Client, mine: RowsOfVO, theirs: RowsOfVO, fields: dict[str, str], field: str, sentence: str
 ) -> None:
     limits = Limit.objects.count()
@@ -86,7 +86,7 @@ def test_what_limits_nobody_or_nothing_is_refused(
     assert Limit.objects.count() == limits
 
 
-def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, mine: RowsOfVO) -> None:
+def test_form_and_configuration_file_accept_the_same_limits(operator: Client, mine: RowsOfVO) -> None:
     scopes = ({"group": mine.group.pk}, {"ce": mine.ce.pk}, {"site": mine.site.pk}, {"job_type": "a b"})
     for scope in scopes:
         assert operator.post(add(Limit), {"running": "0", **scope}).status_code == 302, scope
@@ -94,7 +94,7 @@ def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, 
     assert configure(written.encode(), environ={}, now=NOW, dry_run=True).differences == ()
 
 
-def test_the_page_tells_the_room_of_each_kind_of_limit(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_the_page_shows_the_room_left_in_each_kind_of_limit(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     Limit.objects.all().delete()
     for _ in range(2):
         make_job(owner=mine.member, group=mine.group, job_type="Merge")

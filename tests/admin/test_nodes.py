@@ -31,7 +31,7 @@ def test_a_manager_drains_pilots_of_the_own_vo(manager: Client, mine: RowsOfVO, 
     assert (drained, drained.drain_reason) == (mine.pilot, "drained by bob")
 
 
-def test_an_operator_drains_any(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_an_operator_drains_any_pilot(operator: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     for vo_rows in (mine, theirs):
         page = act(operator, vo_rows.pilot, "drain")
     assert page.status_code == 302
@@ -55,7 +55,7 @@ def test_a_manager_kills_pilots_of_the_own_vo(
     assert started_rounds == [mine.ce.pk]
 
 
-def test_a_black_hole_is_lifted_by_who_has_the_site(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_the_manager_of_the_site_lifts_a_black_hole(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     Pilot.objects.filter(pk=mine.pilot.pk).update(black_hole=mine.black_hole)
     for vo_rows in (mine, theirs):
         act(manager, vo_rows.black_hole, "lift")
@@ -65,7 +65,9 @@ def test_a_black_hole_is_lifted_by_who_has_the_site(manager: Client, mine: RowsO
     assert mine.pilot.black_hole is None
 
 
-def test_a_site_that_serves_others_too_is_not_the_managers(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_a_manager_may_not_lift_a_black_hole_at_a_shared_site(
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
+) -> None:
     mine.site.vos.add(theirs.vo)
     assert mine.black_hole.host_name in manager.get(changelist(BlackHole)).content.decode()
     act(manager, mine.black_hole, "lift")
@@ -73,7 +75,7 @@ def test_a_site_that_serves_others_too_is_not_the_managers(manager: Client, mine
     assert not BlackHole.objects.filter(lifted_at__isnull=False).exists()
 
 
-def test_a_computing_element_is_asked_again_now(
+def test_ask_again_contacts_a_computing_element_at_once(
     operator: Client,
     manager: Client,
     mine: RowsOfVO,
@@ -92,7 +94,7 @@ def test_a_computing_element_is_asked_again_now(
     assert started_rounds == [mine.ce.pk, theirs.ce.pk]
 
 
-def test_the_page_of_efficiency_counts_by_what_is_chosen(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_the_efficiency_page_groups_by_the_chosen_property(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     now = timezone.now()
     Pilot.objects.update(submitted_at=now, started_at=now, matched_at=now)
     make_job(group=mine.group, status=JobStatus.DONE)

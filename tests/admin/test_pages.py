@@ -75,7 +75,7 @@ def test_django_finds_no_mistake_in_the_pages() -> None:
     assert admin.site.check(None) == []
 
 
-def test_every_constraint_that_a_form_may_meet_has_words() -> None:
+def test_every_constraint_that_a_form_can_violate_has_an_error_message() -> None:
     for model, page in admin.site._registry.items():
         if not isinstance(page, RowLevelAdmin) or not {"add", "change"} & (page.operators_may | page.managers_may):
             continue
@@ -108,7 +108,7 @@ def test_a_manager_sees_only_the_rows_of_the_own_vo(
 
 
 @pytest.mark.parametrize("model", OF_A_VO, ids=names(OF_A_VO))
-def test_each_row_of_the_own_vo_opens_and_of_another_does_not(
+def test_rows_of_the_own_vo_open_and_of_others_do_not(
     model: type[models.Model], manager: Client, mine: Any, theirs: Any
 ) -> None:
     own, other = getattr(mine, OF_A_VO[model]), getattr(theirs, OF_A_VO[model])
@@ -141,19 +141,19 @@ def test_a_manager_sees_what_is_shared_and_does_not_change_it(
 
 
 @pytest.mark.parametrize("model", OURS, ids=names(OURS))
-def test_who_may_add(model: type[models.Model], operator: Client, manager: Client) -> None:
+def test_access_rights_to_add_pages(model: type[models.Model], operator: Client, manager: Client) -> None:
     assert operator.get(address(model, "add")).status_code == (200 if model in OPERATORS_ADD else 403)
     assert manager.get(address(model, "add")).status_code == (200 if model in MANAGERS_ADD else 403)
 
 
 @pytest.mark.parametrize("model", [ApiToken, SecurityEvent, *OF_A_VO], ids=names([ApiToken, SecurityEvent, *OF_A_VO]))
-def test_staff_that_manages_nothing_sees_nothing(model: type[models.Model], mine: Any) -> None:
+def test_staff_without_managed_vos_sees_nothing(model: type[models.Model], mine: Any) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
     assert client.get(address(model, "changelist")).status_code == 403
 
 
-def test_a_manager_without_staff_status_is_told_so(mine: Any) -> None:
+def test_a_manager_without_staff_status_gets_an_explanation(mine: Any) -> None:
     client = Client()
     client.force_login(make_user(manages=[mine.vo]))
     response = client.get("/admin/", follow=True)
@@ -161,7 +161,7 @@ def test_a_manager_without_staff_status_is_told_so(mine: Any) -> None:
     assert "You may not do this" in response.content.decode()
 
 
-def test_the_admin_has_no_log_in_of_its_own(mine: Any) -> None:
+def test_the_admin_redirects_to_the_portal_log_in(mine: Any) -> None:
     response = Client().get("/admin/", follow=True)
     assert response.redirect_chain[-1][0] == "/accounts/login/?next=%2Fadmin%2F"
     assert Client().post("/admin/login/", {"username": "bob", "password": "x"}).status_code == 302
@@ -185,7 +185,9 @@ def test_the_menu_of_a_manager_has_no_tokens_of_users(manager: Client) -> None:
         (Job, "description__contains"),
     ],
 )
-def test_the_query_string_cannot_try_out_columns(model: type[models.Model], lookup: str, manager: Client) -> None:
+def test_the_query_string_cannot_filter_by_hidden_columns(
+    model: type[models.Model], lookup: str, manager: Client
+) -> None:
     assert manager.get(address(model, "changelist"), {lookup: "a"}).status_code == 400
 
 
@@ -196,7 +198,7 @@ def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: 
 
 
 @pytest.mark.parametrize("page", ["history", "change", "delete"])
-def test_staff_without_rights_do_not_learn_which_rows_there_are(shared: Any, page: str) -> None:
+def test_refusals_do_not_disclose_rows_to_staff_without_rights(shared: Any, page: str) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
     for model, name in SHARED.items():

@@ -58,7 +58,7 @@ def test_a_group_does_not_move_to_another_vo_nor_change_its_name(
 
 
 @pytest.mark.parametrize("priority", ["-1", "nan", "inf", "1e13", ""])
-def test_a_share_that_is_none_is_refused_beside_its_field(priority: str, manager: Client, mine: RowsOfVO) -> None:
+def test_an_invalid_share_is_refused_beside_its_field(priority: str, manager: Client, mine: RowsOfVO) -> None:
     errors = errors_of(manager.post(change(mine.group), {"priority": priority, **NO_MEMBERSHIPS}))
     assert errors
     mine.group.refresh_from_db()
@@ -83,7 +83,7 @@ def test_an_operator_puts_a_user_into_a_group_by_name(operator: Client, mine: Ro
     assert Membership.objects.filter(user=newcomer, group=mine.group).exists()
 
 
-def test_a_name_that_nobody_has_is_refused(operator: Client, mine: RowsOfVO) -> None:
+def test_an_unknown_user_name_is_refused(operator: Client, mine: RowsOfVO) -> None:
     response = operator.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
     assert response.status_code == 200
     assert "There is no user of exactly this name" in response.content.decode()
@@ -103,7 +103,7 @@ def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
     }
 
 
-def test_a_manager_takes_a_member_out(manager: Client, mine: RowsOfVO) -> None:
+def test_a_manager_removes_a_member(manager: Client, mine: RowsOfVO) -> None:
     membership = mine.group.memberships.get()
     assert manager.post(change(mine.group), rows_without(membership, of=mine.group)).status_code == 302
     assert not mine.group.memberships.exists()
@@ -132,7 +132,7 @@ def of_person(**others: str) -> dict[str, str]:
     }
 
 
-def test_a_manager_suspends_a_member_who_is_in_no_other_vo(manager: Client, mine: RowsOfVO) -> None:
+def test_a_manager_suspends_a_member_of_the_own_vo_only(manager: Client, mine: RowsOfVO) -> None:
     form = of_person()
     del form["is_active"]
     assert manager.post(change(mine.member), form).status_code == 302
@@ -152,7 +152,7 @@ def test_no_forged_form_gives_power(manager: Client, mine: RowsOfVO) -> None:
     assert (after.password, after.username) == (before.password, before.username)
 
 
-def test_certificates_are_not_given_away_by_managers(manager: Client, mine: RowsOfVO) -> None:
+def test_managers_cannot_change_certificates(manager: Client, mine: RowsOfVO) -> None:
     forged = of_person() | {"dns-TOTAL_FORMS": "1", "dns-0-dn": "/CN=bob", "dns-0-user": str(mine.member.pk)}
     manager.post(change(mine.member), forged)
     assert list(mine.member.dns.values_list("dn", flat=True)) == ["/CN=lhcb"]
@@ -168,7 +168,7 @@ def test_a_manager_sets_no_password(manager: Client, mine: RowsOfVO) -> None:
 
 
 @pytest.mark.parametrize("power", ["of another VO too", "staff", "operator", "superuser", "manager"])
-def test_members_with_a_life_elsewhere_or_with_power_are_only_looked_at(
+def test_members_of_other_vos_or_with_powers_are_read_only(
     power: str, manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     user = make_user(
@@ -240,7 +240,7 @@ def test_a_default_group_that_the_user_has_left_prevents_no_other_change(operato
     assert operator.post(change(mine.member), of_person(default_group=str(left.pk))).status_code == 302
 
 
-def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client, mine: RowsOfVO) -> None:
+def test_an_operator_cannot_make_or_change_superusers(operator: Client, mine: RowsOfVO) -> None:
     form = of_person(username="x", is_superuser="on", operator="on")
     assert operator.post(change(mine.member), form).status_code == 302
     mine.member.refresh_from_db()
@@ -275,7 +275,7 @@ def test_a_manager_chooses_the_setups_but_neither_name_nor_managers(manager: Cli
     assert [user.username for user in mine.vo.managers.all()] == ["bob"]
 
 
-def test_a_default_setup_that_is_none_of_the_setups_is_refused(manager: Client, mine: RowsOfVO) -> None:
+def test_a_default_setup_outside_the_setups_is_refused(manager: Client, mine: RowsOfVO) -> None:
     assert errors_of(manager.post(change(mine.vo), {"setup": "Other", "setups": "Production"}))
 
 
@@ -293,12 +293,12 @@ def test_a_manager_chooses_how_the_vo_is_shared_and_its_priorities_are_computed_
 
 
 @pytest.mark.parametrize("fraction", ["-0.1", "1.1", "nan", "half"])
-def test_a_fraction_that_is_none_is_refused_beside_its_field(fraction: str, manager: Client, mine: RowsOfVO) -> None:
+def test_an_invalid_fraction_is_refused_beside_its_field(fraction: str, manager: Client, mine: RowsOfVO) -> None:
     form = {"setup": "Production", "setups": "Production", "any_segment_fraction": fraction}
     assert "any_segment_fraction" in errors_of(manager.post(change(mine.vo), form))
 
 
-def test_a_former_manager_sees_nothing_more(mine: RowsOfVO, manager: Client) -> None:
+def test_a_former_manager_sees_nothing(mine: RowsOfVO, manager: Client) -> None:
     mine.vo.managers.clear()
     assert manager.get(changelist(Group)).status_code == 403
     assert manager.post(change(mine.group), {"priority": "1", **NO_MEMBERSHIPS}).status_code in {302, 403}

@@ -15,9 +15,7 @@ from tests.factories import NOW
 pytestmark = pytest.mark.django_db
 
 
-def test_a_pilot_that_got_nothing_tells_when_and_after_which_condition_none_was_left(
-    manager: Client, mine: RowsOfVO
-) -> None:
+def test_the_page_shows_the_last_empty_match_and_its_last_condition(manager: Client, mine: RowsOfVO) -> None:
     left = {name: 12 if number < 9 else 0 for number, name in enumerate(CONDITIONS)}
     Pilot.objects.update(nothing_at=NOW, nothing_left=left)
     page = manager.get(change(mine.pilot)).content.decode()
@@ -26,12 +24,12 @@ def test_a_pilot_that_got_nothing_tells_when_and_after_which_condition_none_was_
     assert "June 1, 2026, noon" in manager.get(changelist(Pilot)).content.decode()
 
 
-def test_a_pilot_that_never_got_nothing_says_so(manager: Client, mine: RowsOfVO) -> None:
+def test_the_page_says_when_a_pilot_had_no_empty_match(manager: Client, mine: RowsOfVO) -> None:
     page = manager.get(change(mine.pilot)).content.decode()
     assert not re.findall(r"<div>(\w+: \d+)</div>", page)
 
 
-def test_the_page_tells_times_the_check_of_the_node_and_the_log_as_plain_text(manager: Client, mine: RowsOfVO) -> None:
+def test_the_page_shows_times_node_check_and_log_as_plain_text(manager: Client, mine: RowsOfVO) -> None:
     checks = [{"name": "disk", "ok": True, "detail": "40 GB"}, {"name": "clock", "ok": False, "detail": "<i>late</i>"}]
     node = {"ok": False, "batch_id": "4711", "cores": 8, "checks": checks}
     Pilot.objects.update(started_at=NOW, node=node)
@@ -54,7 +52,7 @@ def test_a_pilot_without_a_log_or_a_node_check_has_a_page(manager: Client, mine:
     assert "<td>submitted</td>" in page
 
 
-def test_the_page_tells_sizes_lists_and_what_jobs_missed_in_words(manager: Client, mine: RowsOfVO) -> None:
+def test_the_page_shows_sizes_lists_and_missing_requirements_in_words(manager: Client, mine: RowsOfVO) -> None:
     flaws = [{"name": "software", "detail": "missing: <b>", "at": "2026-06-01T12:00:00+00:00"}]
     scratch = [{"variable": "TMPDIR", "path": "/scratch", "free_mb": 77814.6, "flaw": None}]
     node = {"memory_mb": 24105.1484375, "scratch": scratch, "container_runtime": None, "flaws": flaws}

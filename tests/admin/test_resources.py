@@ -92,7 +92,7 @@ def test_a_manager_changes_a_queue_and_the_submit_pools_follow(
 
 
 @pytest.mark.parametrize("level", ["site", "ce"])
-def test_what_a_site_or_a_ce_says_reaches_the_submit_pools(level: str, operator: Client, mine: RowsOfVO) -> None:
+def test_changes_of_a_site_or_ce_update_the_submit_pools(level: str, operator: Client, mine: RowsOfVO) -> None:
     of_ce = {"type": "local", "identity": "none", "options": "{}", "vo_parameters": "{}"}
     form = of_site(vos=[mine.vo.pk]) if level == "site" else of_ce
     response = operator.post(change(getattr(mine, level)), {**form, "parameters": '{"Memory": 8000}'})
@@ -110,7 +110,7 @@ def test_a_site_that_serves_another_vo_concerns_the_pools_of_both(
     assert refreshed(theirs.submit_pool) == {mine.queue}
 
 
-def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator: Client, mine: RowsOfVO) -> None:
+def test_an_added_or_changed_definition_updates_the_submit_pools(operator: Client, mine: RowsOfVO) -> None:
     Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
     assert operator.post(add(RequirementDefinition), {"name": "Memory", "kind": "capacity"}).status_code == 302
     assert refreshed(mine.submit_pool) == {mine.queue}
@@ -156,7 +156,7 @@ def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, m
         ('{"a": 1, "a": 2}', "twice"),
     ],
 )
-def test_parameters_that_nobody_could_store_are_refused_beside_their_field(
+def test_parameters_that_cannot_be_stored_are_refused_beside_their_field(
     parameters: str, sentence: str, manager: Client, mine: RowsOfVO
 ) -> None:
     errors = errors_of(manager.post(change(mine.queue), of_queue(parameters=parameters)))
@@ -188,7 +188,7 @@ def test_a_manager_adds_a_queue_at_an_own_site_only(manager: Client, mine: RowsO
     assert not Queue.objects.filter(name="mole").exists()
 
 
-def test_at_a_shared_site_a_manager_adds_nothing(manager: Client, mine: RowsOfVO, shared: Shared) -> None:
+def test_a_manager_adds_nothing_at_a_shared_site(manager: Client, mine: RowsOfVO, shared: Shared) -> None:
     ce = make_ce(site=shared.site)
     assert "ce" in errors_of(manager.post(add(Queue), of_queue(ce=ce.pk, name="mole")))
     assert not Queue.objects.filter(name="mole").exists()
@@ -203,7 +203,7 @@ def test_a_site_of_a_manager_serves_the_own_vo_only(manager: Client, mine: RowsO
     assert list(mine.site.vos.all()) == [mine.vo]
 
 
-def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_a_shared_site_is_read_only_for_managers(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     mine.site.vos.add(theirs.vo)
     assert manager.get(change(mine.site)).status_code == 200
     assert manager.post(change(mine.site), of_site(throttle_policy="matches", max_matches="1")).status_code == 403
@@ -212,7 +212,7 @@ def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine
     assert mine.site.throttle_policy == ""
 
 
-def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: RowsOfVO) -> None:
+def test_a_throttle_requires_the_values_of_its_policy(manager: Client, mine: RowsOfVO) -> None:
     assert "max_jobs" in errors_of(manager.post(change(mine.site), of_site(throttle_policy="level2")))
     wrong = of_site(throttle_policy="custom", throttle_requirements="a b")
     assert "throttle_requirements" in errors_of(manager.post(change(mine.site), wrong))
@@ -224,7 +224,7 @@ def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: RowsOfVO) -
 
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
-def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Client, mine: RowsOfVO) -> None:
+def test_a_ban_requires_a_reason(level: str, manager: Client, mine: RowsOfVO) -> None:
     row = getattr(mine, level)
     asked = act(manager, row, "ban")
     assert "Set to banned" in asked.content.decode()
@@ -260,7 +260,7 @@ def test_a_forged_ban_of_foreign_and_shared_sites_changes_nothing(
         assert not Site.objects.filter(pk=site.pk).exclude(state=ResourceState.ACTIVE).exists()
 
 
-def test_the_state_is_no_field_of_the_form(operator: Client, mine: RowsOfVO) -> None:
+def test_the_form_has_no_state_field(operator: Client, mine: RowsOfVO) -> None:
     assert operator.post(change(mine.site), of_site(state="banned", state_reason="forged")).status_code == 302
     mine.site.refresh_from_db()
     assert (mine.site.state, mine.site.state_reason) == (ResourceState.ACTIVE, "")
@@ -295,9 +295,7 @@ def test_selected_rows_of_others_are_not_deleted(manager: Client, theirs: RowsOf
         assert type(row)._default_manager.filter(pk=row.pk).exists()
 
 
-def test_a_credential_goes_in_and_never_comes_out(
-    operator: Client, manager: Client, mine: RowsOfVO, shared: Shared
-) -> None:
+def test_a_stored_credential_is_never_shown(operator: Client, manager: Client, mine: RowsOfVO, shared: Shared) -> None:
     form = {"name": "x", "url": "https://example.org/", "credential": "hush-hush"}
     assert operator.post(change(shared.storage_element), form).status_code == 302
     shared.storage_element.refresh_from_db()
@@ -335,7 +333,7 @@ def test_a_storage_element_is_saved_only_as_pilots_can_use_it(
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
 @pytest.mark.parametrize("column", ["parameters", "vo_parameters"])
-def test_a_capacity_that_is_no_number_is_refused_on_every_page(
+def test_a_non_numeric_capacity_is_refused_on_every_page(
     level: str, column: str, operator: Client, mine: RowsOfVO
 ) -> None:
     RequirementDefinition.objects.create(name="Memory", kind="capacity", unit="MB")
@@ -354,7 +352,7 @@ def test_a_capacity_that_is_no_number_is_refused_on_every_page(
     assert operator.post(change(row), {**form, column: value.replace('"4000"', "4000")}).status_code == 302
 
 
-def test_a_definition_that_present_values_do_not_fit_names_them(
+def test_a_definition_that_conflicts_with_stored_values_names_them(
     operator: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     for vo_rows in (mine, theirs):
@@ -373,7 +371,7 @@ def test_a_definition_that_present_values_do_not_fit_names_them(
     assert operator.post(change(row), changed).status_code == 302
 
 
-def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator: Client, mine: RowsOfVO) -> None:
+def test_a_site_that_begins_to_serve_a_vo_is_checked_against_its_definitions(operator: Client, mine: RowsOfVO) -> None:
     RequirementDefinition.objects.create(name="Memory", kind="capacity").vos.set([mine.vo])
     other = make_vo()
     of_others = of_site(vos=[other.pk], parameters='{"Memory": "4000"}')
@@ -382,7 +380,7 @@ def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator
     assert "parameters" in errors_of(response)
 
 
-def test_names_and_values_are_stored_composed(operator: Client, mine: RowsOfVO) -> None:
+def test_names_and_values_are_stored_in_nfc(operator: Client, mine: RowsOfVO) -> None:
     word = normalize("NFD", "süd")
     form = of_queue(tags=f"b, {word}", parameters=f'{{"{word}": ["{word}"]}}')
     assert operator.post(change(mine.queue), form).status_code == 302
@@ -391,7 +389,7 @@ def test_names_and_values_are_stored_composed(operator: Client, mine: RowsOfVO) 
     assert (mine.queue.tags, mine.queue.parameters) == (["b", composed], {composed: [composed]})
 
 
-def test_the_page_of_a_queue_says_which_of_its_nodes_contradict_it(manager: Client, mine: RowsOfVO) -> None:
+def test_the_queue_page_lists_nodes_with_other_platforms(manager: Client, mine: RowsOfVO) -> None:
     Queue.objects.filter(pk=mine.queue.pk).update(platforms=["el9"])
     assert "No node has reported any yet." in manager.get(change(mine.queue)).content.decode()
     for platform in ("deb12", "el9"):

@@ -68,7 +68,7 @@ def test_a_user_is_added_and_removed(operator: Client) -> None:
     ]
 
 
-def test_so_are_users_that_are_deleted_by_the_list(operator: Client) -> None:
+def test_users_deleted_by_the_list_action_are_recorded(operator: Client) -> None:
     act(operator, make_user(username="eve"), "delete_selected", post="yes")
     assert events() == [(Kind.USER_REMOVED, "olivia", "user eve", recorded("deleted", {}))]
 
@@ -89,7 +89,7 @@ def test_managers_of_a_vo_are_named(operator: Client, mine: RowsOfVO) -> None:
     assert events()[-1] == (Kind.RIGHTS_CHANGED, "olivia", "VO lhcb", recorded("changed", {"managers": ["+nora"]}))
 
 
-def test_options_of_a_computing_element_are_named_and_not_told(operator: Client, mine: RowsOfVO) -> None:
+def test_changed_options_of_a_computing_element_are_recorded_without_values(operator: Client, mine: RowsOfVO) -> None:
     form = {"type": "ssh", "identity": "none", "options": f'{{"host": "a.org", "identity_file": "{SECRET}"}}'}
     assert operator.post(change(mine.ce), {**form, "parameters": "{}", "vo_parameters": "{}"}).status_code == 302
     kind, who, target, facts = events()[-1]
@@ -101,7 +101,7 @@ def test_options_of_a_computing_element_are_named_and_not_told(operator: Client,
     assert facts["changes"] == {"type": "ssh", "options": ["+host", "+identity_file"]}
 
 
-def test_a_credential_of_a_storage_element_is_not_told(operator: Client, shared: Shared) -> None:
+def test_a_credential_of_a_storage_element_is_not_recorded(operator: Client, shared: Shared) -> None:
     form = {"name": "CERN-DST", "url": shared.storage_element.url, "credential": SECRET}
     assert operator.post(change(shared.storage_element), form).status_code == 302
     kind, who, target, facts = events()[-1]
@@ -111,7 +111,7 @@ def test_a_credential_of_a_storage_element_is_not_told(operator: Client, shared:
     assert shared.storage_element.credential_encrypted
 
 
-def test_bans_and_tokens_of_sites_are_recorded_by_what_the_actions_call(manager: Client, mine: RowsOfVO) -> None:
+def test_site_bans_and_tokens_are_recorded_by_the_services(manager: Client, mine: RowsOfVO) -> None:
     act(manager, mine.site, "ban", confirmed="yes", reason="The disk is full", until="")
     act(manager, mine.site, "issue_registration_token")
     banned, issued = events()[-2:]
@@ -120,7 +120,7 @@ def test_bans_and_tokens_of_sites_are_recorded_by_what_the_actions_call(manager:
     assert issued[:3] == (Kind.TOKEN_ISSUED, "bob", "site lhcb.org")
 
 
-def test_tokens_that_are_revoked(operator: Client, mine: RowsOfVO) -> None:
+def test_revoked_tokens_are_recorded(operator: Client, mine: RowsOfVO) -> None:
     act(operator, mine.api_token, "revoke")
     act(operator, mine.site_token, "revoke")
     of_user, of_site = events()[-2:]
@@ -129,7 +129,7 @@ def test_tokens_that_are_revoked(operator: Client, mine: RowsOfVO) -> None:
     assert of_site == (Kind.TOKEN_REVOKED, "olivia", "site lhcb.org", facts)
 
 
-def test_pilots_that_are_revoked(manager: Client, mine: RowsOfVO) -> None:
+def test_revoked_pilots_are_recorded(manager: Client, mine: RowsOfVO) -> None:
     act(manager, Pilot.objects.get(), "kill")
     assert events()[-1] == (Kind.PILOT_REVOKED, "bob", f"pilot {mine.pilot.pk}", {})
 
@@ -148,7 +148,7 @@ def test_a_form_that_changes_nothing_is_not_recorded(operator: Client) -> None:
     assert events() == []
 
 
-def test_a_one_time_link_is_recorded_and_not_told(operator: Client) -> None:
+def test_a_one_time_link_is_recorded_without_its_secret(operator: Client) -> None:
     nora = make_user(username="nora")
     answer = operator.post(reverse("admin:auth_user_password_change", args=[nora.pk]))
     link = answer.context["link"]
@@ -175,9 +175,7 @@ def test_operators_read_and_search_the_log(operator: Client, event: SecurityEven
 
 
 @pytest.mark.parametrize("who", ["operator", "superuser"])
-def test_nobody_adds_to_it_changes_or_deletes_it(
-    who: str, event: SecurityEvent, request: pytest.FixtureRequest
-) -> None:
+def test_the_security_log_is_read_only(who: str, event: SecurityEvent, request: pytest.FixtureRequest) -> None:
     client: Client = request.getfixturevalue(who)
     before = SecurityEvent.objects.filter(pk=event.pk).values().get()
     assert client.post(add(SecurityEvent), {"kind": "x"}).status_code == 403
@@ -188,12 +186,12 @@ def test_nobody_adds_to_it_changes_or_deletes_it(
     assert SecurityEvent.objects.filter(pk=event.pk).values().get() == before
 
 
-def test_managers_do_not_see_it(manager: Client, event: SecurityEvent) -> None:
+def test_managers_do_not_see_the_security_log(manager: Client, event: SecurityEvent) -> None:
     assert manager.get(changelist(SecurityEvent)).status_code == 403
     assert manager.get(change(event)).status_code in {302, 403}
 
 
-def test_it_stays_when_the_user_is_deleted_by_a_page(operator: Client, event: SecurityEvent) -> None:
+def test_events_stay_when_their_user_is_deleted(operator: Client, event: SecurityEvent) -> None:
     wanda = User.objects.get(username="wanda")
     page = reverse("admin:accounts_user_delete", args=[wanda.pk])
     assert operator.post(page, {"post": "yes"}).status_code == 302

@@ -30,7 +30,7 @@ def rows(client: Client) -> dict[str, list[object]]:
     return {site.name: [getattr(shown, name)(site) for name in names] for site in page.context["cl"].result_list}
 
 
-def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: RowsOfVO) -> None:
+def test_the_page_shows_the_state_of_each_throttle(operator: Client, mine: RowsOfVO) -> None:
     advertised = make_throttled_site(name="advertised")
     advertise(advertised.pk, of_numbers(SAID, sequence=7))
     ThrottleState.objects.filter(site=advertised).update(matched=1)
@@ -65,7 +65,7 @@ def test_a_manager_sees_the_sites_that_serve_the_own_vo(manager: Client, mine: R
     assert rows(manager).keys() == {mine.throttle.name, "for all", "for both"}
 
 
-def test_where_there_is_no_throttle_the_page_says_where_they_are_set(manager: Client, mine: RowsOfVO) -> None:
+def test_a_page_without_throttles_says_where_to_set_them(manager: Client, mine: RowsOfVO) -> None:
     url = reverse("admin:resources_sitethrottle_changelist")
     sentence = "No site has a throttle. One is set on"
     assert sentence not in manager.get(url).content.decode()
@@ -77,7 +77,7 @@ def test_where_there_is_no_throttle_the_page_says_where_they_are_set(manager: Cl
         assert f'href="{reverse(f"admin:{place}_changelist")}"' in page
 
 
-def test_nobody_changes_a_throttle_there(operator: Client, mine: RowsOfVO) -> None:
+def test_the_throttle_page_is_read_only(operator: Client, mine: RowsOfVO) -> None:
     row = mine.throttle
     assert "Save" not in operator.get(change(row)).content.decode()
     assert operator.post(change(row), {"max_submitting_jobs": "1"}).status_code == 403
@@ -85,7 +85,7 @@ def test_nobody_changes_a_throttle_there(operator: Client, mine: RowsOfVO) -> No
     assert operator.post(reverse("admin:resources_sitethrottle_delete", args=[row.pk])).status_code == 403
 
 
-def test_all_that_is_known_is_on_the_page_of_one(operator: Client, mine: RowsOfVO) -> None:
+def test_the_page_of_a_throttle_shows_its_whole_state(operator: Client, mine: RowsOfVO) -> None:
     advertise(mine.throttle.pk, of_classad('CurrentSubmittingJobs = 5; Gateway = "<b>"', sequence=7))
     page = operator.get(change(mine.throttle)).content.decode()
     assert "CurrentSubmittingJobs = 5" in page
@@ -99,14 +99,14 @@ def test_the_site_links_to_its_throttle(manager: Client, mine: RowsOfVO) -> None
     assert "There is no throttle yet" in manager.get(change(mine.site)).content.decode()
 
 
-def test_the_page_of_a_site_lists_what_an_expression_may_look_at(manager: Client, mine: RowsOfVO) -> None:
+def test_the_site_page_lists_the_attributes_for_expressions(manager: Client, mine: RowsOfVO) -> None:
     page = manager.get(change(mine.site)).content.decode()
     for name in as_classad(TaskQueue.objects.select_related("owner", "group", "vo").first() or TaskQueue()).names:
         assert f".{name}" in page
     assert "MaxSubmittingAndOutputGatheringJobs" in page
 
 
-def test_another_throttle_holds_at_once_for_what_was_advertised(manager: Client, mine: RowsOfVO) -> None:
+def test_a_changed_throttle_applies_at_once_to_the_last_advertisement(manager: Client, mine: RowsOfVO) -> None:
     site = Site.objects.get(pk=mine.throttle.pk)
     advertise(site.pk, of_numbers(SAID))
     assert manager.post(change(site), of_site(throttle_policy="level0", max_submitting_jobs="9")).status_code == 302

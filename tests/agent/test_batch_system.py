@@ -45,9 +45,7 @@ def left_s(allocation: Allocation) -> float:
         ({}, "wms-1"),
     ],
 )
-def test_a_pilot_is_called_as_its_batch_system_does_else_by_its_stamp(
-    environment: Mapping[str, str], name: str
-) -> None:
+def test_a_pilot_is_named_by_its_batch_id_or_its_stamp(environment: Mapping[str, str], name: str) -> None:
     assert batch_system.id_in_batch_system(environment, stamp="wms-1") == name
 
 
@@ -83,21 +81,21 @@ def test_lengths_of_time_are_read_as_slurm_writes_them(told: str, seconds: float
         ({"SLURM_CPUS_ON_NODE": "all"}, None, None),
     ],
 )
-def test_slurm_tells_cores_and_memory_by_variables(
+def test_cores_and_memory_are_read_from_slurm_variables(
     environment: dict[str, str], processors: int | None, memory_mb: int | None
 ) -> None:
     assert batch_system.slurm_processors(environment) == processors
     assert batch_system.slurm_memory_mb(environment) == memory_mb
 
 
-def test_where_slurm_cannot_be_asked_the_end_is_that_of_the_variable() -> None:
+def test_without_slurm_commands_the_end_time_comes_from_the_variable() -> None:
     environment = {"SLURM_JOB_ID": "7", "PATH": "/nonexistent"}
     assert BatchSystem(environment).allocation() == Allocation()
     known = BatchSystem({**environment, "SLURM_JOB_END_TIME": str(int(time.time()) + 1000)})
     assert 990 < left_s(known.allocation()) <= 1000
 
 
-def test_an_end_that_was_told_holds_while_slurm_is_silent(tmp_path: Path) -> None:
+def test_the_last_known_end_time_is_kept_while_slurm_does_not_answer(tmp_path: Path) -> None:
     squeue = tmp_path / "squeue"
     squeue.write_text("#!/bin/sh\necho 10:00\n")
     squeue.chmod(0o755)
@@ -149,9 +147,7 @@ def test_a_pilot_in_a_job_of_slurm_offers_what_slurm_gives(
     assert 450 < offer["cpu_time_s"] <= 541
 
 
-def test_a_slot_that_an_operator_lengthens_is_longer(
-    cluster: SlurmCluster, server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_an_extended_slurm_time_limit_is_used(cluster: SlurmCluster, server: ScriptedServer, tmp_path: Path) -> None:
     server.configuration["match_retry_after_s"] = 100
     job = _submit(cluster, tmp_path, server, "--time=10")
     try:
@@ -168,7 +164,7 @@ def test_a_slot_that_an_operator_lengthens_is_longer(
     assert 1190 < (after.ends_at or 0) - (before.ends_at or 0) < 1210
 
 
-def test_a_pilot_that_slurm_ends_says_so(cluster: SlurmCluster, server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_pilot_ended_by_slurm_reports_it(cluster: SlurmCluster, server: ScriptedServer, tmp_path: Path) -> None:
     server.configuration["match_retry_after_s"] = 100
     job = _submit(cluster, tmp_path, server, "--time=10")
     server.wait_until(lambda: server.requests_to("/matches/"), timeout_s=60)
@@ -195,11 +191,11 @@ def test_a_pilot_that_slurm_ends_says_so(cluster: SlurmCluster, server: Scripted
         ({"allowedjobduration": "undefined", "jobleaseduration": "2400"}, None),
     ],
 )
-def test_limits_of_htcondor_are_those_of_the_jobs_advertisement(job: dict[str, str], seconds: float | None) -> None:
+def test_limits_are_read_from_the_htcondor_job_ad(job: dict[str, str], seconds: float | None) -> None:
     assert batch_system.condor_left_s(job, now=NOW, began_at=NOW - 100) == seconds
 
 
-def test_htcondor_tells_by_its_two_advertisements(tmp_path: Path) -> None:
+def test_cores_and_memory_are_read_from_htcondor_job_and_machine_ads(tmp_path: Path) -> None:
     job, machine = tmp_path / ".job.ad", tmp_path / ".machine.ad"
     job.write_text(f"ClusterId = 12\nProcId = 3\nAllowedJobDuration = 1000\nJobCurrentStartDate = {int(time.time())}\n")
     machine.write_text('Name = "slot1@node"\nCpus = 4\nMemory = 2048\nTotalCpus = 64.0\n')

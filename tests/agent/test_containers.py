@@ -47,7 +47,7 @@ def finished(lease: Lease) -> tuple[int | None, str | None]:
 
 
 @pytest.mark.parametrize(("promised", "offered"), [(True, True), (False, False), (None, True)])
-def test_containers_are_offered_where_the_node_can_and_the_server_does_not_say_no(
+def test_containers_are_offered_if_node_and_server_allow_them(
     server: ScriptedServer, node: ContainerNode, promised: bool | None, offered: bool
 ) -> None:
     server.configuration["place"]["container"] = promised
@@ -102,7 +102,7 @@ def test_a_command_is_one_of_the_image(server: ScriptedServer, node: ContainerNo
 
 
 @pytest.mark.parametrize(("executable", "code"), [("/no/such/program", 127), ("/etc/passwd", 126)])
-def test_what_the_image_does_not_have_fails_the_job_as_ever(
+def test_a_command_missing_in_the_image_fails_the_job(
     server: ScriptedServer, node: ContainerNode, executable: str, code: int
 ) -> None:
     server.add_job(executable, container=node.image)
@@ -110,16 +110,14 @@ def test_what_the_image_does_not_have_fails_the_job_as_ever(
     assert finished(server.lease)[0] == code
 
 
-def test_a_payload_that_ends_as_a_runtime_does_that_fails_is_not_taken_for_one(
-    server: ScriptedServer, node: ContainerNode
-) -> None:
+def test_a_payload_exit_code_is_not_mistaken_for_a_runtime_failure(server: ScriptedServer, node: ContainerNode) -> None:
     server.add_job("/bin/sh", "-c 'exit 255'", container=node.image)
     node.start().wait()
     assert finished(server.lease)[0] == 255
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_payload_in_a_container_that_a_signal_ends_has_failed_by_it(
+def test_a_signal_that_kills_a_containerised_payload_is_reported(
     server: ScriptedServer, node: ContainerNode, number: signal.Signals
 ) -> None:
     server.add_job("/bin/sh", f"-c 'kill -{int(number)} $$'", container=node.image)
@@ -127,7 +125,7 @@ def test_a_payload_in_a_container_that_a_signal_ends_has_failed_by_it(
     assert finished(server.lease)[0] == 128 + number
 
 
-def test_a_job_whose_container_does_not_start_goes_elsewhere_and_its_owner_reads_why(
+def test_a_container_that_does_not_start_hands_the_job_back_with_the_reason(
     server: ScriptedServer, node: ContainerNode
 ) -> None:
     server.configuration["place"]["container"] = True
@@ -143,9 +141,7 @@ def test_a_job_whose_container_does_not_start_goes_elsewhere_and_its_owner_reads
     assert [seen.body["container"] for seen in server.requests_to("/matches/")] == [True, True]
 
 
-def test_a_node_where_two_images_in_a_row_do_not_start_offers_no_containers_for_some_time(
-    server: ScriptedServer, node: ContainerNode
-) -> None:
+def test_after_two_failed_images_a_node_stops_offering_containers(server: ScriptedServer, node: ContainerNode) -> None:
     server.configuration["place"]["container"] = True
     server.add_job("true", container=node.broken)
     server.add_job("true", container=f"{node.broken}-too")
@@ -172,7 +168,7 @@ def test_an_image_that_the_job_brings_is_used(server: ScriptedServer, node: Cont
         ("/no/such/image.sif", (222, "The container image is missing on the node: /no/such/image.sif")),
     ],
 )
-def test_an_image_that_is_not_there(
+def test_a_missing_image_hands_the_job_back(
     server: ScriptedServer, node: ContainerNode, image: str, ending: tuple[int | None, str]
 ) -> None:
     server.add_job("true", container=image)
@@ -180,7 +176,7 @@ def test_an_image_that_is_not_there(
     assert finished(server.lease) == ending
 
 
-def test_a_site_says_where_images_are_kept_else_they_go_with_the_job(
+def test_images_are_cached_where_the_site_says_or_removed_with_the_job(
     server: ScriptedServer, node: ContainerNode
 ) -> None:
     (node.directory / "data").mkdir()
@@ -212,9 +208,7 @@ def test_an_image_that_is_unpacked_is_not_among_the_files_of_its_job(
     assert list(agent.work.iterdir()) == []
 
 
-def test_the_reason_is_what_went_wrong_and_not_the_last_word_of_the_runtime(
-    server: ScriptedServer, node: ContainerNode
-) -> None:
+def test_the_reason_is_the_error_line_of_the_runtime(server: ScriptedServer, node: ContainerNode) -> None:
     sandbox = server.add_sandbox(node.image_without_shell, file_name="bare.sif")
     server.add_job("true", container="bare.sif", input_sandboxes=[sandbox])
     node.start().wait()
@@ -244,7 +238,7 @@ def test_a_job_in_a_container_is_killed_with_all_its_processes(server: ScriptedS
         ('rm -rf "$TMPDIR"; exit 3', 3),
     ],
 )
-def test_a_payload_that_cleans_up_after_itself_has_run_all_the_same(
+def test_a_payload_that_empties_its_directory_counts_as_run(
     server: ScriptedServer, node: ContainerNode, cleaning: str, exit_code: int
 ) -> None:
     server.add_job("/bin/sh", f"-c {shlex.quote(cleaning)}", container=node.image)

@@ -75,7 +75,7 @@ def test_files_are_fetched_into_the_directory_and_a_catalog_says_where_they_are(
     assert TOKEN not in agent.log + server.lease.files()["std.out"]
 
 
-def test_files_are_left_in_place_when_the_job_asks_for_it(
+def test_input_data_policy_in_place_downloads_no_files(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
 ) -> None:
     storage.files["/lhcb/b"] = b"over https"
@@ -121,7 +121,7 @@ def sha256(content: bytes) -> str:
         ({"url": "ftp://127.0.0.1/a"}, "addresses of the kind"),
     ],
 )
-def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_the_node_is_looked_at_again(
+def test_mismatching_input_data_hand_the_job_back_and_recheck_the_node(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str, fields: dict[str, Any], reason: str
 ) -> None:
     file = (
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_th
         {"url": "https://near.example.org/data/lhcb/a"},
     ],
 )
-def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
+def test_an_unreadable_replica_is_replaced_by_the_next_nearest(
     server: ScriptedServer,
     start: StartAgent,
     storage: StorageServer,
@@ -189,7 +189,7 @@ def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
     ("answer", "trusted", "reason"),
     [(404, True, "404"), (403, True, "403"), (0, False, "certificate"), ("http://127.0.0.1/x", True, "unencrypted")],
 )
-def test_a_storage_element_that_refuses_or_is_not_trusted_sends_the_job_elsewhere(
+def test_a_refusing_or_untrusted_storage_element_hands_the_job_back(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, answer: int | str, trusted: bool, reason: str
 ) -> None:
     storage.answers.append(answer)
@@ -204,7 +204,7 @@ def test_a_storage_element_that_refuses_or_is_not_trusted_sends_the_job_elsewher
     assert len(storage.seen) == trusted
 
 
-def test_a_storage_element_in_trouble_is_asked_again_and_its_token_goes_to_nobody_else(
+def test_a_failing_storage_element_is_retried_and_its_token_is_not_redirected(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -258,7 +258,7 @@ def test_output_is_stored_and_registered_before_the_last_report(
     assert server.lease.finished["exit_code"] == 0
 
 
-def test_directories_are_made_where_a_storage_element_wants_them(
+def test_missing_directories_are_created_at_the_storage_element(
     server: ScriptedServer, start: StartAgent, storage: StorageServer
 ) -> None:
     storage.directories = {"/data"}
@@ -274,7 +274,7 @@ def test_directories_are_made_where_a_storage_element_wants_them(
     assert len(server.lease.replicas) == 2
 
 
-def test_a_storage_element_that_has_no_place_for_a_file_even_so_fails_the_job(
+def test_a_storage_element_that_still_refuses_the_file_fails_the_job(
     server: ScriptedServer, start: StartAgent, storage: StorageServer
 ) -> None:
     storage.directories = {"/elsewhere"}
@@ -290,9 +290,7 @@ def test_a_storage_element_that_has_no_place_for_a_file_even_so_fails_the_job(
     assert server.lease.replicas == []
 
 
-def test_output_is_copied_to_a_directory_whole_or_not_at_all(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_output_is_copied_to_a_directory_atomically(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     disk = tmp_path / "a disk"
     old = disk / "lhcb/x/one"
     old.parent.mkdir(parents=True)
@@ -316,7 +314,7 @@ def test_output_is_copied_to_a_directory_whole_or_not_at_all(
         ("echo one > one", ["one"], 403, "403"),
     ],
 )
-def test_output_that_is_not_there_or_not_taken_fails_the_job_and_its_sandbox_is_kept(
+def test_missing_or_refused_output_data_fail_the_job_and_keep_its_sandbox(
     server: ScriptedServer,
     start: StartAgent,
     storage: StorageServer,
@@ -368,7 +366,7 @@ def test_a_site_without_a_place_for_the_output_does_not_run_the_job(server: Scri
 
 
 @pytest.mark.parametrize("entry", ["one", "o*", "LFN:/lhcb/user/a/alice/run1/one"])
-def test_output_data_that_a_storage_element_does_not_take_are_kept_on_the_node(
+def test_refused_output_data_are_kept_on_the_node(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path, entry: str
 ) -> None:
     storage.answers.append(403)

@@ -29,7 +29,7 @@ def handed_back(server: ScriptedServer) -> str:
 
 
 @pytest.mark.parametrize("fields", [{}, {"size_bytes": 100}, {"checksum": adler32(b"x" * 100)}])
-def test_a_transfer_that_breaks_off_is_made_again_and_half_a_file_is_never_used(
+def test_an_interrupted_transfer_is_repeated_and_partial_files_are_not_used(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, fields: dict[str, Any]
 ) -> None:
     storage.files["/lhcb/a"] = b"x" * 100
@@ -56,7 +56,7 @@ def test_a_transfer_that_breaks_off_is_made_again_and_half_a_file_is_never_used(
     ],
 )
 @pytest.mark.parametrize("policy", ["download", "in_place"])
-def test_a_storage_element_that_sends_on_to_nowhere_costs_its_copy_and_not_the_pilot(
+def test_a_redirect_to_nowhere_loses_only_that_replica(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, location: str, policy: str
 ) -> None:
     storage.files["/far/lhcb/a"] = b"12345"
@@ -88,7 +88,7 @@ def test_a_storage_element_that_sends_on_to_nowhere_costs_its_copy_and_not_the_p
     ],
 )
 @pytest.mark.parametrize("policy", ["download", "in_place"])
-def test_an_address_that_is_none_hands_the_job_back_and_no_secret_of_it_is_logged(
+def test_an_invalid_url_hands_the_job_back_and_logs_no_secret(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, url: str, words: str, policy: str
 ) -> None:
     if words == "cannot be sent":
@@ -103,7 +103,7 @@ def test_an_address_that_is_none_hands_the_job_back_and_no_secret_of_it_is_logge
 
 
 @pytest.mark.parametrize("token", ["hush\nhush", "日本hush"])
-def test_a_credential_that_cannot_be_sent_is_told_to_nobody(
+def test_a_credential_that_cannot_be_sent_is_not_disclosed(
     server: ScriptedServer, start: StartAgent, storage: StorageServer, token: str
 ) -> None:
     storage.files["/lhcb/a"] = b"12345"
@@ -158,7 +158,7 @@ def test_names_that_cannot_be_registered_fail_the_job_before_anything_is_stored(
     assert server.lease.replicas == []
 
 
-def test_an_upload_that_fails_half_way_fails_the_job_and_registers_what_is_stored(
+def test_a_partial_upload_fails_the_job_and_registers_the_stored_files(
     server: ScriptedServer, start: StartAgent, storage: StorageServer
 ) -> None:
     storage.refused.add("/lhcb/x/two")
@@ -177,7 +177,7 @@ def test_an_upload_that_fails_half_way_fails_the_job_and_registers_what_is_store
     assert TOKEN not in agent.log
 
 
-def test_a_file_that_is_larger_than_it_was_registered_does_not_fill_the_disk(tmp_path: Path) -> None:
+def test_a_download_stops_at_the_registered_size(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"12345")
     arrived = tmp_path / "arrived"
 

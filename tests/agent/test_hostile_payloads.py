@@ -29,7 +29,7 @@ def _python(script: str) -> tuple[str, str]:
     return PYTHON, f"-c {shlex.quote(script)}"
 
 
-def test_output_that_the_payload_locked_comes_back(server: ScriptedServer, start_plainly: StartAgent) -> None:
+def test_output_without_read_permission_is_still_collected(server: ScriptedServer, start_plainly: StartAgent) -> None:
     script = "mkdir -p a/b; echo 1 > a/b/c; echo out; chmod 0 a/b/c a/b a std.out .; chmod 0 $TMPDIR"
     server.add_job(*_shell(script), output_sandbox=["a", "a/b/c", "*.txt"])
 
@@ -42,7 +42,7 @@ def test_output_that_the_payload_locked_comes_back(server: ScriptedServer, start
     assert list(agent.work.iterdir()) == []
 
 
-def test_directories_deeper_than_any_path_end_neither_the_pilot_nor_its_other_jobs(
+def test_very_deep_directories_do_not_stop_pilot_or_other_jobs(
     server: ScriptedServer, start_plainly: StartAgent
 ) -> None:
     server.add_job(*_python(BURY), output_sandbox=["d", "**/found"])
@@ -60,7 +60,7 @@ def test_directories_deeper_than_any_path_end_neither_the_pilot_nor_its_other_jo
     assert list(agent.work.iterdir()) == []
 
 
-def test_a_file_without_a_name_counts_as_long_as_it_is_open(server: ScriptedServer, start_plainly: StartAgent) -> None:
+def test_a_deleted_open_file_counts_as_disk_usage(server: ScriptedServer, start_plainly: StartAgent) -> None:
     script = "exec 7> gone; rm gone; head -c 30000000 /dev/zero >&7; exec sleep 1000"
     server.add_job(*_shell(script), disk_mb=10)
 
@@ -82,7 +82,7 @@ def test_a_file_without_a_name_counts_as_long_as_it_is_open(server: ScriptedServ
     ],
     ids=["long", "deep", "bracket", "stars", "nul"],
 )
-def test_a_pattern_that_can_name_no_file_costs_no_other_output(
+def test_an_invalid_output_pattern_loses_no_other_output(
     server: ScriptedServer, start_plainly: StartAgent, pattern: str, named: str
 ) -> None:
     server.add_job(*_shell("echo out > kept"), output_sandbox=[pattern, "kept"])

@@ -122,7 +122,7 @@ def _processes_of(user: str) -> list[str]:
 # ---- sudo
 
 
-def test_a_payload_runs_as_another_user_with_its_files_and_its_output_comes_back(
+def test_a_payload_runs_as_another_user_and_its_output_is_collected(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     script = server.add_sandbox(
@@ -183,7 +183,7 @@ def test_nothing_of_the_pilot_can_be_read(server: ScriptedServer, start_there: S
         assert secret not in agent.log
 
 
-def test_what_such_a_payload_uses_is_measured_and_limited(
+def test_usage_of_a_payload_under_sudo_is_measured_and_limited(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     memory = "import time; kept = b'1' * 150_000_000; time.sleep(1000)"
@@ -199,7 +199,7 @@ def test_what_such_a_payload_uses_is_measured_and_limited(
     assert _processes_of(node.payloads[0]) == _processes_of(node.payloads[1]) == []
 
 
-def test_memory_that_such_processes_share_counts_once(server: ScriptedServer, start_there: StartAgent) -> None:
+def test_shared_memory_of_processes_under_sudo_counts_once(server: ScriptedServer, start_there: StartAgent) -> None:
     forks = "import os, time; kept = b'1' * 60_000_000; p = [os.fork() for _ in 'ab']; time.sleep(1.5)"
     server.add_job(PYTHON, f"-c {shlex.quote(forks)}", memory_mb=150)
 
@@ -210,7 +210,7 @@ def test_memory_that_such_processes_share_counts_once(server: ScriptedServer, st
 
 
 @pytest.mark.parametrize("hindrance", ["trap '' TERM", "kill -STOP $PPID", "kill -KILL $PPID"])
-def test_such_a_payload_is_killed_with_all_its_processes(
+def test_a_payload_under_sudo_is_killed_with_all_its_processes(
     server: ScriptedServer, start_there: StartAgent, node: Node, hindrance: str
 ) -> None:
     mark = marker()
@@ -232,7 +232,7 @@ def test_such_a_payload_is_killed_with_all_its_processes(
     assert list(agent.work.iterdir()) == []
 
 
-def test_a_pilot_that_is_killed_takes_such_a_payload_with_it_and_the_next_cleans_up(
+def test_a_killed_pilot_ends_its_payload_under_sudo_and_the_next_pilot_cleans_up(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     mark = marker()
@@ -273,7 +273,7 @@ def _tenacious(mark: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("agent_lives", [True, False])
-def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
+def test_a_payload_under_sudo_ends_when_its_supervisors_are_killed(
     server: ScriptedServer, start_there: StartAgent, node: Node, agent_lives: bool
 ) -> None:
     mark = marker()
@@ -291,7 +291,7 @@ def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
     assert list(agent.work.iterdir()) == []
 
 
-def test_a_plain_host_ends_such_a_payload_when_all_of_its_pilot_were_killed(
+def test_a_plain_host_ends_a_payload_under_sudo_of_a_killed_pilot(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     mark, stamp = marker(), "0" * 32
@@ -329,7 +329,7 @@ def _is_below(pid: int, top: int) -> bool:
     return False
 
 
-def test_what_such_a_payload_locked_is_removed_and_links_lead_nowhere(
+def test_files_locked_by_a_payload_under_sudo_are_removed_without_following_links(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     (node.directory / "secret").write_text("of the pilot")
@@ -373,7 +373,7 @@ def test_a_payload_that_cannot_change_its_user_never_runs(
     assert server.lease.output is None
 
 
-def test_the_pilot_itself_is_no_account_for_payloads(
+def test_the_pilot_account_is_refused_as_payload_account(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     server.configuration["place"]["payload_users"] = [node.pilot]
@@ -385,7 +385,7 @@ def test_the_pilot_itself_is_no_account_for_payloads(
     assert str(_ended(server)[1]).endswith(f"user {node.pilot} is the pilot itself")
 
 
-def test_a_work_directory_that_is_closed_to_others_is_said_to_be(
+def test_a_work_directory_closed_to_other_users_is_reported(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:
     (node.directory / "closed").mkdir()
@@ -436,7 +436,7 @@ def test_an_owner_has_the_same_account_wherever_it_is_free(tmp_path: Path, three
     assert len(found) == 1
 
 
-def test_locks_of_somebody_else_are_not_trusted(tmp_path: Path, three: list[str]) -> None:
+def test_account_locks_of_another_user_are_not_trusted(tmp_path: Path, three: list[str]) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "locks").symlink_to("real")
 
@@ -458,7 +458,7 @@ def test_an_environment_of_its_own_names_the_owner(server: ScriptedServer, start
     assert _ended(server) == (0, None)
 
 
-def test_a_payload_of_the_same_user_cannot_look_into_the_pilot(server: ScriptedServer, node: Node) -> None:
+def test_a_payload_of_the_same_user_cannot_read_the_pilot_memory(server: ScriptedServer, node: Node) -> None:
     server.configuration["place"]["identity"] = "none"
     probe = (
         f"for p in $(ps -u {node.pilot} -o pid=,comm= | grep python | cut -c1-8); do "

@@ -141,7 +141,7 @@ def test_a_site_starts_a_pilot_by_one_line(server: ScriptedServer, node: Node, s
         ("--ca", 2),
     ],
 )
-def test_a_wrong_usage_leaves_nothing_either(server: ScriptedServer, node: Node, wrong: str, exit_code: int) -> None:
+def test_wrong_usage_leaves_no_files(server: ScriptedServer, node: Node, wrong: str, exit_code: int) -> None:
     ended = node.run(site_script(server_url=server.url), *node.place, "--token-file", "secret", wrong)
 
     assert ended.returncode == exit_code
@@ -149,7 +149,7 @@ def test_a_wrong_usage_leaves_nothing_either(server: ScriptedServer, node: Node,
     assert node.left == {"secret"}
 
 
-def test_names_with_blanks_and_quotes_are_only_names(server: ScriptedServer, node: Node) -> None:
+def test_names_with_blanks_and_quotes_are_quoted(server: ScriptedServer, node: Node) -> None:
     script = pilot_script(order("wms-$(touch hurt) 'x'"), server_url=server.url, secret_file="secret", more=QUICK)
 
     assert node.run(script).returncode == 0
@@ -193,7 +193,7 @@ def _announced(content: bytes, **more: int) -> Download:
         (DROP, 3, "could not be fetched"),
     ],
 )
-def test_what_is_not_as_announced_is_never_run(
+def test_a_download_with_a_wrong_digest_is_never_run(
     server: ScriptedServer, node: Node, answer: object, exit_code: int, sentence: str
 ) -> None:
     server.script("/agent.pyz", answer if isinstance(answer, (int, str)) else (200, answer))
@@ -228,7 +228,7 @@ def test_a_pilot_that_waited_while_the_server_was_upgraded_runs_the_new_agent(
     assert node.run(script).stdout == "of tomorrow --remove-program --server\n"
 
 
-def test_a_server_that_is_not_there_is_one_sentence(node: Node) -> None:
+def test_an_unreachable_server_is_one_sentence(node: Node) -> None:
     script = pilot_script(
         order(), server_url="http://127.0.0.1:9", secret_file="secret", more=("--patience-s", "0", *QUICK)
     )
@@ -261,7 +261,7 @@ def test_the_certificates_of_a_site_are_trusted_by_the_installer_and_the_agent(n
 # ---- the Python
 
 
-def test_a_node_without_python_is_told_so(server: ScriptedServer, node: Node) -> None:
+def test_a_node_without_python_gets_an_error_message(server: ScriptedServer, node: Node) -> None:
     ended = node.run(site_script(server_url=server.url), path=str(node.bin))
 
     assert (ended.returncode, ended.stdout) == (
@@ -279,7 +279,7 @@ def _link(node: Node, name: str, python: str) -> None:
 
 
 @pytest.mark.skipif(not TOO_OLD, reason="there is no old Python here")
-def test_a_python_that_is_too_old_is_passed_over(server: ScriptedServer, node: Node) -> None:
+def test_a_python_that_is_too_old_is_skipped(server: ScriptedServer, node: Node) -> None:
     _link(node, "python3", str(TOO_OLD[-1]))
     tools = ":".join([str(node.bin), "/nonexistent"])
     script = pilot_script(order(), server_url=server.url, secret_file="secret", more=QUICK)
@@ -316,7 +316,7 @@ def test_every_interpreter_of_this_machine_installs_the_agent(server: ScriptedSe
 
 
 @pytest.mark.parametrize("python", TOO_OLD, ids=lambda path: path.parts[-3])
-def test_an_older_interpreter_that_is_given_the_agent_says_what_it_needs(tmp_path: Path, python: Path) -> None:
+def test_the_agent_names_the_required_python_to_an_older_one(tmp_path: Path, python: Path) -> None:
     program = tmp_path / "agent.pyz"
     program.write_bytes(agent_package().content)
 

@@ -22,7 +22,7 @@ def _archive(**files: str) -> bytes:
     return content.getvalue()
 
 
-def test_a_job_runs_and_its_output_comes_back(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_job_runs_and_its_output_is_uploaded(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("/bin/sh", "-c 'echo to standard output; echo to standard error >&2; echo kept > result.txt'")
     server.waiting[0]["output_sandbox"] = ["result.*"]
 
@@ -77,7 +77,7 @@ def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
     assert server.lease.token not in agent.log
 
 
-def test_arguments_are_split_as_a_shell_does_but_no_shell_reads_them(server: ScriptedServer, start: StartAgent) -> None:
+def test_arguments_are_split_like_a_shell_without_a_shell(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("printf", "'%s\\n' 'two words' $HOME ';' '*' \"\"")
 
     start().wait()
@@ -101,7 +101,7 @@ def test_arguments_are_split_as_a_shell_does_but_no_shell_reads_them(server: Scr
         ("/bin/sh", "'unbalanced", None, "The arguments cannot be split as a shell would: No closing quotation"),
     ],
 )
-def test_how_an_end_is_reported(
+def test_exit_codes_and_signals_are_reported(
     server: ScriptedServer, start: StartAgent, executable: str, arguments: str, exit_code: int | None, minor: str | None
 ) -> None:
     server.add_job(executable, arguments)
@@ -146,9 +146,7 @@ def test_a_damaged_input_sandbox_is_fetched_again(server: ScriptedServer, start:
     assert server.lease.files()["std.out"] == "the right content"
 
 
-def test_a_job_whose_input_arrives_damaged_again_and_again_goes_elsewhere(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_repeatedly_damaged_input_hands_the_job_back(server: ScriptedServer, start: StartAgent) -> None:
     sandbox = server.add_sandbox(b"the right content", file_name="data")
     server.add_job("cat", "data", input_sandboxes=[sandbox])
     server.script(f"{sandbox['sandbox'][7:]}/", *[(200, b"the wrong content")] * 3)
@@ -179,7 +177,7 @@ def test_an_unsafe_archive_fails_the_job_and_leaves_nothing_outside(
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_an_input_sandbox_that_is_not_there_fails_the_job(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_missing_input_sandbox_fails_the_job(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("true", input_sandboxes=[server.add_sandbox(b"x", file_name="data")])
     server.sandboxes.clear()
 
@@ -191,9 +189,7 @@ def test_an_input_sandbox_that_is_not_there_fails_the_job(server: ScriptedServer
 
 
 @pytest.mark.parametrize("missing", ["/no/such/release", "no-such-command"])
-def test_a_job_whose_software_is_missing_goes_elsewhere(
-    server: ScriptedServer, start: StartAgent, missing: str
-) -> None:
+def test_missing_software_hands_the_job_back(server: ScriptedServer, start: StartAgent, missing: str) -> None:
     server.add_job("true", software=["/bin", "sh", missing])
 
     assert start().wait() == 0
@@ -233,7 +229,7 @@ def test_output_is_chosen_by_patterns_and_never_from_outside(server: ScriptedSer
     assert list(agent.work.iterdir()) == []
 
 
-def test_of_too_large_an_output_the_ends_of_the_streams_are_kept(server: ScriptedServer, start: StartAgent) -> None:
+def test_an_oversized_output_keeps_the_ends_of_the_streams(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["sandbox_max_bytes"] = 8000
     server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; seq 9999'", output_sandbox=["big"])
 
@@ -278,7 +274,7 @@ def test_usage_counts_all_processes(server: ScriptedServer, start: StartAgent) -
     assert 2.8 <= usage["disk_mb"] < 4
 
 
-def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer, start: StartAgent) -> None:
+def test_processes_left_by_a_payload_are_ended(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", f"-c 'env -i setsid sleep {mark} & (setsid setsid sleep {mark} &) ; exit 0'")
 
@@ -290,9 +286,7 @@ def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer,
 
 
 @pytest.mark.root
-def test_a_payload_that_kills_the_process_above_it_harms_only_itself(
-    server: ScriptedServer, start_plainly: StartAgent
-) -> None:
+def test_killing_the_supervisor_harms_only_the_payload(server: ScriptedServer, start_plainly: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", f"-c 'setsid sleep {mark} & kill -9 $PPID; sleep {mark}'")
     server.add_job("true")

@@ -73,9 +73,7 @@ def forbid_processes(pid: int) -> None:
     subprocess.run([PYTHON, "-c", program, str(pid)], check=True, user=user, group=group)
 
 
-def test_nothing_of_a_payload_is_left_when_its_killed_supervisor_is_reported(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_killed_supervisor_is_reported_after_its_payload_ended(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
@@ -105,9 +103,7 @@ def test_a_killed_supervisor_and_a_killed_agent_leave_no_payload(server: Scripte
     assert server.lease.finished is None
 
 
-def test_a_job_is_handed_back_only_when_nothing_of_its_payload_is_left(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_job_is_handed_back_only_after_all_its_processes_ended(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
@@ -163,7 +159,7 @@ def test_a_payload_is_ended_by_the_agent_itself_where_no_process_can_be_started(
     assert list(agent.work.iterdir()) == []
 
 
-def test_the_next_pilot_on_the_node_ends_a_payload_before_it_takes_a_job(
+def test_the_next_pilot_ends_a_leftover_payload_before_matching(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     mark = marker()
@@ -185,7 +181,7 @@ def test_the_next_pilot_on_the_node_ends_a_payload_before_it_takes_a_job(
     assert processes_with(mark) == []
 
 
-def test_a_plain_host_says_that_a_pilot_has_ended_only_when_its_payload_has(tmp_path: Path) -> None:
+def test_a_plain_host_reports_a_pilot_as_ended_after_its_payload(tmp_path: Path) -> None:
     mark, stamp = marker(), "0" * 32
     own = tmp_path / stamp
     (own / "work").mkdir(parents=True)
@@ -208,7 +204,7 @@ def test_a_plain_host_says_that_a_pilot_has_ended_only_when_its_payload_has(tmp_
 # ---- the records
 
 
-def test_a_number_that_another_process_has_now_is_not_killed(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_not_killed(tmp_path: Path) -> None:
     stranger = subprocess.Popen(["sleep", marker()])
     started = user_helper.started_of(stranger.pid)
     assert started is not None
@@ -222,7 +218,7 @@ def test_a_number_that_another_process_has_now_is_not_killed(tmp_path: Path) -> 
         stranger.wait()
 
 
-def test_a_payload_whose_supervisor_lives_is_left_alone(tmp_path: Path) -> None:
+def test_a_payload_with_a_living_supervisor_is_not_ended(tmp_path: Path) -> None:
     payload = subprocess.Popen(["sleep", marker()])
     started = user_helper.started_of(payload.pid)
     try:
@@ -240,12 +236,12 @@ def test_a_payload_whose_supervisor_lives_is_left_alone(tmp_path: Path) -> None:
     "content",
     ["", "{", "[]", '{"version": 1}', json.dumps({"version": 1, "boot": "another", "namespace": "", "marker": "x=y"})],
 )
-def test_records_that_say_nothing_of_this_node_end_nothing(tmp_path: Path, content: str) -> None:
+def test_payload_records_of_another_node_end_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "0f1e.json").write_text(content)
     assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
 
 
-def test_a_half_written_line_costs_no_other(tmp_path: Path) -> None:
+def test_a_truncated_record_line_loses_no_other(tmp_path: Path) -> None:
     payload = subprocess.Popen(["sleep", marker()], start_new_session=True)
     file = _record_file(tmp_path, processes=[(payload.pid, user_helper.started_of(payload.pid) or 0)])
     with file.open("a") as opened:
@@ -269,7 +265,7 @@ def test_a_process_without_its_environment_is_found_by_its_session(tmp_path: Pat
         shell.kill()
 
 
-def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
+def test_all_processes_of_a_control_group_are_ended(tmp_path: Path) -> None:
     group = cgroups.make_group(f"wms-test-{os.getpid()}")
     if group is None:
         pytest.skip("there is no control group of version 2 that this user may divide")
@@ -292,7 +288,7 @@ def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_records_in_a_directory_of_another_user_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_payload_records_of_another_user_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark, own = marker(), tmp_path / "pilot"
     monkeypatch.setattr(shared_directories, "TMP", tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

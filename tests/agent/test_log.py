@@ -59,14 +59,14 @@ def test_every_line_arrives_in_order_and_once(server: ScriptedServer, start: Sta
     assert {"node.check", "job.leased", "job.finished"} <= set(names)
 
 
-def test_an_unfit_node_says_why(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_an_unfit_node_reports_the_reason(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     agent = start("--work-dir", str(tmp_path / "absent"))
     assert agent.wait() == 1
     assert server.log == agent.log
     assert "node.check check=work_directory ok=False" in server.log
 
 
-def test_a_server_that_takes_no_log_costs_no_job(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_server_that_refuses_logs_loses_no_job(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("true")
     server.script("/pilots/log/", *[503, DROP] * 20)
     agent = start()
@@ -77,7 +77,7 @@ def test_a_server_that_takes_no_log_costs_no_job(server: ScriptedServer, start: 
 
 
 @pytest.mark.parametrize("status", [400, 403, 404])
-def test_who_is_refused_asks_no_more(server: ScriptedServer, start: StartAgent, status: int) -> None:
+def test_a_refused_log_upload_is_not_repeated(server: ScriptedServer, start: StartAgent, status: int) -> None:
     server.add_job("true")
     server.script("/pilots/log/", *[status] * 20)
     agent = start()
@@ -87,7 +87,7 @@ def test_who_is_refused_asks_no_more(server: ScriptedServer, start: StartAgent, 
     assert agent.log.count("log.not_shipped") == 1
 
 
-def test_a_pilot_that_could_not_register_sends_nothing(server: ScriptedServer, start: StartAgent) -> None:
+def test_an_unregistered_pilot_sends_no_log(server: ScriptedServer, start: StartAgent) -> None:
     server.script("/register/", 403)
     place = [f"--{name}=x" for name in ("vo", "site", "ce", "queue")]
     assert start(*place, token="wmsr_secret").wait() == 1
@@ -141,7 +141,7 @@ def test_lines_of_threads_are_not_mixed(journal: Journal) -> None:
     assert sorted(lines) == sorted(letter * 70 for letter in "abcd" for _ in range(100))
 
 
-def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
+def test_a_full_journal_counts_lost_lines_and_continues_with_free_space(
     journal: Journal, server: ScriptedServer, upload: LogUpload
 ) -> None:
     for number in range(2000):
@@ -156,7 +156,7 @@ def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
     assert f"[{2000 - kept} lines lost: they could not be uploaded in time]" in server.log
 
 
-def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
+def test_sent_log_lines_free_their_space(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     line = "x" * 1000
     for _ in range(20):
         for _ in range(30):
@@ -172,7 +172,7 @@ def test_a_very_long_line_is_cut(journal: Journal) -> None:
     assert len(journal.read(0, most=10**6)) < 20_000
 
 
-def test_without_such_memory_a_file_without_a_name_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memfd_an_unlinked_file_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
     journal = Journal()
     journal.append("one")
@@ -184,7 +184,7 @@ def test_without_such_memory_a_file_without_a_name_does(monkeypatch: pytest.Monk
     os.close(journal.descriptor)
 
 
-def test_with_neither_the_log_goes_to_standard_error_alone(
+def test_without_any_storage_the_log_goes_to_standard_error_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delattr(os, "memfd_create")
@@ -213,9 +213,7 @@ def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, upload
     assert [len(seen.body["text"]) for seen in server.log_requests] == [0, min(MAX_LOG_CHUNK, len(text))]
 
 
-def test_nothing_is_asked_when_there_is_nothing_new(
-    journal: Journal, server: ScriptedServer, upload: LogUpload
-) -> None:
+def test_no_request_is_sent_without_new_lines(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     upload.send_rest()
     assert server.log_requests == []
     journal.append("one")
@@ -227,7 +225,7 @@ def test_nothing_is_asked_when_there_is_nothing_new(
     assert server.log == "one\ntwo\n"
 
 
-def test_it_is_due_again_after_its_period(journal: Journal, server: ScriptedServer, api: Server) -> None:
+def test_a_log_upload_is_due_after_its_period(journal: Journal, server: ScriptedServer, api: Server) -> None:
     upload = LogUpload(api, lines=journal, period_s=0)
     for word in ("one", "two"):
         journal.append(word)
@@ -243,7 +241,7 @@ def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, u
     assert server.log == "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
+def test_after_an_outage_all_lines_are_sent(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     server.script("/pilots/log/", 503, 503)
     for word in ("one", "two", "three"):
         journal.append(word)
@@ -251,7 +249,7 @@ def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServe
     assert server.log == "one\ntwo\nthree\n"
 
 
-def test_a_second_pilot_of_the_same_token_goes_on_behind_the_first(
+def test_a_second_pilot_with_the_same_token_appends_to_the_log(
     journal: Journal, server: ScriptedServer, upload: LogUpload
 ) -> None:
     server.log = "of the first\n"

@@ -20,7 +20,7 @@ def facts(server: ScriptedServer) -> dict[str, Any]:
 # ---- what the site offers
 
 
-def test_repositories_are_those_that_are_mounted_and_those_that_were(tmp_path: Path) -> None:
+def test_cvmfs_repositories_are_the_mounted_and_formerly_mounted_ones(tmp_path: Path) -> None:
     for name in ("atlas.cern.ch", "cvmfs-config.cern.ch", "README"):
         (tmp_path / name).mkdir()
     mounts = f"proc /proc proc rw 0 0\ncvmfs2 {tmp_path}/lhcb.cern.ch fuse ro 0 0\ncvmfs2 {tmp_path}2/x.y fuse ro 0 0\n"
@@ -60,11 +60,11 @@ def test_the_best_scratch_is_the_first_with_room(candidates: list[Scratch], best
     assert best_scratch(candidates) == Path("/", best)
 
 
-def test_without_any_usable_scratch_there_is_still_a_directory_to_complain_of() -> None:
+def test_without_usable_scratch_a_directory_is_reported() -> None:
     assert best_scratch([scratch("own", flaw="is full")]).is_dir()
 
 
-def test_a_pilot_that_is_told_nothing_works_in_the_scratch_of_its_batch_system(
+def test_without_an_option_the_pilot_works_in_the_batch_scratch_directory(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     own = tmp_path / "own"
@@ -116,7 +116,7 @@ def test_a_node_without_containers_is_unfit_where_the_queue_promises_them(
     assert bool(server.requests_to("/matches/")) is (exit_code == 0)
 
 
-def test_a_queue_with_containers_and_a_node_without_is_no_place_for_jobs(
+def test_a_node_without_containers_gets_no_jobs_of_a_container_queue(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     server.configuration["place"]["container"] = True
@@ -162,7 +162,7 @@ def test_there_are_no_more_cores_than_the_pilot_may_run_on() -> None:
 # ---- speed
 
 
-def test_the_work_of_the_benchmark_is_always_the_same() -> None:
+def test_the_benchmark_always_does_the_same_work() -> None:
     assert benchmark.unit_of_work() == benchmark.unit_of_work() == 349_431
 
 
@@ -174,11 +174,11 @@ def test_the_speed_is_measured_once() -> None:
 
 
 @pytest.mark.parametrize(("measured", "factor"), [(0.001, 0.2), (1.23456, 1.235), (100, 5.0)])
-def test_no_core_is_said_to_be_impossibly_slow_or_fast(measured: float, factor: float) -> None:
+def test_the_measured_speed_is_clipped(measured: float, factor: float) -> None:
     assert benchmark.clipped(measured) == factor
 
 
-def test_the_speed_that_was_found_or_told_is_reported(server: ScriptedServer, start: StartAgent) -> None:
+def test_the_measured_or_given_speed_is_reported(server: ScriptedServer, start: StartAgent) -> None:
     start("--speed", "1.5").wait()
     assert (facts(server)["speed"], facts(server)["benchmark_units_per_s"]) == (1.5, None)
     server.node_reports.clear()
@@ -188,5 +188,5 @@ def test_the_speed_that_was_found_or_told_is_reported(server: ScriptedServer, st
 
 
 @pytest.mark.parametrize("told", ["0", "-1", "nan", "inf", "fast"])
-def test_a_speed_that_is_none_is_a_wrong_usage(start: StartAgent, told: str) -> None:
+def test_an_invalid_speed_is_a_usage_error(start: StartAgent, told: str) -> None:
     assert start("--speed", told).wait() == 2

@@ -67,7 +67,7 @@ def test_gpus_are_offered_as_the_queue_has_them_and_never_more_than_the_slot_has
     assert offer_to(server)["gpus"] == offered
 
 
-def test_a_payload_sees_as_many_gpus_as_its_job_asked_for(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_payload_sees_as_many_gpus_as_its_job_requires(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["place"]["gpus"] = 2
     show = "-c 'echo \"${CUDA_VISIBLE_DEVICES-unset} ${WMS_GPUS-unset}\"'"
     server.add_job("/bin/sh", show, gpus=1)
@@ -88,7 +88,7 @@ def test_disk_is_offered_as_the_queue_has_it_and_never_more_than_is_free(
 
 
 @pytest.mark.parametrize("promised", [10**9, None])
-def test_without_a_word_of_the_server_the_disk_is_what_the_node_has(
+def test_without_a_configured_value_the_node_disk_is_offered(
     server: ScriptedServer, start: StartAgent, promised: int | None
 ) -> None:
     server.configuration["place"]["disk_mb"] = promised
@@ -96,14 +96,14 @@ def test_without_a_word_of_the_server_the_disk_is_what_the_node_has(
     assert 0 < offer_to(server)["disk_mb"] <= server.node_reports[0]["node"]["disk_free_mb"] < 10**9
 
 
-def test_the_command_line_goes_before_all(server: ScriptedServer, start: StartAgent) -> None:
+def test_command_line_options_take_precedence(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["place"].update(disk_mb=10, wall_time_s=4000)
     start("--disk-mb", "20", "--wall-time-s", "5000").wait()
     assert (offer_to(server)["disk_mb"], offer_to(server)["wall_time_s"]) == (20, 5000)
 
 
 @pytest.mark.parametrize(("cores", "memory_mb", "offered"), [(3, 1000, (3, 1000)), (64, 64_000, (4, 8000))])
-def test_no_more_is_offered_than_the_node_is_said_to_have(
+def test_offers_do_not_exceed_the_stated_node_resources(
     server: ScriptedServer, start: StartAgent, cores: int, memory_mb: int, offered: tuple[int, int]
 ) -> None:
     server.configuration["place"] |= {"processors": 4, "memory_mb": 8000}
@@ -113,11 +113,11 @@ def test_no_more_is_offered_than_the_node_is_said_to_have(
     assert (told["processors"], told["memory_mb"]) == (cores, memory_mb)
 
 
-def test_less_than_nothing_is_a_wrong_usage(start: StartAgent) -> None:
+def test_negative_resources_are_a_usage_error(start: StartAgent) -> None:
     assert start("--gpus", "-1").wait() == 2
 
 
-def test_more_disk_than_the_server_can_write_down_is_as_much_as_it_can() -> None:
+def test_the_offered_disk_is_capped_at_the_largest_value() -> None:
     node = NodeReport(
         host_name="",
         batch_id="",
@@ -144,12 +144,12 @@ def test_the_wall_clock_time_left_is_offered_where_it_is_known(server: ScriptedS
     assert offer_to(server)["wall_time_s"] == 86_400
 
 
-def test_a_slot_of_unknown_length_is_not_said_to_be_limited(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_slot_of_unknown_length_offers_no_wall_time(server: ScriptedServer, start: StartAgent) -> None:
     start().wait()
     assert "wall_time_s" not in offer_to(server)
 
 
-def test_the_start_of_a_slot_counts_as_the_whole_and_later_what_is_left() -> None:
+def test_at_the_start_the_whole_slot_is_offered_and_later_the_rest() -> None:
     day = slot(wall_time_s=86_400)
     assert [day.wall_left_s(elapsed_s) for elapsed_s in (5, 864, 865, 86_400, 90_000)] == [86_400, 86_400, 85_535, 0, 0]
     assert slot(wall_time_s=600).wall_left_s(9.5) == 600
@@ -180,7 +180,7 @@ def offered(
     return resources_of(options, Place(**(told or {})), node, allocation=Allocation(ends_s, **found), started_at=0.0)
 
 
-def test_the_cpu_time_of_a_queue_stands_where_the_node_can_do_it() -> None:
+def test_the_cpu_time_of_the_queue_is_offered_if_the_node_can_give_it() -> None:
     day = {"cpu_time_s": 86_400, "wall_time_s": 86_400}
     assert [offered(told=day, speed=speed).cpu_time_s for speed in (0.5, 0.8, 0.9, 1.0, 2.0)] == [
         43_200,
@@ -192,7 +192,7 @@ def test_the_cpu_time_of_a_queue_stands_where_the_node_can_do_it() -> None:
     assert offered(told={"cpu_time_s": 86_400}, speed=0.2).cpu_time_s == 86_400
 
 
-def test_where_only_the_batch_system_tells_a_faster_node_offers_more() -> None:
+def test_with_a_batch_limit_only_a_faster_node_offers_more_cpu_time() -> None:
     assert [offered(ends_s=10_120, speed=speed).cpu_time_s for speed in (0.5, 1.0, 2.0)] == [5_000, 10_000, 20_000]
 
 
@@ -211,12 +211,12 @@ def test_a_slot_that_is_shorter_than_the_queue_is_offered_as_it_is() -> None:
     assert offered(ends_s=100).wall_time_s == 90
 
 
-def test_a_slot_that_never_ends_is_as_long_as_the_server_says() -> None:
+def test_an_unlimited_slot_offers_the_configured_time() -> None:
     assert offered(told={"wall_time_s": 100}, ends_s=math.inf).wall_time_s == 100
     assert offered(ends_s=math.inf).wall_time_s is None
 
 
-def test_cores_and_memory_are_the_least_of_what_everybody_says() -> None:
+def test_cores_and_memory_are_the_minimum_of_all_sources() -> None:
     told = {"processors": 4, "memory_mb": 4000}
     assert (offered(told=told).processors, offered(told=told).memory_mb) == (4, 4000)
     assert offered(told=told, cores=2).processors == 2
@@ -226,11 +226,11 @@ def test_cores_and_memory_are_the_least_of_what_everybody_says() -> None:
     assert offered(told={**told, "memory_mb": 0}, memory_mb=3000).memory_mb == 0
 
 
-def test_a_node_whose_kernel_keeps_some_of_the_memory_has_what_it_was_sold_with() -> None:
+def test_memory_reserved_by_the_kernel_is_tolerated() -> None:
     assert offered(told={"memory_mb": 16_384}, node_mb=15_900.0).memory_mb == 16_384
 
 
-def test_of_a_node_of_which_nobody_tells_a_pilot_offers_its_part() -> None:
+def test_without_a_stated_memory_a_pilot_offers_its_share_of_the_node() -> None:
     assert offered(node_mb=16_000.0, cores=8).memory_mb == 2000
     assert offered(node_mb=16_000.0, cores=8, memory_mb=1500).memory_mb == 1500
     assert offered(node_mb=None).memory_mb == 0
@@ -241,7 +241,7 @@ def test_a_job_on_a_slow_core_may_use_more_seconds_of_it(speed: float, limit_s: 
     assert slot(speed=speed).cpu_limit_s(1000) == limit_s
 
 
-def test_a_payload_may_run_until_its_slot_ends_or_as_long_as_it_said() -> None:
+def test_a_payload_may_run_until_its_slot_or_wall_time_ends() -> None:
     assert slot(wall_time_s=1000).payload_wall_s(100, asked_s=5000) == 900
     assert slot(cpu_time_s=1000).payload_wall_s(100, asked_s=0) == 1400
     assert slot(cpu_time_s=1000).payload_wall_s(100, asked_s=5000) == 5000
@@ -266,7 +266,7 @@ def test_a_payload_within_its_wall_clock_time_is_left_alone(server: ScriptedServ
 @pytest.mark.parametrize(
     ("option", "value"), [("--processors", "two"), ("--gpus", "x"), ("--grace-s", "soon"), ("--speed", "fast")]
 )
-def test_a_wrong_value_is_told_without_the_words_of_the_program(
+def test_a_wrong_value_is_reported_without_internal_terms(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

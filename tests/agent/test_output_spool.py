@@ -13,7 +13,7 @@ from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
 
 
-def test_output_that_is_refused_is_kept_and_its_owner_told_where(
+def test_refused_output_is_kept_and_its_location_reported(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     server.add_job("/bin/sh", "-c 'echo worth a lot'")
@@ -35,7 +35,7 @@ def test_output_that_is_refused_is_kept_and_its_owner_told_where(
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_of_output_that_is_too_much_the_ends_are_stored_and_all_of_it_is_kept(
+def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, refused: bool
 ) -> None:
     server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
@@ -57,7 +57,7 @@ def test_of_output_that_is_too_much_the_ends_are_stored_and_all_of_it_is_kept(
         assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
 
 
-def test_what_cannot_be_kept_anywhere_is_said_to_be_lost(
+def test_output_that_cannot_be_kept_is_reported_as_lost(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
@@ -138,7 +138,7 @@ def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> 
     return path
 
 
-def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
+def test_old_or_excess_kept_output_is_removed(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "directory").mkdir()
@@ -155,7 +155,7 @@ def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
 
 
-def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+def test_a_spool_directory_of_another_user_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "kept").symlink_to("elsewhere")
@@ -168,7 +168,7 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["input", "output"])
-def test_heartbeats_go_on_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
+def test_heartbeats_continue_during_sandbox_transfers(server: ScriptedServer, start: StartAgent, path: str) -> None:
     sandbox = server.add_sandbox(b"data", file_name="data")
     server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[sandbox])
     slow = "wait so many seconds: 1.5"
@@ -189,7 +189,9 @@ def test_heartbeats_go_on_while_sandboxes_move(server: ScriptedServer, start: St
 
 
 @pytest.mark.parametrize("path", ["input", "output"])
-def test_an_order_to_kill_is_obeyed_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
+def test_a_kill_command_is_executed_during_sandbox_transfers(
+    server: ScriptedServer, start: StartAgent, path: str
+) -> None:
     sandbox = server.add_sandbox(b"data", file_name="data")
     server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[sandbox])
     name = f"{sandbox['sandbox'][7:]}/" if path == "input" else "/sandboxes/"

@@ -45,9 +45,7 @@ def running(server: ScriptedServer, count: int) -> None:
 # ---- what is offered
 
 
-def test_a_node_is_filled_and_its_payloads_run_at_the_same_time(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_a_node_is_filled_with_parallel_payloads(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     node_with(server, processors=4)
     # None of them ends unless all of them run.
     meet = 'touch {me}; until [ "$(ls {all} | wc -l)" = 4 ]; do sleep 0.05; done'
@@ -66,9 +64,7 @@ def test_a_node_is_filled_and_its_payloads_run_at_the_same_time(
     assert server.leaving == ["no job for me"]
 
 
-def test_what_is_left_is_offered_and_nothing_when_nothing_is(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_only_free_resources_are_offered(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     node_with(server, processors=4, gpus=2)
     go = tmp_path / "go"
     server.configuration["match_retry_after_s"] = 0.1
@@ -120,13 +116,13 @@ def test_another_job_needs_a_processor_and_some_memory(jobs: list[LeasedJob], us
     assert left.memory_mb >= 0
 
 
-def test_a_slot_without_any_memory_takes_jobs_that_ask_none() -> None:
+def test_a_slot_without_memory_takes_jobs_without_memory_requirement() -> None:
     nothing = slot(memory_mb=0)
     assert free_resources.is_useful(free_resources.left_of(nothing, [job()], free_disk_mb=0), slot=nothing)
 
 
 @pytest.mark.parametrize(("free_mb", "left_mb"), [(100, 70), (75, 70), (65, 65), (0, 0)])
-def test_disk_that_jobs_have_written_to_counts_once(free_mb: int, left_mb: int) -> None:
+def test_disk_used_by_running_jobs_is_counted_once(free_mb: int, left_mb: int) -> None:
     assert free_resources.left_of(slot(), [job(disk_mb=30)], free_disk_mb=free_mb).disk_mb == left_mb
 
 
@@ -174,7 +170,7 @@ def test_a_pilot_one_of_whose_payloads_runs_is_not_idle(
 # ---- none touches another
 
 
-def test_an_order_to_kill_ends_one_payload_only(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_a_kill_command_ends_one_payload_only(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     node_with(server, processors=2)
     mark = marker()
     server.add_job("/bin/sh", f"-c 'setsid sh -c \"sleep {mark}; sleep {mark}\"; sleep {mark}'")
@@ -226,7 +222,7 @@ def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     assert server.leaving == ["no job for me"]
 
 
-def test_a_process_that_dies_takes_no_files_of_another_pilot_with_it(
+def test_a_dead_process_removes_no_files_of_another_pilot(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     mark = marker()
@@ -243,7 +239,7 @@ def test_a_process_that_dies_takes_no_files_of_another_pilot_with_it(
     assert list(agent.work.iterdir()) == [others]
 
 
-def test_of_a_pilot_that_is_killed_nothing_is_left(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_killed_pilot_leaves_no_processes_or_files(server: ScriptedServer, start: StartAgent) -> None:
     node_with(server, processors=3)
     mark = marker()
     for _ in range(3):
@@ -260,7 +256,7 @@ def test_of_a_pilot_that_is_killed_nothing_is_left(server: ScriptedServer, start
     server.poll(lambda: not processes_with(mark) and not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-def test_every_process_of_a_pilot_is_small(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_each_process_of_a_pilot_uses_little_memory(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     node_with(server, processors=2)
     for _ in range(2):
         server.add_job("/bin/sh", until_there(tmp_path / "go"))

@@ -48,7 +48,7 @@ def test_delays_double_up_to_the_limit_and_spread() -> None:
     assert len(set(delays)) == 10
 
 
-def test_what_the_server_asks_for_is_never_cut_short() -> None:
+def test_the_delay_requested_by_the_server_is_never_shortened() -> None:
     backoff = Backoff(first_s=1, limit_s=5)
 
     assert all(backoff.next_s(at_least_s=30) >= 30 for _ in range(5))
@@ -63,7 +63,7 @@ def test_after_a_success_the_delays_begin_again() -> None:
     assert backoff.next_s() < 1.5
 
 
-def test_very_many_tries_are_no_overflow() -> None:
+def test_many_retries_do_not_overflow() -> None:
     backoff = Backoff(first_s=1, limit_s=60)
 
     assert [backoff.next_s() for _ in range(5000)][-1] < 90
@@ -81,7 +81,7 @@ class _StoppedClock(WakeupPipe):
 
 
 @pytest.mark.parametrize("asked_s", [0.0, 3600.0, None])
-def test_a_server_that_asks_for_an_hour_gets_the_last_report_within_the_lease(
+def test_a_retry_after_of_an_hour_does_not_delay_the_last_report_beyond_the_lease(
     monkeypatch: pytest.MonkeyPatch, asked_s: float | None
 ) -> None:
     clock = _StoppedClock()
@@ -98,7 +98,7 @@ def test_a_server_that_asks_for_an_hour_gets_the_last_report_within_the_lease(
     assert all(later > earlier for earlier, later in pairwise(tries))
 
 
-def test_a_rung_bell_wakes_at_once_and_only_once() -> None:
+def test_a_wakeup_signal_wakes_at_once_and_only_once() -> None:
     wakeup = WakeupPipe()
     for _ in range(100_000):  # more than a pipe holds
         wakeup.wake()
@@ -115,7 +115,7 @@ STAT = "42 ({name}) S 7 42 42 0 -1 4194304 500 0 0 0 150 50 1000 2000 20 0 1 0 5
 
 
 @pytest.mark.parametrize("name", ["sh", "a b", "evil) R 1 1 1", "((", ") S 99 (", ""])
-def test_a_process_cannot_hide_behind_its_name(name: str) -> None:
+def test_a_process_name_cannot_forge_its_stat_line(name: str) -> None:
     ticks, page_mb = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE") / 1024**2
 
     process = processes.parse_stat(STAT.format(name=name))
@@ -160,7 +160,7 @@ def test_disk_usage_follows_no_links_and_counts_a_file_once(tmp_path: Path) -> N
     assert 0.95 <= disk_usage_mb(str(tmp_path / "job")) < 1.1
 
 
-def test_very_many_files_keep_nobody_from_obeying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_usage_scan_of_many_files_can_be_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"1" * 5000)
     found = (str(tmp_path / "file"), (tmp_path / "file").stat())
     monkeypatch.setattr(user_helper, "walk", lambda _: repeat(found))
@@ -181,7 +181,7 @@ def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
         assert heartbeat.tail_of(file.fileno()) == "x" * 4096
 
 
-def test_a_locked_directory_is_removed_all_the_same(tmp_path: Path) -> None:
+def test_a_directory_without_permissions_is_removed(tmp_path: Path) -> None:
     top = tmp_path / "top"
     (top / "locked" / "inner").mkdir(parents=True)
     (top / "locked" / "inner" / "file").write_text("x")
@@ -292,7 +292,7 @@ def test_a_payload_stops_a_minute_before_its_lease_ends(expires_in_s: float | No
     assert held.stop_reason() is None
 
 
-def test_the_report_that_was_sent_last_counts() -> None:
+def test_the_newest_lease_renewal_counts() -> None:
     held, now = _lease(_configuration()), monotonic()
 
     held.renew(Renewal(sent_at=now + 100, expires_at=NOON + timedelta(seconds=1900), commands=()))
@@ -301,7 +301,7 @@ def test_the_report_that_was_sent_last_counts() -> None:
     assert 1835 < held.seconds_until_stop() <= 1840
 
 
-def test_the_strongest_reason_to_stop_is_told() -> None:
+def test_the_strongest_stop_reason_is_reported() -> None:
     held = _lease(_configuration(lease_first_s=0))
     assert held.stop_reason() == EXPIRING
 
@@ -317,7 +317,7 @@ def test_the_strongest_reason_to_stop_is_told() -> None:
 # ---- what is left of the slot
 
 
-def test_the_start_of_a_slot_is_offered_whole_and_later_what_is_left() -> None:
+def test_at_the_start_the_whole_slot_time_is_offered_and_later_the_rest() -> None:
     slot = Resources(
         cpu_time_s=300_000,
         wall_time_s=450_000,
@@ -367,7 +367,7 @@ def test_times_without_a_zone_are_not_read(written: object) -> None:
         json_fields.moment({"at": written}, "at")
 
 
-def test_an_event_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_event_is_always_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     agent_log.event("job.finished", job=7, minor='two\nlines "and" more', left_s=1.5, nothing=None)
 
     (line,) = capsys.readouterr().err.splitlines()
@@ -389,7 +389,5 @@ def test_an_event_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str
         (errno.ESTALE, None),
     ],
 )
-def test_an_executable_that_the_node_cannot_run_for_want_of_means_is_not_the_jobs_fault(
-    error_number: int, fault: str | None
-) -> None:
+def test_a_lack_of_node_resources_is_not_the_fault_of_the_job(error_number: int, fault: str | None) -> None:
     assert conclusion_of(PayloadOutcome(End(error_number=error_number))).fault == fault

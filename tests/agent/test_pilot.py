@@ -34,7 +34,7 @@ def test_every_interpreter_of_this_machine_runs_a_whole_job(
     assert server.lease.heartbeats
 
 
-def test_the_node_is_reported_before_a_job_is_asked_for(server: ScriptedServer, start: StartAgent) -> None:
+def test_the_node_report_precedes_the_first_job_request(server: ScriptedServer, start: StartAgent) -> None:
     assert start(environment={"SLURM_JOB_ID": "4711"}).wait() == 0
 
     names = [seen.path.split("/")[-2] for seen in server.seen]
@@ -85,13 +85,13 @@ def test_another_protocol_is_reported_and_ends_the_pilot(
     assert not server.node_reports
 
 
-def test_a_pilot_that_has_worked_does_not_say_that_it_failed(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_pilot_that_ran_jobs_does_not_report_failure(server: ScriptedServer, start: StartAgent) -> None:
     assert start().wait() == 0
     assert server.leaving
     assert not server.failed
 
 
-def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartAgent) -> None:
+def test_the_offer_has_the_values_of_the_queue(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["place"] |= {"tags": ["GPU"], "required_tags": ["GPU"], "processors": 4}
     server.configuration["place"]["cpu_time_s"] = 5000
 
@@ -127,7 +127,7 @@ def test_a_pilot_made_by_hand_offers_what_the_node_has(server: ScriptedServer, s
     assert asked.body["platforms"] == [server.node_reports[0]["node"]["platform"]]
 
 
-def test_a_platform_that_the_site_tells_is_offered_and_reported(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_configured_platform_is_offered_and_reported(server: ScriptedServer, start: StartAgent) -> None:
     assert start("--platform", "el9", "--platform", "x86_64-el8").wait() == 0
     (asked,) = server.requests_to("/matches/")
     assert asked.body["platforms"] == ["el9", "x86_64-el8"]
@@ -145,7 +145,7 @@ def test_a_slot_whose_time_is_over_takes_no_more_jobs(server: ScriptedServer, st
     assert server.leaving == ["out of time"]
 
 
-def test_a_pilot_leaves_after_as_many_jobs_as_it_was_told(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_pilot_leaves_after_max_jobs(server: ScriptedServer, start: StartAgent) -> None:
     for _ in range(3):
         server.add_job("true")
 
@@ -155,9 +155,7 @@ def test_a_pilot_leaves_after_as_many_jobs_as_it_was_told(server: ScriptedServer
     assert server.leaving == ["2 jobs done, as many as wanted"]
 
 
-def test_a_pilot_without_a_job_waits_as_the_server_says_and_then_leaves(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_an_idle_pilot_waits_for_retry_after_and_then_leaves(server: ScriptedServer, start: StartAgent) -> None:
     agent = start("--max-idle-s", "10")
     assert agent.wait() == 0
 
@@ -195,7 +193,7 @@ def test_a_lost_answer_loses_no_job(server: ScriptedServer, start: StartAgent) -
     assert len({seen.body["request_id"] for seen in asked}) == 2  # the job, and then nothing
 
 
-def test_a_server_that_is_not_there_is_an_exit_code_of_its_own(start: StartAgent, server: ScriptedServer) -> None:
+def test_an_unreachable_server_has_its_own_exit_code(start: StartAgent, server: ScriptedServer) -> None:
     server.script("/config/", *[500] * 20)
 
     assert start("--patience-s", "0.5").wait() == 3
@@ -241,7 +239,7 @@ def test_a_registration_secret_is_exchanged_for_a_token(server: ScriptedServer, 
     assert "wmss_secret" not in agent.log
 
 
-def test_to_register_the_place_must_be_named(server: ScriptedServer, start: StartAgent) -> None:
+def test_registration_requires_a_place(server: ScriptedServer, start: StartAgent) -> None:
     agent = start("--vo", "lhcb", token="wmss_secret")
 
     assert agent.wait() == 2
@@ -334,7 +332,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(options: list[str]) -> None
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)
-def test_the_version_is_told(tmp_path: Path, python: str) -> None:
+def test_the_version_is_printed(tmp_path: Path, python: str) -> None:
     program = tmp_path / "agent.pyz"
     program.write_bytes(agent_package().content)
 
@@ -414,7 +412,7 @@ def test_a_payload_of_the_same_user_cannot_read_the_pilot(
         ((), {}),
     ],
 )
-def test_a_pilot_made_by_hand_names_the_place_that_it_was_told(
+def test_a_pilot_made_by_hand_sends_its_configured_place(
     server: ScriptedServer, start: StartAgent, told: tuple[str, ...], named: dict[str, str]
 ) -> None:
     server.configuration["place"] = None
@@ -426,9 +424,7 @@ def test_a_pilot_made_by_hand_names_the_place_that_it_was_told(
     assert "submit_pools" not in offer
 
 
-def test_a_pilot_that_was_told_another_place_than_its_token_has_ends_with_a_sentence(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_place_that_contradicts_the_token_ends_the_pilot(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("true")
 
     agent = start("--site", "S.ELSEWHERE")

@@ -96,7 +96,7 @@ def test_files_directories_and_inner_links_are_unpacked(into: Path, mode: str) -
         [_member("d/" * 1500 + "x", b"deeper than what reads it can go")],
     ],
 )
-def test_what_could_reach_out_is_refused(
+def test_archive_members_outside_the_directory_are_refused(
     into: Path, tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]
 ) -> None:
     with pytest.raises(UnsafeMemberError):
@@ -114,7 +114,7 @@ def test_links_of_an_earlier_archive_are_not_followed(into: Path) -> None:
         sandbox.unpack(_archive(_member("d/x", b"x")), into=into, max_bytes=MAX_BYTES)
 
 
-def test_more_members_than_anybody_needs_are_refused(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_with_too_many_members_are_refused(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
     members = [_member(f"f{number}") for number in range(11)]
 
@@ -149,7 +149,7 @@ def test_a_single_file_needs_a_plain_name(into: Path, tmp_path: Path, name: str)
     assert list(into.iterdir()) == []
 
 
-def test_packed_files_are_inside_and_named_as_the_server_wants(into: Path, tmp_path: Path) -> None:
+def test_packed_files_have_safe_names_inside_the_directory(into: Path, tmp_path: Path) -> None:
     (into / "plain").write_text("1")
     (into / "inner").symlink_to("plain")
     (into / "outer").symlink_to("../../outside/secret")
@@ -171,7 +171,7 @@ def test_packed_files_are_inside_and_named_as_the_server_wants(into: Path, tmp_p
         assert {(member.uname, member.gname, member.uid) for member in members.values()} == {("", "", 0)}
 
 
-def test_files_that_are_named_as_the_server_takes_none_do_not_cost_the_others(into: Path, tmp_path: Path) -> None:
+def test_files_with_unsupported_names_are_skipped_and_others_packed(into: Path, tmp_path: Path) -> None:
     deep = into.joinpath(*["d"] * 40)
     deep.mkdir(parents=True)
     (deep / "x").write_text("deep")
@@ -188,7 +188,7 @@ def test_files_that_are_named_as_the_server_takes_none_do_not_cost_the_others(in
         assert {name.rpartition("/")[2] for name in archive.getnames()} >= {r"d\x2f" * 9 + "x", r"d\x2f" * 9 + "y"}
 
 
-def test_more_files_than_an_archive_may_have_are_not_looked_for(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_search_stops_at_the_member_limit(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
     for number in range(50):
         (into / str(number)).touch()
@@ -196,7 +196,7 @@ def test_more_files_than_an_archive_may_have_are_not_looked_for(into: Path, monk
     assert len(sandbox.chosen(into, ["*"])) == 11
 
 
-def test_an_empty_output_is_an_archive_all_the_same(into: Path, tmp_path: Path) -> None:
+def test_an_empty_output_is_a_valid_archive(into: Path, tmp_path: Path) -> None:
     assert sandbox.pack(into, [], into=tmp_path / "out.tar.gz", limits=LIMITS) == 0
 
     with tarfile.open(tmp_path / "out.tar.gz") as archive:

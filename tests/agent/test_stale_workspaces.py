@@ -30,9 +30,7 @@ def left_behind(below: Path, name: str = "wms-job-7-0f1e", *, node: str = f"host
     return directory
 
 
-def test_a_later_pilot_removes_what_a_killed_one_left(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_a_later_pilot_removes_files_of_a_killed_one(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     mark = marker()
     server.add_job("sleep", mark)
     killed = start()
@@ -52,9 +50,7 @@ def test_a_later_pilot_removes_what_a_killed_one_left(
     assert "workspace.left" in later.log
 
 
-def test_a_pilot_beside_another_leaves_its_jobs_alone(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_workspaces_of_a_running_pilot_are_kept(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     go = tmp_path / "go"
     server.add_job("/bin/sh", f"-c 'echo begun > here; while ! [ -e {go} ]; do sleep 0.05; done; cat here'")
     first = start()
@@ -70,7 +66,7 @@ def test_a_pilot_beside_another_leaves_its_jobs_alone(
     assert list(first.work.iterdir()) == []
 
 
-def test_what_is_left_is_removed_with_its_lock(tmp_path: Path) -> None:
+def test_a_stale_workspace_is_removed_with_its_lock(tmp_path: Path) -> None:
     left_behind(tmp_path)
     left_behind(
         tmp_path, "wms-job-8-0f1e", node="host:elsewhere\nboot:" + Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -80,7 +76,7 @@ def test_what_is_left_is_removed_with_its_lock(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_in_use_stays(tmp_path: Path) -> None:
+def test_a_locked_workspace_stays(tmp_path: Path) -> None:
     directory = tmp_path / "wms-job-7-0f1e"
     with WorkspaceLock(directory):
         directory.mkdir()
@@ -92,21 +88,21 @@ def test_what_is_in_use_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("node", ["host:elsewhere", "host:elsewhere\nboot:of-another", "", "\0" * 9, "host:", "ü"])
-def test_what_another_node_or_nobody_claims_stays(tmp_path: Path, node: str) -> None:
+def test_a_workspace_of_another_or_unknown_node_stays(tmp_path: Path, node: str) -> None:
     directory = left_behind(tmp_path, node=node)
     sweep(tmp_path)
     assert directory.exists()
     assert stale_workspaces.file_of(directory).exists()
 
 
-def test_what_has_no_lock_stays(tmp_path: Path) -> None:
+def test_a_directory_without_a_lock_file_stays(tmp_path: Path) -> None:
     directory = left_behind(tmp_path)
     stale_workspaces.file_of(directory).unlink()
     sweep(tmp_path)
     assert directory.exists()
 
 
-def test_links_lead_nowhere(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
     work.mkdir()
     elsewhere.mkdir()
@@ -122,14 +118,14 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("strange", ["wms-job-7-0f1e", ".wms-job-7-0f1e.lock"])
-def test_what_is_somebody_elses_stays(tmp_path: Path, strange: str) -> None:
+def test_a_workspace_of_another_user_stays(tmp_path: Path, strange: str) -> None:
     directory = left_behind(tmp_path)
     os.chown(tmp_path / strange, 65534, 65534)
     sweep(tmp_path)
     assert directory.exists()
 
 
-def test_who_wants_to_leave_removes_no_more(tmp_path: Path) -> None:
+def test_a_stopping_pilot_removes_no_further_workspaces(tmp_path: Path) -> None:
     directory = left_behind(tmp_path)
     sweep(tmp_path, stopped=lambda: True)
     assert directory.exists()
@@ -139,7 +135,7 @@ def test_without_a_work_directory_there_is_nothing_to_remove(tmp_path: Path) -> 
     sweep(tmp_path / "absent")
 
 
-def test_on_a_file_system_without_locks_nothing_is_guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_file_locks_workspaces_are_not_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 

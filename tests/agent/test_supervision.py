@@ -15,7 +15,7 @@ def _stubborn(mark: str) -> str:
     return f"-c {shlex.quote(STUBBORN.format(m=mark))}"
 
 
-def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start: StartAgent) -> None:
+def test_heartbeats_send_usage_and_the_last_lines(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("/bin/sh", "-c 'seq 1 99; printf \"\\\\0bytes \\\\377\\n\"; sleep 1000'")
     agent = start()
     server.wait_until(lambda: server.leases and any("std_output" in beat for beat in server.lease.heartbeats))
@@ -31,9 +31,7 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
     assert last["memory_mb"] > 0
 
 
-def test_heartbeats_tell_the_last_lines_of_standard_error_when_they_change(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_heartbeats_send_changed_last_lines_of_standard_error(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("/bin/sh", "-c 'seq 1 99 >&2; sleep 1; echo more >&2; sleep 1000'")
     agent = start()
     server.wait_until(lambda: server.leases and any("more" in b.get("std_error", "") for b in server.lease.heartbeats))
@@ -63,9 +61,7 @@ def test_a_payload_that_fails_at_once_leaves_its_last_lines(server: ScriptedServ
     assert not {"std_output", "std_error"} & server.lease.finished.keys()
 
 
-def test_the_final_report_has_the_last_lines_that_no_heartbeat_has_brought(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_the_final_report_sends_last_lines_not_yet_reported(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["heartbeat_s"] = 30
     server.script("/heartbeat/", (400, {"code": "bad_request", "detail": "as the test says"}))
     server.add_job("/bin/sh", "-c 'echo begun; echo no such file >&2; exit 2'")
@@ -77,7 +73,7 @@ def test_the_final_report_has_the_last_lines_that_no_heartbeat_has_brought(
     assert (server.lease.finished["std_output"], server.lease.finished["std_error"]) == ("begun\n", "no such file\n")
 
 
-def test_a_killed_payload_leaves_what_it_wrote_at_its_end(server: ScriptedServer, start: StartAgent) -> None:
+def test_the_last_lines_of_a_killed_payload_are_reported(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["heartbeat_s"] = 1
     script = "trap 'echo terminated >&2; exit 3' TERM; echo started; while :; do sleep 0.1; done"
     server.add_job("/bin/sh", f"-c {shlex.quote(script)}")
@@ -117,9 +113,7 @@ def test_heartbeats_begin_before_the_payload_does(server: ScriptedServer, start:
     assert first_beat.at < server.requests_to("/status/")[0].at
 
 
-def test_an_order_to_kill_ends_every_process_before_it_is_acknowledged(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_kill_command_ends_every_process_before_it_is_acknowledged(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     alive_when_acknowledged: list[int] = []
     server.add_job("/bin/sh", _stubborn(mark))
@@ -141,9 +135,7 @@ def test_an_order_to_kill_ends_every_process_before_it_is_acknowledged(
     assert server.lease.files()["std.out"] == "started\n"
 
 
-def test_a_payload_that_stops_the_process_above_it_is_killed_all_the_same(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_payload_that_stops_its_supervisor_is_still_killed(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", f"-c 'kill -STOP $PPID; echo stopped; sleep {mark}'")
     agent = start("--grace-s", "0.3")
@@ -159,7 +151,7 @@ def test_a_payload_that_stops_the_process_above_it_is_killed_all_the_same(
     assert server.lease.files()["std.out"] == "stopped\n"
 
 
-def test_a_kill_is_obeyed_within_two_heartbeats(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_kill_command_is_executed_within_two_heartbeats(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["heartbeat_s"] = 2
     server.add_job("sleep", "987654")
     agent = start()
@@ -173,7 +165,7 @@ def test_a_kill_is_obeyed_within_two_heartbeats(server: ScriptedServer, start: S
     assert agent.wait() == 0
 
 
-def test_unknown_orders_are_acknowledged_and_change_nothing(server: ScriptedServer, start: StartAgent) -> None:
+def test_unknown_commands_are_acknowledged_and_ignored(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("sleep", "1.5")
     agent = start()
     server.wait_until(lambda: server.leases and server.lease.heartbeats)
@@ -222,7 +214,7 @@ def test_a_lease_that_ended_stops_the_payload_and_nothing_more_is_reported(
     assert server.leases[1].finished is not None
 
 
-def test_a_lease_that_ended_before_the_start_runs_nothing(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_lease_that_ended_before_the_start_runs_no_payload(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["heartbeat_s"] = 30  # none comes before the start on a slow machine
     server.add_job("true")
     server.script("/status/", (409, {"code": "lease_ended", "detail": "over"}))
@@ -251,7 +243,7 @@ def test_a_lease_that_cannot_be_renewed_stops_the_payload_in_time(server: Script
     assert server.lease.finished["minor_status"] == "The pilot could not renew its lease"
 
 
-def test_a_server_that_is_away_for_a_while_costs_no_running_job(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_short_outage_of_the_server_loses_no_running_job(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("sleep", "1.2")
     agent = start()
     server.wait_until(lambda: server.leases and server.lease.heartbeats)
@@ -320,7 +312,7 @@ def test_a_pilot_that_is_stopped_hands_its_job_back(server: ScriptedServer, star
     assert list(agent.work.iterdir()) == []
 
 
-def test_a_pilot_that_is_killed_takes_its_payload_with_it(server: ScriptedServer, start: StartAgent) -> None:
+def test_killing_a_pilot_ends_its_payload(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", _stubborn(mark))
     agent = start()

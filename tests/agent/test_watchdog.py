@@ -49,22 +49,22 @@ class Watched:
             clock=lambda: self.now,
         )
 
-    def look_after(self, seconds: float, *, cpu_s: float | None = None) -> LimitVerdict | None:
+    def check_pilots(self, seconds: float, *, cpu_s: float | None = None) -> LimitVerdict | None:
         self.now += seconds
         self.watchdog.close(cpu_s=cpu_s, max_memory_mb=None)
         return self.watchdog.look()
 
 
-def test_usage_never_goes_back_and_verdicts_name_the_limit(tmp_path: Path) -> None:
+def test_usage_never_decreases_and_verdicts_name_the_limit(tmp_path: Path) -> None:
     watched = Watched(tmp_path, cpu_s=10, wall_s=60)
     assert watched.watchdog.look() is None
 
     watched.watchdog.close(cpu_s=5, max_memory_mb=300)
-    assert watched.look_after(30) is None
+    assert watched.check_pilots(30) is None
     usage = watched.watchdog.usage
     assert (usage.cpu_s, usage.memory_mb, usage.wall_s) == (5, 300, 30)
 
-    assert watched.look_after(0, cpu_s=10.01) == LimitVerdict("CPU time limit exceeded: 10.1 s of 10 s")
+    assert watched.check_pilots(0, cpu_s=10.01) == LimitVerdict("CPU time limit exceeded: 10.1 s of 10 s")
     assert watched.watchdog.usage.memory_mb == 300
 
 
@@ -77,41 +77,41 @@ def test_usage_never_goes_back_and_verdicts_name_the_limit(tmp_path: Path) -> No
         ({"disk_mb": 2000}, 0, 2001, "Disk limit exceeded: 2001 MB of 2000 MB"),
     ],
 )
-def test_each_limit_has_its_sentence(
+def test_each_exceeded_limit_has_its_own_message(
     tmp_path: Path, limits: dict[str, float], memory_mb: float, disk_mb: float, sentence: str
 ) -> None:
     watched = Watched(tmp_path, **limits)
     watched.memory_mb, watched.disk_mb = memory_mb, disk_mb
 
-    assert watched.look_after(50) == LimitVerdict(sentence)
+    assert watched.check_pilots(50) == LimitVerdict(sentence)
 
 
-def test_who_is_warned_is_warned_once_and_with_the_same_figures(tmp_path: Path) -> None:
+def test_a_warning_is_given_once_with_the_measured_figures(tmp_path: Path) -> None:
     watched = Watched(tmp_path, memory_mb=1000, disk_mb=100, warning_fraction=0.9)
-    watched.look_after(1)
+    watched.check_pilots(1)
     assert watched.watchdog.warnings() == []
 
     watched.memory_mb, watched.disk_mb = 950, None
-    watched.look_after(1)
+    watched.check_pilots(1)
     assert watched.watchdog.warnings() == ["Near the memory limit: 950 MB of 1000 MB"]
     watched.memory_mb = 960
-    watched.look_after(1)
+    watched.check_pilots(1)
     assert watched.watchdog.warnings() == []
 
 
-def test_a_full_disk_is_the_fault_of_the_node_if_the_job_kept_its_word(tmp_path: Path) -> None:
+def test_a_full_disk_is_the_fault_of_the_node_if_the_job_is_within_its_limit(tmp_path: Path) -> None:
     kept_its_word = Watched(tmp_path, min_free_disk_mb=2.0**50, disk_mb=10)
-    verdict = kept_its_word.look_after(1)
+    verdict = kept_its_word.check_pilots(1)
     assert verdict is not None
     assert verdict.elsewhere
     assert verdict.sentence.startswith("The disk of the node is full: ")
 
-    said_nothing = Watched(tmp_path, min_free_disk_mb=2.0**50).look_after(1)
+    said_nothing = Watched(tmp_path, min_free_disk_mb=2.0**50).check_pilots(1)
     assert said_nothing is not None
     assert not said_nothing.elsewhere
 
 
-def test_a_job_that_a_full_disk_ended_is_handed_back_and_one_that_went_too_far_has_failed() -> None:
+def test_a_full_disk_hands_the_job_back_unless_it_exceeded_its_disk_limit() -> None:
     full = conclusion_of(
         PayloadOutcome(End(exit_code=143), verdict=LimitVerdict("The disk of the node is full", elsewhere=True))
     )
@@ -122,16 +122,16 @@ def test_a_job_that_a_full_disk_ended_is_handed_back_and_one_that_went_too_far_h
     assert (too_far.exit_code, too_far.minor) == (None, "Disk limit exceeded")
 
 
-def test_a_stalled_payload_is_told_from_one_that_works_slowly(tmp_path: Path) -> None:
+def test_a_stalled_payload_is_distinguished_from_a_slow_one(tmp_path: Path) -> None:
     limits = {"stalled_s": 100, "stalled_cpu_fraction": 0.05, "warning_fraction": 0.9}
     slow, stalled = Watched(tmp_path, **limits), Watched(tmp_path, **limits)
     cpu_s, warned = 0.0, []
     for _ in range(30):
         cpu_s += 0.6
-        assert slow.look_after(10, cpu_s=cpu_s) is None
+        assert slow.check_pilots(10, cpu_s=cpu_s) is None
         assert slow.watchdog.warnings() == []
     for look in range(1, 11):
-        verdict = stalled.look_after(10, cpu_s=4.5)
+        verdict = stalled.check_pilots(10, cpu_s=4.5)
         warned += [(look, sentence) for sentence in stalled.watchdog.warnings()]
 
     # At half of the window, of the last 50 s. The CPU time of the first 10 s counts in neither sum.
@@ -147,7 +147,7 @@ def test_a_payload_that_works_again_is_warned_again_the_next_time(tmp_path: Path
     said = []
     for look in range(1, 24):
         # It works for the time of the eighth to the tenth look.
-        assert watched.look_after(10, cpu_s=10.0 * min(max(0, look - 7), 3)) is None or look > 19
+        assert watched.check_pilots(10, cpu_s=10.0 * min(max(0, look - 7), 3)) is None or look > 19
         said += [(look, sentence.partition(":")[0]) for sentence in watched.watchdog.warnings()]
     assert said[:3] == [(5, "Nearly stalled"), (8, "No longer nearly stalled"), (15, "Nearly stalled")]
 
@@ -168,7 +168,7 @@ def test_a_payload_that_works_again_is_warned_again_the_next_time(tmp_path: Path
         ({"stalled_s": 7200}, {"stalled_s": 0, "max_stalled_s": 3600}, 7200),
     ],
 )
-def test_a_job_chooses_its_stall_window_within_that_of_its_place(
+def test_the_stall_window_of_a_job_is_bounded_by_its_queue(
     asked: dict[str, int], margins: dict[str, float], expected_s: float
 ) -> None:
     job = parse_job({"id": 1, "executable": "x", **asked})
@@ -178,13 +178,13 @@ def test_a_job_chooses_its_stall_window_within_that_of_its_place(
 def test_a_payload_that_was_suspended_with_the_pilot_is_not_stalled(tmp_path: Path) -> None:
     watched = Watched(tmp_path, stalled_s=100, stalled_cpu_fraction=0.05)
     for _ in range(9):
-        assert watched.look_after(10) is None
+        assert watched.check_pilots(10) is None
 
-    assert watched.look_after(5000) is None
-    assert watched.look_after(10) is None
+    assert watched.check_pilots(5000) is None
+    assert watched.check_pilots(10) is None
 
 
-def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
+def test_limits_are_the_requirements_plus_the_margins_of_the_server() -> None:
     margins = WatchdogMargins(cpu_factor=1.1, memory_factor=1.2, stalled_s=50, stream_max_mb=7)
     asked = parse_job(
         {"id": 1, "executable": "x", "cpu_time_s": 1000, "processors": 4, "memory_mb": 500, "disk_mb": 60}
@@ -203,7 +203,7 @@ def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
 # ---- measuring
 
 
-def test_cpu_time_that_no_parent_waited_for_is_not_forgotten() -> None:
+def test_cpu_time_of_unreaped_children_is_counted() -> None:
     meter = CPUMeter()
     child = Process(8, 7, 30.0, 0.0, 1.0, started=5)
     assert meter.add(Tree([Process(7, 1, 1.0, 0.0, 1.0), child], cpu_s=31, memory_mb=2)) == 31
@@ -270,9 +270,7 @@ def test_a_payload_over_its_memory_is_stopped(server: ScriptedServer, start: Sta
     assert "std.out" in server.lease.files()
 
 
-def test_memory_of_children_counts_and_that_which_they_share_does_not(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_memory_of_children_counts_without_shared_pages(server: ScriptedServer, start: StartAgent) -> None:
     forks = "import os, time; kept = b'1' * 60_000_000; p = [os.fork() for _ in 'ab']; time.sleep(2)"
     server.add_job(PYTHON, _python(forks), memory_mb=150)
     each = f"import subprocess, sys; [subprocess.Popen([sys.executable, '-c', {MEMORY.format(mb=60)!r}]) for _ in 'ab']"
@@ -296,9 +294,7 @@ def test_a_payload_over_its_disk_is_stopped(server: ScriptedServer, start: Start
     assert _minor(server).endswith(" MB of 10 MB")
 
 
-def test_a_payload_that_asked_for_no_disk_may_use_some_beside_its_input(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_payload_without_disk_requirement_may_use_the_default_disk(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["watchdog"]["unasked_disk_mb"] = 10
     sandbox = server.add_sandbox(os.urandom(20_000_000), file_name="input")
     server.add_job("/bin/sh", "-c 'head -c 5000000 input > part; sleep 1'", input_sandboxes=[sandbox])
@@ -328,7 +324,7 @@ def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, st
     assert told[-1].splitlines() == ["y"] * 20
 
 
-def test_a_payload_that_waits_for_ever_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_stalled_payload_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.configuration["watchdog"] |= {"stalled_s": 1, "stalled_cpu_fraction": 0.05}
     server.add_job("/bin/sh", f"-c 'trap \"\" TERM; sleep {mark}; sleep {mark}'")
@@ -373,9 +369,7 @@ def test_cpu_time_of_children_that_detach_counts(server: ScriptedServer, start: 
     assert _minor(server).startswith("CPU time limit exceeded: ")
 
 
-def test_cpu_time_of_short_lived_children_that_nobody_waits_for_counts(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_cpu_time_of_short_lived_unreaped_children_counts(server: ScriptedServer, start: StartAgent) -> None:
     burn = (
         "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
         "while True:\n    if not os.fork():\n"
@@ -404,7 +398,7 @@ def test_the_owner_is_warned_before_a_limit(server: ScriptedServer, start: Start
     assert agent.wait() == 0
 
 
-def test_processes_are_limited_by_the_system_too(server: ScriptedServer, start: StartAgent) -> None:
+def test_resource_limits_are_set_for_payload_processes(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("/bin/sh", "-c 'ulimit -c; ulimit -t; ulimit -n'", cpu_time_s=1000)
 
     assert start().wait() == 0
@@ -417,9 +411,7 @@ def test_processes_are_limited_by_the_system_too(server: ScriptedServer, start: 
     )
 
 
-def test_a_pilot_that_is_stopped_for_a_while_does_not_take_its_payload_for_stalled(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_suspended_pilot_does_not_count_its_payload_as_stalled(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["watchdog"] |= {"stalled_s": 2, "stalled_cpu_fraction": 0.05}
     burn = "import time; time.sleep(1); t = time.monotonic()\nwhile time.monotonic() - t < 1.5: pass"
     server.add_job(PYTHON, _python(burn))

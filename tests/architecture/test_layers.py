@@ -8,7 +8,7 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_no_layer_knows_one_above_it() -> None:
+def test_no_layer_imports_one_above_it() -> None:
     assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), cache_dir=None) == EXIT_STATUS_SUCCESS
 
 

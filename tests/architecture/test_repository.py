@@ -75,7 +75,7 @@ def test_the_project_is_licensed_under_apache_2() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
 
 
-def test_no_stray_file_stands_at_the_root() -> None:
+def test_the_root_has_no_stray_files() -> None:
     """Neither a tracked one nor one that git would add, such as what a test leaves behind."""
     files = git("ls-files", "--cached", "--others", "--exclude-standard")
     stray = {file.split("/")[0] for file in files if (ROOT / file).exists()} - AT_THE_ROOT

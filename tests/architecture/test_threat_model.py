@@ -11,7 +11,7 @@ def test_every_test_that_it_names_exists() -> None:
     assert named - {test.rsplit("::", 1)[1] for test in defined_tests()} == set()
 
 
-def test_nobody_is_named_without_a_test() -> None:
+def test_every_attacker_of_the_threat_model_has_tests() -> None:
     rows = [line for line in THREAT_MODEL.splitlines() if line.startswith("| **")]
     assert len(rows) >= 8
     assert [row for row in rows if "`test_" not in row.split("|")[-2]] == []

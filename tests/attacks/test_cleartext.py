@@ -56,7 +56,7 @@ def https(settings: Settings) -> Settings:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("https")
 @pytest.mark.parametrize("peer", ["203.0.113.66", "127.0.0.1", ""])
-def test_the_word_of_anybody_makes_no_request_secure(peer: str) -> None:
+def test_an_untrusted_forwarded_proto_is_ignored(peer: str) -> None:
     forged = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_PROTO": "https"}
     page = Client().get("/accounts/login/", **forged)  # type: ignore[arg-type]
     assert (page.status_code, page.headers["Location"]) == (301, "https://testserver/accounts/login/")
@@ -66,7 +66,7 @@ def test_the_word_of_anybody_makes_no_request_secure(peer: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("https")
-def test_a_token_that_comes_in_clear_opens_nothing() -> None:
+def test_a_token_sent_without_tls_is_refused() -> None:
     bearer = {"HTTP_AUTHORIZATION": f"Bearer {make_token(make_user())}"}
     answer = Client().get("/api/v1/auth/me/", **bearer)  # type: ignore[arg-type]
     assert (answer.status_code, answer.json()["code"]) == (403, "https_required")
@@ -75,7 +75,7 @@ def test_a_token_that_comes_in_clear_opens_nothing() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("https")
-def test_a_trusted_proxy_says_how_the_request_came() -> None:
+def test_the_forwarded_proto_of_a_trusted_proxy_is_used() -> None:
     by_proxy = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_PROTO": "https"}
     page = Client().get("/accounts/login/", **by_proxy)  # type: ignore[arg-type]
     assert page.status_code == 200
@@ -87,7 +87,7 @@ def test_a_trusted_proxy_says_how_the_request_came() -> None:
 # ---- a production start ----------------------------------------------------------------------------------------------
 
 
-def test_checks_for_deployment_find_nothing_with_settings_of_production(tmp_path: Path) -> None:
+def test_deployment_checks_pass_with_production_settings(tmp_path: Path) -> None:
     done = in_production(*manage("check", "--deploy", "--fail-level", "DEBUG"), WMS_DATA_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "System check identified no issues" in done.stdout
@@ -115,7 +115,7 @@ def test_cookies_of_production_are_for_this_host_over_https_only() -> None:
         ({"WMS_TRUSTED_PROXIES": "nginx.example.org"}, "WMS_TRUSTED_PROXIES has values that are not addresses"),
     ],
 )
-def test_a_production_server_does_not_start(changed: dict[str, str], sentence: str, tmp_path: Path) -> None:
+def test_an_unsafe_production_server_does_not_start(changed: dict[str, str], sentence: str, tmp_path: Path) -> None:
     start = (sys.executable, "-c", "import wms.wsgi")
     done = in_production(*start, DJANGO_SETTINGS_MODULE="wms.settings", WMS_DATA_DIR=str(tmp_path), **changed)
     assert done.returncode == 1

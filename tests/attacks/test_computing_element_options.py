@@ -76,7 +76,7 @@ def untouched() -> Iterator[None]:
     assert list(ComputingElement.objects.order_by("pk").values(*columns)) == before
 
 
-def test_a_manager_changes_parameters_but_not_what_the_server_runs(
+def test_a_manager_changes_parameters_but_not_type_and_options(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO, untouched: None
 ) -> None:
     page = manager.get(change(mine.ce))
@@ -94,13 +94,13 @@ def test_a_manager_adds_no_computing_element(type_: str, manager: Client, mine: 
     assert manager.post(change(mine.ce), {**form, "_saveasnew": "1"}).status_code in {302, 403}
 
 
-def test_a_manager_deletes_none_to_add_it_again(manager: Client, mine: RowsOfVO, untouched: None) -> None:
+def test_a_manager_deletes_no_computing_element(manager: Client, mine: RowsOfVO, untouched: None) -> None:
     page = change(mine.ce).replace("/change/", "/delete/")
     assert manager.post(page, {"post": "yes"}).status_code == 403
     act(manager, mine.ce, "delete_selected", post="yes")
 
 
-def test_no_list_and_no_other_page_changes_them(
+def test_no_list_and_no_other_page_changes_options(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO, untouched: None
 ) -> None:
     rows = {"form-TOTAL_FORMS": "1", "form-INITIAL_FORMS": "1", "form-0-id": str(mine.ce.pk), "_save": "Save"}
@@ -115,7 +115,7 @@ def test_no_list_and_no_other_page_changes_them(
     assert Queue.objects.get(pk=mine.queue.pk).ce == mine.ce
 
 
-def test_an_operator_still_changes_them(operator: Client, mine: RowsOfVO) -> None:
+def test_an_operator_changes_type_and_options(operator: Client, mine: RowsOfVO) -> None:
     options = {"environment": {"SLURM_CONF": "/etc/slurm/site.conf", "LC_ALL": "C", "_CONDOR_COLLECTOR_HOST": "h"}}
     form = evil(identity="none", options=json.dumps(options))
     assert operator.post(change(mine.ce), form).status_code == 302
@@ -123,7 +123,7 @@ def test_an_operator_still_changes_them(operator: Client, mine: RowsOfVO) -> Non
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
-def test_not_even_an_operator_has_code_loaded_by_a_variable(
+def test_variables_that_load_code_are_refused_for_operators_too(
     name: str, operator: Client, mine: RowsOfVO, untouched: None
 ) -> None:
     form = evil(identity="none", options=json.dumps({"environment": {name: "/tmp/x"}}))
@@ -133,14 +133,16 @@ def test_not_even_an_operator_has_code_loaded_by_a_variable(
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
-def test_a_configuration_file_is_refused_for_such_a_variable(name: str, mine: RowsOfVO, untouched: None) -> None:
+def test_a_configuration_file_with_code_loading_variables_is_refused(
+    name: str, mine: RowsOfVO, untouched: None
+) -> None:
     ce = f"{{name: {mine.ce.name}, type: slurm, options: {{environment: {{{name}: /tmp/x}}}}}}"
     with pytest.raises(ConfigurationError, match=f"remove {name}") as refused:
         configure(f"sites: [{{name: {mine.site.name}, ces: [{ce}]}}]".encode(), environ={}, now=timezone.now())
     assert "ces[0].options" in str(refused.value)
 
 
-def test_nothing_in_the_rest_interface_takes_them(operator: Client) -> None:
+def test_rest_accepts_no_type_or_options(operator: Client) -> None:
     schema = json.loads(operator.get("/api/v1/schema/", headers={"Accept": "application/json"}).content)
     bodies = set()
     for operations in schema["paths"].values():
@@ -154,7 +156,7 @@ def test_nothing_in_the_rest_interface_takes_them(operator: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_variable_that_is_stored_already_loads_nothing(tmp_path: Path) -> None:
+def test_a_stored_code_loading_variable_is_not_used(tmp_path: Path) -> None:
     """The round at the CE refuses the stored option before it runs a command; the health page shows the reason."""
     for program in ("squeue", "sbatch", "sinfo", "scontrol", "scancel", "sacct"):
         (tmp_path / program).write_text("#!/bin/bash\nexit 1\n")

@@ -51,7 +51,7 @@ def test_no_page_deletes_the_only_vo_that_something_serves(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nor_all_of_its_vos_at_once(operator: Client) -> None:
+def test_deleting_all_vos_of_a_served_site_is_refused(operator: Client) -> None:
     vos = [make_vo(name="lhcb"), make_vo(name="atlas")]
     site = make_site(vos=vos)
     operator.post(
@@ -63,7 +63,7 @@ def test_nor_all_of_its_vos_at_once(operator: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("make", [make_site, make_definition])
-def test_by_no_other_door_either(make: Callable[..., Site | RequirementDefinition]) -> None:
+def test_a_served_vo_cannot_be_deleted_by_other_pages(make: Callable[..., Site | RequirementDefinition]) -> None:
     """Django's own cascade, as in a shell or a script, and plain SQL."""
     vos = [make_vo(name="lhcb"), make_vo(name="atlas")]
     row = make(name="Closed", vos=vos)
@@ -76,7 +76,7 @@ def test_by_no_other_door_either(make: Callable[..., Site | RequirementDefinitio
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_vo_beside_others_goes_and_so_does_one_with_its_sites(operator: Client) -> None:
+def test_a_vo_is_deleted_if_others_or_no_sites_remain(operator: Client) -> None:
     lhcb, atlas = make_vo(name="lhcb"), make_vo(name="atlas")
     site = make_site(vos=[lhcb, atlas])
     delete(operator, lhcb)

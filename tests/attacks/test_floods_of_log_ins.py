@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery staple"
 AT_ONCE = 40
 
 
-def test_the_web_server_keeps_its_memory_and_its_pilots(tmp_path: Path) -> None:
+def test_a_flood_of_log_ins_neither_grows_memory_nor_delays_pilots(tmp_path: Path) -> None:
     lease = Lease.make()
     with web(tmp_path, workers=1) as server, ThreadPoolExecutor(AT_ONCE) as pool:
         before_mb, first = server.largest_mb(), {worker.pid for worker in server.workers()}
@@ -39,7 +39,7 @@ def test_the_web_server_keeps_its_memory_and_its_pilots(tmp_path: Path) -> None:
     assert most_mb < before_mb + 250
 
 
-def test_one_more_than_may_wait_is_told_so_and_is_not_counted_as_wrong() -> None:
+def test_a_log_in_beyond_the_queue_is_429_and_no_failure() -> None:
     make_user(username="bob", password=PASSWORD)
     address = "192.0.2.7"
 

@@ -91,7 +91,7 @@ def until_refused(ask: Callable[[], Any], *, limit: int) -> Any:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("counting")
-def test_a_user_who_asks_too_often_is_refused_and_another_is_not(eve: User, bob: User, settings: Settings) -> None:
+def test_the_request_rate_is_limited_by_user(eve: User, bob: User, settings: Settings) -> None:
     settings.WMS_MAX_REQUESTS_PER_MINUTE = 5
     first, second = client_of(eve), client_of(eve)
     clients = iter([first, second] * 6)
@@ -183,7 +183,7 @@ def match(client: APIClient) -> Any:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_flood_takes_two_places_and_others_are_served_meanwhile(eve: User, bob: User) -> None:
+def test_one_user_has_two_submissions_in_progress_at_most(eve: User, bob: User) -> None:
     flood, other = [client_of(eve) for _ in range(8)], client_of(bob)
 
     def sent(client: APIClient) -> Any:
@@ -223,7 +223,7 @@ with psycopg.connect(sys.argv[1]) as connection:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_that_dies_keeps_no_place() -> None:
+def test_a_dead_process_frees_its_submission_lock() -> None:
     address = connection.get_connection_params()
     dsn = " ".join(f"{name}={address[name]}" for name in ("host", "port", "user", "dbname") if address.get(name))
     key = int(LockKey.SUBMISSIONS_IN_FLIGHT)
@@ -244,7 +244,7 @@ def test_a_process_that_dies_keeps_no_place() -> None:
 
 
 @pytest.mark.django_db
-def test_a_place_is_given_back_when_a_submission_is_refused(eve: User, settings: Settings) -> None:
+def test_a_refused_submission_frees_its_lock(eve: User, settings: Settings) -> None:
     settings.WMS_MAX_SUBMISSIONS_IN_FLIGHT = 1
     for _ in range(3):
         assert client_of(eve).post(JOBS, {"jdl": "]"}, format="json").status_code == 400
@@ -287,7 +287,7 @@ def test_a_submission_beyond_the_limit_leaves_nothing_behind(eve: User, bob: Use
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("few")
-def test_another_group_or_holding_jobs_makes_no_room(eve: User) -> None:
+def test_other_groups_and_held_jobs_count_in_the_limit(eve: User) -> None:
     Membership.objects.create(user=eve, group=make_group(name="other"))
     request = {"jobs": [JOB] * 3, "group": "other"}
     assert client_of(eve).post(JOBS, request, format="json").status_code == 201
@@ -301,7 +301,7 @@ def test_another_group_or_holding_jobs_makes_no_room(eve: User) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("few")
-def test_a_production_has_as_many_as_it_likes_and_they_count_for_nobody_else(eve: User) -> None:
+def test_production_groups_have_no_limit_of_waiting_jobs(eve: User) -> None:
     Membership.objects.create(user=eve, group=make_group(name="lhcb_prod", production=True))
     body: dict[str, Any] = {"jobs": [JOB] * 10, "group": "lhcb_prod"}
     assert client_of(eve).post(JOBS, body, format="json").status_code == 201
@@ -311,7 +311,7 @@ def test_a_production_has_as_many_as_it_likes_and_they_count_for_nobody_else(eve
 
 
 @pytest.mark.django_db
-def test_jobs_that_waited_before_come_back_whatever_the_limit_is(eve: User, settings: Settings) -> None:
+def test_returning_jobs_are_not_bounded_by_the_limit_of_waiting_jobs(eve: User, settings: Settings) -> None:
     result = submit(parse_submission({"jobs": [JOB] * 5}), owner=eve, now=NOW)
     jobs = [job.id for job in result.jobs]
     bulk.act_on(Action.HOLD, jobs, by=eve, now=NOW)

@@ -47,7 +47,7 @@ def test_large_anonymous_bodies_that_are_sent_anyway_take_no_memory(tmp_path: Pa
         assert server.ask("GET", "/healthz")[0] == 200
 
 
-def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path) -> None:
+def test_the_body_length_is_bounded_by_the_endpoint(tmp_path: Path) -> None:
     token, lease = make_token(make_user()), Lease.make()
     with web(tmp_path, workers=1) as server:
         for path, length, bearer in (
@@ -64,7 +64,7 @@ def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path
         assert lease.heartbeat(server, std_output=longest, std_error=longest) == 200
 
 
-def test_a_long_body_of_somebody_who_is_nobody_is_refused_unread(tmp_path: Path) -> None:
+def test_a_long_body_with_an_invalid_token_is_refused_unread(tmp_path: Path) -> None:
     with web(tmp_path, workers=1) as server:
         for token in ("wmsu_unknown", "wmsp_unknown", "wmsj_unknown", "something", None):
             with server.send(head("/api/v1/jobs/", length=1_000_000, token=token)) as flood:
@@ -100,7 +100,7 @@ def test_a_process_that_has_grown_is_replaced_while_requests_are_answered(tmp_pa
                 answered += 1
 
 
-def test_a_full_disk_stops_nobody_for_good(tmp_path: Path) -> None:
+def test_after_a_full_disk_requests_are_answered_again(tmp_path: Path) -> None:
     """Each long body, stored in a file, is answered with an error, and no longer counts as in progress afterwards."""
     token = make_token(make_user())
     with web(tmp_path, workers=1) as server:
@@ -116,7 +116,7 @@ def test_a_full_disk_stops_nobody_for_good(tmp_path: Path) -> None:
             assert status_on(allowed) == 400
 
 
-def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:
+def test_a_large_submission_is_accepted(tmp_path: Path) -> None:
     user = make_user(groups=[make_group()])
     body = {"jobs": [{"executable": "/bin/echo", "arguments": "x" * 2000} for _ in range(500)]}
     assert len(json.dumps(body)) > 1_000_000
@@ -125,7 +125,7 @@ def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:
         assert (status, len(answer["jobs"])) == (201, 500)
 
 
-def test_large_bodies_of_one_user_come_at_a_bounded_rate_together(tmp_path: Path) -> None:
+def test_large_bodies_of_one_user_share_a_bounded_rate(tmp_path: Path) -> None:
     token, other = make_token(make_user()), make_token(make_user())
     body = json.dumps({"jobs": [{"jdl": "x" * 1_000_000}]}).encode()
     request = head("/api/v1/jobs/", length=len(body), token=token)

@@ -57,7 +57,7 @@ def contents(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("part", EVERY_PART)
-def test_a_link_of_a_payload_leads_the_pilot_nowhere(part: str, element: Path, private: Path, tmp_path: Path) -> None:
+def test_links_made_by_a_payload_are_not_followed(part: str, element: Path, private: Path, tmp_path: Path) -> None:
     target = private if part != EVERY_PART[-1] else next(path for path in private.rglob("*") if path.is_file())
     put_link(element / part, target, owner=PAYLOAD)
     before = contents(private)
@@ -72,7 +72,7 @@ def test_a_link_of_a_payload_leads_the_pilot_nowhere(part: str, element: Path, p
     assert contents(private) == before
 
 
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(element: Path, tmp_path: Path) -> None:
+def test_a_named_pipe_in_place_of_a_file_does_not_block(element: Path, tmp_path: Path) -> None:
     (element / LFN[1:]).unlink()
     os.mkfifo(element / LFN[1:])
     with pytest.raises(StorageError, match="no such file"):
@@ -81,7 +81,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(element: Path, tmp_path: 
 
 @pytest.mark.root
 @pytest.mark.parametrize("part", EVERY_PART)
-def test_links_that_root_has_made_are_followed(part: str, element: Path, tmp_path: Path) -> None:
+def test_links_owned_by_root_are_followed(part: str, element: Path, tmp_path: Path) -> None:
     place = element / part
     moved = tmp_path / "another disk"
     place.rename(moved)
@@ -91,7 +91,7 @@ def test_links_that_root_has_made_are_followed(part: str, element: Path, tmp_pat
     assert fetch(element, tmp_path / "arrived again") == "new\n"
 
 
-def test_what_is_there_is_replaced_as_a_whole_and_directories_are_made(element: Path, tmp_path: Path) -> None:
+def test_files_are_replaced_atomically_and_directories_created(element: Path, tmp_path: Path) -> None:
     put(element, b"new\n")
     assert fetch(element, tmp_path / "arrived") == "new\n"
     assert contents(element) == {LFN[1:]: "new\n"}

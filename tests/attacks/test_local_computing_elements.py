@@ -58,7 +58,7 @@ def applied(ce: str, *, dry_run: bool = False) -> None:
     configure(file, environ={}, now=timezone.now(), dry_run=dry_run)
 
 
-def test_no_computing_element_has_a_type_by_itself(operator: Client) -> None:
+def test_computing_elements_have_no_default_type(operator: Client) -> None:
     site = make_site()
     page = operator.get(add(ComputingElement))
     assert not page.context["adminform"].form["type"].value()
@@ -71,7 +71,7 @@ def test_no_computing_element_has_a_type_by_itself(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("ce", [{"type": "local"}, {"type": "ssh", "options": '{"host": "localhost"}'}])
-def test_in_production_no_page_makes_one_under_the_servers_account(
+def test_in_production_the_admin_refuses_a_ce_under_the_server_account(
     ce: dict[str, str], operator: Client, production: None
 ) -> None:
     form = {**FORM, **ce, "site": make_site().pk}
@@ -91,14 +91,14 @@ def test_in_production_no_page_makes_one_under_the_servers_account(
         "type: ssh, options: {host: localhost}",
     ],
 )
-def test_in_production_no_file_makes_one_under_the_servers_account(ce: str, production: None) -> None:
+def test_in_production_a_file_with_a_ce_under_the_server_account_is_refused(ce: str, production: None) -> None:
     applied("type: slurm", dry_run=True)
     with an_ordinary_server(), pytest.raises(ConfigurationError, match=SENTENCE):
         applied(ce)
     assert not ComputingElement.objects.exists()
 
 
-def test_in_production_a_file_makes_one_whose_payloads_have_other_accounts(production: None) -> None:
+def test_in_production_a_ce_with_other_payload_accounts_is_accepted(production: None) -> None:
     applied("type: slurm", dry_run=True)
     with an_ordinary_server():
         applied("type: local, identity: sudo, options: {payload_users: [wms01]}")
@@ -106,7 +106,7 @@ def test_in_production_a_file_makes_one_whose_payloads_have_other_accounts(produ
 
 
 @pytest.mark.django_db(transaction=True)
-def test_in_production_one_that_is_there_is_not_served_and_says_why(production: None, operator: Client) -> None:
+def test_in_production_a_stored_ce_under_the_server_account_is_not_served(production: None, operator: Client) -> None:
     """As after an upgrade: the row was made when `local` was the type of whatever named none."""
     ce = make_ce(type="local", site=make_site(name="LCG.CERN.ch"))
     make_queue(ce=ce)
@@ -119,7 +119,7 @@ def test_in_production_one_that_is_there_is_not_served_and_says_why(production: 
 
 @pytest.mark.root
 @pytest.mark.django_db(transaction=True)
-def test_in_production_root_serves_it_for_its_payloads_have_accounts_of_their_own(production: None) -> None:
+def test_in_production_a_root_server_serves_a_local_ce(production: None) -> None:
     applied("type: local, queues: [{name: q, cpu_time_s: 1}]")
     ce = ComputingElement.objects.get()
     serve(ce.pk)

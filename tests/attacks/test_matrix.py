@@ -198,7 +198,7 @@ class Asker:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everybody_opens_what_the_table_says_and_changes_nothing_else(
+def test_access_rights_match_the_table_and_refusals_change_nothing(
     scene: Scene, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     asker = Asker(name, scene)

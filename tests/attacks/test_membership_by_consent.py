@@ -72,7 +72,7 @@ def is_in(user: User, sample: RowsOfVO) -> bool:
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_invitation_tells_a_name_that_exists_from_none_by_nothing(
+def test_an_invitation_does_not_disclose_whether_the_name_exists(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     answers = []
@@ -89,7 +89,7 @@ def test_an_invitation_tells_a_name_that_exists_from_none_by_nothing(
     assert answers[0] == answers[1]
 
 
-def test_a_second_invitation_and_a_declined_one_look_the_same_whether_the_name_exists(
+def test_repeated_and_declined_invitations_do_not_disclose_names(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     invite(manager, mine, "atlas_member", "nobody_here1")
@@ -104,9 +104,7 @@ def test_a_second_invitation_and_a_declined_one_look_the_same_whether_the_name_e
     assert "declined" not in page.lower()
 
 
-def test_the_table_of_members_tells_a_foreign_user_from_none_by_nothing(
-    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
-) -> None:
+def test_the_member_table_does_not_disclose_foreign_users(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     pages = []
     for name in ("atlas_member", "nobody_here1"):
         form = {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", name)}
@@ -117,7 +115,7 @@ def test_the_table_of_members_tells_a_foreign_user_from_none_by_nothing(
     assert not is_in(theirs.member, mine)
 
 
-def test_a_manager_adds_no_account_and_so_learns_no_name(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_a_manager_adds_no_account(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     users = User.objects.count()
     for name in ("atlas_member", "nobody_here1"):
         form = {
@@ -134,7 +132,7 @@ def test_a_manager_adds_no_account_and_so_learns_no_name(manager: Client, mine: 
 # ---- consent ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_manager_does_not_pull_a_foreign_user_into_the_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_a_manager_cannot_add_a_foreign_user_to_the_vo(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     pk = str(theirs.member.pk)
     for form in (
         {**NO_INVITATIONS, **rows("memberships", "user", "atlas_member")},
@@ -149,7 +147,7 @@ def test_a_manager_does_not_pull_a_foreign_user_into_the_vo(manager: Client, min
     assert not is_in(theirs.member, mine)
 
 
-def test_a_manager_of_two_vos_moves_nobody_from_one_to_the_other(mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_a_manager_of_two_vos_cannot_move_members_between_them(mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = client_of(make_user(staff=True, manages=[mine.vo, theirs.vo]))
     both.post(change(mine.group), {"priority": "1", **NO_INVITATIONS, **rows("memberships", "user", "atlas_member")})
     groups = rows("memberships", "group", str(mine.group.pk))
@@ -157,7 +155,7 @@ def test_a_manager_of_two_vos_moves_nobody_from_one_to_the_other(mine: RowsOfVO,
     assert not is_in(theirs.member, mine)
 
 
-def test_the_invited_accepts_and_is_a_member_only_then(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_an_invited_user_becomes_a_member_by_accepting(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     invite(manager, mine, "atlas_member")
     assert not is_in(theirs.member, mine)
     browser = client_of(theirs.member)
@@ -172,14 +170,14 @@ def test_the_invited_accepts_and_is_a_member_only_then(manager: Client, mine: Ro
     assert {"invitation.sent", "invitation.accepted"} <= set(kinds)
 
 
-def test_a_name_that_gets_an_account_later_finds_the_invitation(manager: Client, mine: RowsOfVO) -> None:
+def test_an_account_added_later_receives_its_invitation(manager: Client, mine: RowsOfVO) -> None:
     invite(manager, mine, "nora")
     nora = make_user(username="nora")
     client_of(nora).post(f"/accounts/invitations/{Invitation.objects.get().pk}/accept/")
     assert is_in(nora, mine)
 
 
-def test_nobody_else_answers_an_invitation(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+def test_only_the_invited_user_answers_an_invitation(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     invite(manager, mine, "atlas_member")
     pk = Invitation.objects.get().pk
     for other in (
@@ -197,7 +195,7 @@ def test_nobody_else_answers_an_invitation(manager: Client, mine: RowsOfVO, thei
 @pytest.mark.parametrize(
     "over", ["expired", "declined", "withdrawn", "its sender manages no more", "its sender is suspended", "no group"]
 )
-def test_an_invitation_that_is_over_is_not_accepted(
+def test_an_ended_invitation_cannot_be_accepted(
     over: str, manager: Client, bob: User, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     group = make_group(name="lhcb_prod", vo=mine.vo)
@@ -253,7 +251,7 @@ def test_a_member_leaves_a_group_and_no_other_members_membership(mine: RowsOfVO,
     assert is_in(theirs.member, theirs)
 
 
-def test_a_manager_keeps_the_right_over_members_whom_another_vo_has_invited(
+def test_an_invitation_of_another_vo_takes_no_right_from_a_manager(
     manager: Client, mine: RowsOfVO, theirs: RowsOfVO
 ) -> None:
     """Before, the manager of atlas put the member into atlas, and the manager of lhcb could suspend it no more."""
@@ -266,9 +264,7 @@ def test_a_manager_keeps_the_right_over_members_whom_another_vo_has_invited(
     assert not User.objects.get(pk=mine.member.pk).is_active
 
 
-def test_a_manager_ends_the_membership_of_who_is_in_other_vos_too(
-    manager: Client, mine: RowsOfVO, theirs: RowsOfVO
-) -> None:
+def test_a_manager_ends_memberships_of_members_of_other_vos(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
     both = make_user(username="both", groups=[mine.group, theirs.group], staff=True)
     membership = both.memberships.get(group=mine.group)
     form = {
@@ -314,7 +310,7 @@ def test_a_manager_sees_neither_certificates_nor_log_ins_nor_other_vos(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_manager_finds_nobody_by_what_is_not_shown(query: dict[str, str], manager: Client, secretive: User) -> None:
+def test_a_manager_cannot_search_by_hidden_columns(query: dict[str, str], manager: Client, secretive: User) -> None:
     answer = manager.get(changelist(User), query)
     assert answer.status_code in {302, 400} or "both" not in answer.content.decode().partition("result_list")[2]
 

@@ -52,7 +52,7 @@ def jobs(group: Group, number: int, **asked: Any) -> None:
 
 
 @pytest.mark.parametrize("processors", [1, 4])
-def test_a_pilot_gets_no_more_than_its_slot_has_however_it_asks(processors: int, group: Group) -> None:
+def test_leases_never_exceed_the_slot_of_the_pilot(processors: int, group: Group) -> None:
     jobs(group, 9)
     pilot = pilot_at(queue_of(group, processors=processors), group)
     assert ask(pilot) == processors
@@ -69,7 +69,9 @@ def test_a_pilot_gets_no_more_than_its_slot_has_however_it_asks(processors: int,
         ({"processors": 5}, {"processors": 2}),
     ],
 )
-def test_the_same_holds_of_memory_gpus_and_disk(slot: dict[str, int], asked: dict[str, int], group: Group) -> None:
+def test_memory_gpus_and_disk_are_bounded_by_the_slot(
+    slot: dict[str, int], asked: dict[str, int], group: Group
+) -> None:
     jobs(group, 9, **asked)
     pilot = pilot_at(queue_of(group, **slot), group)
     assert [ask(pilot), ask(pilot)] == [2, 0]
@@ -86,7 +88,7 @@ def test_a_small_job_fits_beside_large_ones_that_do_not(group: Group) -> None:
     assert used == 5
 
 
-def test_what_ends_makes_room_again(group: Group) -> None:
+def test_an_ended_job_frees_its_part_of_the_slot(group: Group) -> None:
     jobs(group, 3)
     pilot = pilot_at(queue_of(group), group)
     for _ in range(3):
@@ -96,13 +98,13 @@ def test_what_ends_makes_room_again(group: Group) -> None:
     assert ask(pilot) == 0
 
 
-def test_a_whole_node_stays_one(group: Group) -> None:
+def test_a_whole_node_job_gets_the_whole_node(group: Group) -> None:
     jobs(group, 1, processors=64, memory_mb=250_000)
     pilot = pilot_at(queue_of(group, processors=64, memory_mb=256_000), group)
     assert ask(pilot, processors=64, memory_mb=256_000) == 1
 
 
-def test_a_pilot_whose_queue_is_not_known_has_a_bound_too(group: Group, settings: Settings) -> None:
+def test_a_pilot_of_unknown_queue_is_bounded(group: Group, settings: Settings) -> None:
     settings.WMS_MAX_PILOT_PROCESSORS = 3
     jobs(group, 9)
     pilot = pilot_at(None, group)
@@ -118,7 +120,7 @@ def test_where_a_pilot_may_be_at_several_queues_the_smallest_slot_is_the_bound(g
     assert [ask(pilot), ask(pilot)] == [2, 0]
 
 
-def test_a_pilot_that_gets_nothing_for_want_of_its_slot_is_told(group: Group) -> None:
+def test_a_pilot_whose_slot_is_too_small_gets_the_reason(group: Group) -> None:
     pilot = pilot_at(queue_of(group, processors=2), group)
     jobs(group, 3)
     client = APIClient()
@@ -135,7 +137,7 @@ def test_a_pilot_that_gets_nothing_for_want_of_its_slot_is_told(group: Group) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_requests_at_the_same_time_get_no_more_together(group: Group) -> None:
+def test_simultaneous_requests_do_not_exceed_the_slot(group: Group) -> None:
     jobs(group, 30)
     pilot = pilot_at(queue_of(group, processors=3), group)
     together = Barrier(8)

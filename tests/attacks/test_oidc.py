@@ -83,7 +83,7 @@ def test_an_id_token_that_is_not_for_this_log_in_is_refused(provider: ScriptedPr
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_nor_by_the_device_flow(provider: ScriptedProvider, name: str) -> None:
+def test_an_id_token_for_another_log_in_is_refused_in_the_device_flow(provider: ScriptedProvider, name: str) -> None:
     provider.id_token_claims = WRONG[name]
     client = APIClient()
     begun = begin_device(client).json()
@@ -110,7 +110,7 @@ def test_an_id_token_signed_by_another_key_is_refused(provider: ScriptedProvider
     assert not is_logged_in(browser)
 
 
-def test_a_right_id_token_is_accepted_by_the_same_steps(provider: ScriptedProvider) -> None:
+def test_a_valid_id_token_is_accepted(provider: ScriptedProvider) -> None:
     provider.id_token_claims = {"aud": [oidc.CLIENT_ID], "azp": oidc.CLIENT_ID}
     browser = Client()
     oidc.log_in(browser)
@@ -171,7 +171,7 @@ def test_a_code_of_another_log_in_is_refused(provider: ScriptedProvider) -> None
     assert not is_logged_in(victim)
 
 
-def test_a_log_in_begins_by_a_form_of_ours_only(provider: ScriptedProvider) -> None:
+def test_a_log_in_begins_only_by_a_post_from_the_portal(provider: ScriptedProvider) -> None:
     assert Client().get(f"/accounts/oidc/{ID}/").status_code == 405
     assert Client(enforce_csrf_checks=True).post(f"/accounts/oidc/{ID}/").status_code == 403
     browser = Client(enforce_csrf_checks=True)
@@ -180,7 +180,7 @@ def test_a_log_in_begins_by_a_form_of_ours_only(provider: ScriptedProvider) -> N
     assert provider.requests == []
 
 
-def test_a_refusal_at_the_provider_is_said_and_makes_nobody(provider: ScriptedProvider) -> None:
+def test_a_refusal_at_the_provider_is_shown_and_makes_no_account(provider: ScriptedProvider) -> None:
     provider.error = "access_denied"
     browser = Client()
     oidc.log_in(browser)
@@ -202,7 +202,7 @@ def test_the_servers_requests_go_to_configured_addresses_whatever_a_caller_sends
 # ---- accounts of others ----------------------------------------------------------------------------------------------
 
 
-def test_an_equal_name_or_address_gives_no_access_to_an_account(provider: ScriptedProvider) -> None:
+def test_an_equal_name_or_email_gives_no_access_to_an_account(provider: ScriptedProvider) -> None:
     victim = make_user(username="alice", password="correct horse", operator=True)
     User.objects.filter(pk=victim.pk).update(email="alice@example.org")
     provider.claims |= {"preferred_username": "alice", "email": "alice@example.org", "email_verified": True}
@@ -214,7 +214,7 @@ def test_an_equal_name_or_address_gives_no_access_to_an_account(provider: Script
 
 
 @pytest.mark.parametrize("wanted", ["bob@cern", "bob", "../bob", "BOB", "bob\x00"])
-def test_a_name_that_somebody_has_or_was_invited_by_is_not_given(provider: ScriptedProvider, wanted: str) -> None:
+def test_a_used_or_invited_name_is_not_assigned(provider: ScriptedProvider, wanted: str) -> None:
     now = timezone.now()
     Invitation.objects.create(
         group=make_group(),
@@ -252,7 +252,7 @@ def test_an_account_of_one_user_is_not_connected_to_another(provider: ScriptedPr
     assert "that of another user" in browser.get("/accounts/").content.decode()
 
 
-def test_nobody_disconnects_an_account_of_another(provider: ScriptedProvider) -> None:
+def test_an_account_of_another_user_cannot_be_disconnected(provider: ScriptedProvider) -> None:
     account = SocialAccount.objects.create(user=make_user(password="x"), provider=provider.url, uid="x")
     browser = Client()
     browser.force_login(make_user())
@@ -260,7 +260,7 @@ def test_nobody_disconnects_an_account_of_another(provider: ScriptedProvider) ->
     assert SocialAccount.objects.exists()
 
 
-def test_a_session_from_before_the_log_in_is_not_that_of_after(provider: ScriptedProvider) -> None:
+def test_the_session_key_changes_at_log_in(provider: ScriptedProvider) -> None:
     browser = Client()
     back = oidc.back_from(oidc.begin(browser))
     before = browser.session.session_key
@@ -271,7 +271,7 @@ def test_a_session_from_before_the_log_in_is_not_that_of_after(provider: Scripte
 # ---- the waiting room ------------------------------------------------------------------------------------------------
 
 
-def test_who_waits_opens_no_address_but_the_waiting_room(provider: ScriptedProvider) -> None:
+def test_a_person_waiting_for_admission_opens_the_waiting_room_only(provider: ScriptedProvider) -> None:
     provider.claims = {}
     browser = Client()
     oidc.log_in(browser)
@@ -288,7 +288,7 @@ def test_who_waits_opens_no_address_but_the_waiting_room(provider: ScriptedProvi
     assert opened == []
 
 
-def test_who_waits_gets_no_token_and_one_of_before_ends(provider: ScriptedProvider) -> None:
+def test_a_person_waiting_for_admission_gets_no_token(provider: ScriptedProvider) -> None:
     oidc.log_in(Client())  # a member by claim
     user, now = SocialAccount.objects.get().user, timezone.now()
     token = issue_token(user, now=now).token

@@ -71,7 +71,7 @@ def test_a_link_sets_a_password_once_and_ends_tokens_and_sessions(operator: Clie
     assert has_password(alice, PASSWORD)
 
 
-def test_opening_a_link_does_not_use_it_up_and_the_page_holds_no_secret(operator: Client, alice: User) -> None:
+def test_opening_a_link_keeps_it_valid_and_the_page_has_no_secret(operator: Client, alice: User) -> None:
     link = link_of(operator, alice)
     for _ in range(2):  # programs that preview links open them too
         response = Client().get(link)
@@ -81,7 +81,7 @@ def test_opening_a_link_does_not_use_it_up_and_the_page_holds_no_secret(operator
     assert use(link) == 302
 
 
-def test_an_expired_link_opens_nothing(operator: Client, alice: User) -> None:
+def test_an_expired_password_link_is_refused(operator: Client, alice: User) -> None:
     link = link_of(operator, alice)
     PasswordLink.objects.update(expires_at=timezone.now())
     assert use(link) == 404
@@ -112,7 +112,7 @@ def test_a_page_that_was_opened_before_does_not_outlive_the_link(operator: Clien
 
 
 @pytest.mark.parametrize("ended_by", ["a change of the password", "suspension"])
-def test_a_link_ends_with(ended_by: str, operator: Client, alice: User) -> None:
+def test_password_links_are_revoked_by_events(ended_by: str, operator: Client, alice: User) -> None:
     link = link_of(operator, alice)
     if ended_by == "suspension":
         User.objects.filter(pk=alice.pk).update(is_active=False)
@@ -157,7 +157,7 @@ def test_only_operators_issue_links_and_of_superusers_only_superusers(alice: Use
     assert not PasswordLink.objects.exists()
 
 
-def test_nobody_sets_a_password_of_another_in_the_admin(operator: Client, alice: User) -> None:
+def test_the_admin_sets_no_password_of_another_user(operator: Client, alice: User) -> None:
     form = {"password1": PASSWORD, "password2": PASSWORD, "usable_password": "true", "set-password": "1"}
     operator.post(address_of(alice), form)
     change = reverse("admin:accounts_user_change", args=[alice.pk])
@@ -165,7 +165,7 @@ def test_nobody_sets_a_password_of_another_in_the_admin(operator: Client, alice:
     assert has_password(alice, "the old passphrase")
 
 
-def test_who_adds_an_account_gets_a_link_and_no_password(operator: Client) -> None:
+def test_adding_an_account_returns_a_link_and_no_password(operator: Client) -> None:
     rows = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
     form = {"username": "nora", "password1": PASSWORD, "password2": PASSWORD, "usable_password": "true", **rows}
     page = operator.post(reverse("admin:accounts_user_add"), form).content.decode()
@@ -194,7 +194,7 @@ def test_no_secret_of_a_link_is_stored_or_logged(
 
 
 @pytest.mark.parametrize("method", ["head", "options", "post", "put", "delete", "get"])
-def test_no_scanner_of_mails_has_a_link_logged(
+def test_a_link_requested_by_a_mail_scanner_is_not_logged(
     method: str, operator: Client, alice: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     link = link_of(operator, alice)
@@ -205,7 +205,7 @@ def test_no_scanner_of_mails_has_a_link_logged(
     use(link)  # it is as good as before
 
 
-def test_guessed_links_leave_nothing_behind(alice: User) -> None:
+def test_guessed_links_create_no_rows(alice: User) -> None:
     browser = Client()
     page = browser.get(reverse("portal:password-link", args=["x" * 43]), follow=True)
     assert page.status_code == 404

@@ -13,7 +13,7 @@ from tests.attacks.payloads import ATTACK, MEET, VICTIM, Meeting, Start, printed
 pytestmark = pytest.mark.root
 
 
-def test_no_payload_touches_another_that_runs_beside_it_nor_the_pilot(
+def test_payloads_can_access_neither_each_other_nor_the_pilot(
     server: ScriptedServer, start: Start, meeting: Meeting
 ) -> None:
     mark = marker()
@@ -30,7 +30,7 @@ def test_no_payload_touches_another_that_runs_beside_it_nor_the_pilot(
     assert told == ["[]", "mine"]
 
 
-def test_payloads_of_a_pilot_that_is_root_are_nobody_and_share_nothing(
+def test_payloads_of_a_root_pilot_have_separate_unprivileged_users(
     server: ScriptedServer, start_as: Start, directory: Path
 ) -> None:
     secret = directory / "secret"
@@ -81,9 +81,7 @@ time.sleep(600)
 """
 
 
-def test_a_payload_that_kills_all_it_may_kills_only_itself(
-    server: ScriptedServer, start: Start, meeting: Meeting
-) -> None:
+def test_a_payload_can_kill_only_its_own_processes(server: ScriptedServer, start: Start, meeting: Meeting) -> None:
     mark = marker()
     python(server, VICTIM.format(port=meeting.port, word="neighbour", mark=mark))
     python(server, DAEMON.format(port=meeting.port, word="daemon", mark=mark))
@@ -102,7 +100,7 @@ def test_a_payload_that_kills_all_it_may_kills_only_itself(
     assert processes_with(mark) == []
 
 
-def test_what_a_payload_leaves_in_directories_of_all_is_found_by_nobody(server: ScriptedServer, start: Start) -> None:
+def test_files_in_shared_directories_are_removed_after_a_payload(server: ScriptedServer, start: Start) -> None:
     mark = marker()
     places = f"/tmp/left-{mark} /var/tmp/left-{mark} /dev/shm/left-{mark}"
     server.add_job("/bin/sh", f"-c 'for place in {places}; do echo x > $place; done; ls {places}'")
@@ -117,7 +115,7 @@ def test_what_a_payload_leaves_in_directories_of_all_is_found_by_nobody(server: 
     assert not [place for place in places.split() if Path(place).exists()]
 
 
-def test_no_payload_reads_the_token_its_pilot_came_with_nor_what_is_hidden(
+def test_payloads_cannot_read_the_pilot_token_or_hidden_paths(
     server: ScriptedServer, start: Start, directory: Path, request: pytest.FixtureRequest
 ) -> None:
     of_pilot = directory / "of-the-server"
@@ -137,7 +135,7 @@ def test_no_payload_reads_the_token_its_pilot_came_with_nor_what_is_hidden(
     assert PILOT_TOKEN not in said
 
 
-def test_where_nothing_separates_payloads_one_runs_at_a_time_and_the_node_says_so(
+def test_without_isolation_one_payload_runs_at_a_time(
     server: ScriptedServer, start_as: Start, meeting: Meeting
 ) -> None:
     mark = marker()
@@ -158,7 +156,7 @@ def test_where_nothing_separates_payloads_one_runs_at_a_time_and_the_node_says_s
 
 
 @pytest.mark.parametrize(("node", "isolation"), [("root", "user id and namespaces"), ("namespaces", "namespaces")])
-def test_the_nodes_report_says_what_separates_payloads(
+def test_the_node_report_names_the_isolation(
     server: ScriptedServer, start_as: Start, node: str, isolation: str
 ) -> None:
     assert start_as(node=node).wait() == 0
@@ -191,7 +189,7 @@ def test_a_pilot_whose_payloads_could_read_its_token_file_takes_no_jobs(
     assert not token.exists()
 
 
-def test_a_payload_without_namespaces_does_not_look_into_its_pilot(
+def test_a_payload_without_namespaces_cannot_read_its_pilot(
     server: ScriptedServer, start_as: Start, meeting: Meeting, directory: Path
 ) -> None:
     python(server, ATTACK.format(port=meeting.port, word="attacker", mark=marker()))
@@ -205,9 +203,7 @@ def test_a_payload_without_namespaces_does_not_look_into_its_pilot(
     assert not [word for word in ("read", "traced", f"wrote {directory}") if word in printed(server.lease)]
 
 
-def test_a_job_is_killed_also_while_its_output_which_has_terabytes_is_read(
-    server: ScriptedServer, start: Start, directory: Path
-) -> None:
+def test_a_job_can_be_killed_while_huge_output_is_read(server: ScriptedServer, start: Start, directory: Path) -> None:
     place = {"storage_element": "disk", "url": f"file://{directory}/stored", "path": "/lhcb/user"}
     job_data = {"input_files": [], "output": place, "credentials": {}}
     server.add_job("/usr/bin/truncate", "-s 8T all", output_data=["all"], job_data=job_data)
@@ -220,7 +216,7 @@ def test_a_job_is_killed_also_while_its_output_which_has_terabytes_is_read(
     assert server.lease.ended == "killed"
 
 
-def test_links_that_lead_back_make_no_search_for_output_endless(server: ScriptedServer, start: Start) -> None:
+def test_cyclic_links_do_not_make_the_output_search_endless(server: ScriptedServer, start: Start) -> None:
     links = "for name in 1 2 3 4 5 6 7 8 9 a b c d e f g h i j k; do ln -s . $name; done; mkdir k2; echo x > k2/result"
     server.add_job("/bin/sh", f"-c '{links}'", output_sandbox=["*/*/*/*/*/*/*/*/none", "**/resul?"])
     agent = start()
@@ -247,7 +243,7 @@ def test_a_pilot_that_is_root_only_in_its_container_makes_no_payload_root(
     assert printed(server.lease) == f"60706\nCapEff:\t{'0' * 16}\n"
 
 
-def test_root_of_a_container_without_namespaces_does_not_look_into_its_pilot(
+def test_a_container_root_without_namespaces_cannot_read_its_pilot(
     server: ScriptedServer, start_as: Start, meeting: Meeting, directory: Path
 ) -> None:
     python(server, ATTACK.format(port=meeting.port, word="attacker", mark=marker()))
@@ -263,9 +259,7 @@ def test_root_of_a_container_without_namespaces_does_not_look_into_its_pilot(
     assert not [word for word in ("read", "traced", f"wrote {directory}") if word in printed(server.lease)]
 
 
-def test_a_pilot_that_is_root_and_may_mount_nothing_gives_payloads_user_ids(
-    server: ScriptedServer, start_as: Start
-) -> None:
+def test_a_root_pilot_without_mounts_gives_payloads_user_ids(server: ScriptedServer, start_as: Start) -> None:
     server.add_job("/usr/bin/id", "-u")
 
     agent = start_as(node="root", enter=("setpriv", "--bounding-set", "-sys_admin"))

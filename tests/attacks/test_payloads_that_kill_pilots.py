@@ -154,7 +154,7 @@ DEATHS = [
 
 @pytest.mark.parametrize("first", DEATHS)
 @pytest.mark.parametrize("second", DEATHS)
-def test_after_two_deaths_a_job_fails_and_says_why(first: End, second: End, job: Job) -> None:
+def test_a_job_fails_after_two_pilot_deaths(first: End, second: End, job: Job) -> None:
     assert _after(job, first).status == JobStatus.WAITING
     after = _after(job, second)
     assert after.status == JobStatus.FAILED
@@ -164,7 +164,7 @@ def test_after_two_deaths_a_job_fails_and_says_why(first: End, second: End, job:
 
 @pytest.mark.parametrize("end", DEATHS)
 @pytest.mark.parametrize("status", [JobStatus.MATCHED, JobStatus.COMPLETING])
-def test_a_death_while_no_payload_ran_does_not_count(end: End, status: JobStatus, job: Job) -> None:
+def test_a_pilot_death_without_a_payload_does_not_count(end: End, status: JobStatus, job: Job) -> None:
     assert _after(job, end, end, end, status=status).status == JobStatus.WAITING
 
 
@@ -181,36 +181,36 @@ def test_a_death_while_no_payload_ran_does_not_count(end: End, status: JobStatus
         pytest.param(_cut_off, id="heard of again"),
     ],
 )
-def test_other_ends_do_not_count_and_the_limit_of_attempts_stays(end: End, job: Job) -> None:
+def test_other_ends_do_not_count_as_pilot_deaths(end: End, job: Job) -> None:
     assert _after(job, end, end, end).status == JobStatus.WAITING
     after = _after(job, end)
     assert (after.status, after.reschedules) == (JobStatus.FAILED, 3)
     assert "rescheduled 3 times before" in after.minor_status
 
 
-def test_both_kinds_of_ends_add_up_each_for_itself(job: Job) -> None:
+def test_pilot_deaths_and_reschedules_are_counted_separately(job: Job) -> None:
     assert _after(job, _silent, _leaves, _leaves).status == JobStatus.WAITING
     assert _after(job, _silent).minor_status.endswith("died 2 times while the payload ran")
 
 
-def test_a_word_of_the_pilot_counts_only_where_it_hands_the_job_back(job: Job) -> None:
+def test_a_reported_death_counts_only_when_the_job_is_handed_back(job: Job) -> None:
     assert _after(job, _handed_back(supervisor_died=True, exit_code=0)).status == JobStatus.DONE
     assert not Match.objects.filter(died=True).exists()
 
 
 @pytest.mark.parametrize(("limit", "deaths"), [(1, 1), (3, 3)])
-def test_how_many_deaths_are_too_many_is_a_setting(limit: int, deaths: int, job: Job, settings: Settings) -> None:
+def test_the_maximum_of_pilot_deaths_is_a_setting(limit: int, deaths: int, job: Job, settings: Settings) -> None:
     settings.WMS_MAX_PILOT_DEATHS = limit
     assert _after(job, *[_silent] * deaths).minor_status.endswith("while the payload ran")
 
 
-def test_no_number_of_deaths_is_too_many_with_0(job: Job, settings: Settings) -> None:
+def test_a_maximum_of_zero_allows_any_number_of_pilot_deaths(job: Job, settings: Settings) -> None:
     settings.WMS_MAX_PILOT_DEATHS = 0
     assert _after(job, _silent, _silent, _silent).status == JobStatus.WAITING
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_real_pilot_that_is_killed_twice_while_the_same_payload_runs(
+def test_a_job_fails_after_a_real_pilot_is_killed_twice(
     live_server: LiveServer, tmp_path: Path, settings: Settings
 ) -> None:
     settings.WMS_DATA_DIR, settings.WMS_SERVER_URL = tmp_path, live_server.url

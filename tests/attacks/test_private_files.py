@@ -47,19 +47,19 @@ def opened(top: Path) -> Path:
 
 
 @pytest.mark.django_db
-def test_what_is_stored_is_private_whatever_the_umask(store: Path) -> None:
+def test_stored_files_are_private_whatever_the_umask(store: Path) -> None:
     sandboxes.upload(io.BytesIO(b"secret"), file_name="run.sh", owner=make_user(), now=timezone.now())
     assert [path for path in store.rglob("*") if path.is_file()]
     assert open_to_others(store) == []
 
 
-def test_an_upload_that_is_kept_in_a_temporary_file_is_private() -> None:
+def test_temporary_upload_files_are_private() -> None:
     with TemporaryUploadedFile("run.sh", "text/plain", 1, "utf-8") as file:
         assert open_to_others(Path(file.temporary_file_path())) == []
 
 
 @pytest.mark.django_db
-def test_a_store_from_before_is_closed_when_a_server_starts_and_that_is_said_once(
+def test_an_existing_store_is_made_private_at_start_and_logged_once(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sandboxes.upload(io.BytesIO(b"secret"), file_name="run.sh", owner=make_user(), now=timezone.now())
@@ -75,7 +75,7 @@ def test_a_store_from_before_is_closed_when_a_server_starts_and_that_is_said_onc
     assert [record.message for record in caplog.records] == ["sandboxes.closed_to_other_accounts"]
 
 
-def test_every_web_process_closes_it(tmp_path: Path) -> None:
+def test_every_web_process_makes_the_store_private(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "ab").mkdir(parents=True)
     (store / "ab" / "cdef").write_text("secret")
@@ -93,7 +93,7 @@ def test_every_web_process_closes_it(tmp_path: Path) -> None:
     assert done.stderr.count("sandboxes.closed_to_other_accounts") == 1
 
 
-def test_a_data_directory_from_before_is_closed(tmp_path: Path) -> None:
+def test_an_existing_data_directory_is_made_private(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with claimed(data) as directory:
         directory.secret_key()

@@ -48,10 +48,10 @@ def proxied(server: Web, directory: Path) -> Iterator[Web]:
     file = directory / "nginx.conf"
     file.write_text(_MAIN.format(directory=directory, user=user, example=example), encoding="utf-8")
     with subprocess.Popen([str(NGINX), "-c", str(file), "-p", str(directory)]) as process:
-        front = replace(server, port=port)
+        proxied = replace(server, port=port)
         try:
-            wait_for(lambda: _answers(front), 30)
-            yield front
+            wait_for(lambda: _answers(proxied), 30)
+            yield proxied
         finally:
             process.terminate()
             process.wait(timeout=within(30))
@@ -64,7 +64,7 @@ def _answers(server: Web) -> bool:
         return False
 
 
-def test_the_proxy_keeps_stalled_requests_away_and_passes_on_the_others(tmp_path: Path) -> None:
+def test_the_proxy_holds_stalled_requests_and_passes_others_on(tmp_path: Path) -> None:
     lease, user = Lease.make(), make_user(groups=[make_group()])
     token = make_token(user)
     with (

@@ -22,7 +22,7 @@ def body_for(queue: Queue, vo: str) -> dict[str, str]:
 
 
 @pytest.mark.django_db
-def test_a_queue_that_may_have_no_pilots_gets_none_by_a_stolen_token(client: Client) -> None:
+def test_a_stolen_token_registers_no_pilot_at_a_closed_queue(client: Client) -> None:
     queue, vo = make_queue(max_pilots=0), make_vo()
     token = register_token(queue.ce.site)
 
@@ -37,7 +37,7 @@ def test_a_queue_that_may_have_no_pilots_gets_none_by_a_stolen_token(client: Cli
 
 
 @pytest.mark.django_db
-def test_a_pilot_that_has_ended_makes_room_and_registrations_are_counted(client: Client) -> None:
+def test_an_ended_pilot_frees_a_registration_and_registrations_are_counted(client: Client) -> None:
     queue, vo = make_queue(max_pilots=2), make_vo()
     token = register_token(queue.ce.site)
 
@@ -56,7 +56,7 @@ def test_a_pilot_that_has_ended_makes_room_and_registrations_are_counted(client:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_two_registrations_at_once_pass_the_limit() -> None:
+def test_simultaneous_registrations_do_not_exceed_the_limit() -> None:
     queue, vo = make_queue(max_pilots=3), make_vo()
     issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(tz=UTC))
     token_id = SiteToken.objects.get().pk
@@ -79,7 +79,7 @@ def test_no_two_registrations_at_once_pass_the_limit() -> None:
 
 
 @pytest.mark.django_db
-def test_a_token_that_was_issued_opens_nothing_after_its_time(client: Client, settings: Settings) -> None:
+def test_an_expired_registration_token_is_refused(client: Client, settings: Settings) -> None:
     queue, vo = make_queue(), make_vo()
     settings.WMS_REGISTRATION_TOKEN_S = 3600
     an_hour_ago = datetime.now(tz=UTC) - timedelta(hours=1, seconds=1)

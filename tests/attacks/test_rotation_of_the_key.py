@@ -40,14 +40,14 @@ def rotated(settings: Settings) -> Settings:
     return settings
 
 
-def test_verify_names_what_still_needs_a_previous_key(rotated: Settings) -> None:
+def test_verify_names_secrets_under_a_previous_key(rotated: Settings) -> None:
     said = run("verify")
     for name in ("CERN-DST", "RAL-DST"):
         assert f"The credential of storage element {name} needs a key of WMS_SECRET_KEY_FALLBACKS" in said
     assert "OPEN" not in said
 
 
-def test_the_old_key_reads_nothing_after_a_rotation(rotated: Settings) -> None:
+def test_the_old_key_decrypts_nothing_after_a_rotation(rotated: Settings) -> None:
     assert run("rotate_key") == "2 secrets re-encrypted, 0 were under WMS_SECRET_KEY already.\n"
     assert SecurityEvent.objects.get(kind=SecurityEventKind.KEY_ROTATED).facts == {"encrypted_anew": 2}
     rotated.SECRET_KEY_FALLBACKS = []
@@ -66,7 +66,7 @@ def test_a_second_rotation_writes_nothing(rotated: Settings) -> None:
     assert credentials() == before
 
 
-def test_one_that_no_key_reads_stops_the_rotation_and_is_named(rotated: Settings) -> None:
+def test_an_undecipherable_secret_stops_the_rotation_and_is_named(rotated: Settings) -> None:
     rotated.SECRET_KEY = "lost" * 20
     make_storage_element(name="LOST", credential="lost")
     rotated.SECRET_KEY = NEW_KEY
@@ -88,7 +88,7 @@ def test_nothing_is_encrypted_under_a_weak_key(rotated: Settings) -> None:
     assert credentials() == before
 
 
-def test_a_weak_previous_key_does_not_stop_the_rotation_that_makes_it_superfluous(settings: Settings) -> None:
+def test_a_weak_previous_key_does_not_stop_its_rotation(settings: Settings) -> None:
     settings.SECRET_KEY = "short"
     make_storage_element(name="CERN-DST", credential="secret")
     settings.WMS_EMBEDDED = False

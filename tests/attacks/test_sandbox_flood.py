@@ -69,7 +69,7 @@ def submit_naming(named: NamedSandbox, owner: User) -> int:
 # ---- the quota -------------------------------------------------------------------------------------------------------
 
 
-def test_a_flood_of_uploads_ends_at_the_quota_with_what_to_do(
+def test_uploads_beyond_the_quota_are_refused_with_a_remedy(
     alice: User, group: Group, settings: Settings, directory: Path
 ) -> None:
     settings.WMS_SANDBOX_QUOTA_BYTES = 10 * MB
@@ -99,7 +99,7 @@ def test_the_same_content_counts_once_for_each_owner(alice: User, group: Group, 
             upload(b"y" * MB, owner)
 
 
-def test_tiny_files_count_as_what_they_take_on_the_disk(alice: User, settings: Settings) -> None:
+def test_tiny_files_count_by_their_disk_blocks(alice: User, settings: Settings) -> None:
     settings.WMS_SANDBOX_QUOTA_BYTES = 3 * sandbox_upkeep.LEAST_BYTES
     for number in range(3):
         upload(bytes([number]), alice)
@@ -107,14 +107,14 @@ def test_tiny_files_count_as_what_they_take_on_the_disk(alice: User, settings: S
         upload(b"more", alice)
 
 
-def test_a_name_like_that_of_an_output_does_not_hide_an_upload(alice: User, settings: Settings) -> None:
+def test_an_upload_named_like_an_output_counts_in_the_quota(alice: User, settings: Settings) -> None:
     settings.WMS_SANDBOX_QUOTA_BYTES = MB
     upload(b"x" * MB, alice, name="job-1-output.tar.gz")
     with pytest.raises(SandboxQuotaError):
         upload(b"y", alice, name="job-2-output.tar.gz")
 
 
-def test_uploads_side_by_side_at_the_edge_are_not_all_taken(alice: User, settings: Settings, directory: Path) -> None:
+def test_simultaneous_uploads_do_not_exceed_the_quota(alice: User, settings: Settings, directory: Path) -> None:
     settings.WMS_SANDBOX_QUOTA_BYTES = 3 * MB
 
     def attempt(number: int) -> bool:
@@ -131,11 +131,13 @@ def test_uploads_side_by_side_at_the_edge_are_not_all_taken(alice: User, setting
 # ---- clean-up --------------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_periodic_task() -> None:
+def test_the_removal_of_unused_sandboxes_is_a_periodic_task() -> None:
     assert "jobs.remove_unused_sandboxes" in {entry["task"] for entry in BEAT.values()}
 
 
-def test_what_no_job_names_goes_after_the_grace_period(alice: User, directory: Path, settings: Settings) -> None:
+def test_unreferenced_sandboxes_are_removed_after_the_grace_period(
+    alice: User, directory: Path, settings: Settings
+) -> None:
     settings.WMS_SANDBOX_QUOTA_BYTES = MB
     upload(b"x" * MB, alice)
     assert sandbox_upkeep.remove_unused(now=NOW + 0.9 * DAY) == 0
@@ -145,7 +147,7 @@ def test_what_no_job_names_goes_after_the_grace_period(alice: User, directory: P
     upload(b"y" * MB, alice)
 
 
-def test_what_a_job_names_stays_until_the_job_is_deleted(alice: User, group: Group, directory: Path) -> None:
+def test_referenced_sandboxes_stay_until_the_job_is_deleted(alice: User, group: Group, directory: Path) -> None:
     named = upload(b"x", alice)
     job_id = submit_naming(named, alice)
     assert sandbox_upkeep.remove_unused(now=NOW + 10 * DAY) == 0
@@ -171,9 +173,7 @@ def test_an_output_stays_until_its_job_is_deleted(alice: User, group: Group, dir
     assert Job.objects.get(pk=job.pk).output_sandbox is None
 
 
-def test_what_a_mate_named_stays_and_what_a_stranger_stored_too_does_not_keep_an_upload(
-    alice: User, group: Group, directory: Path
-) -> None:
+def test_a_sandbox_stays_for_group_members_but_not_for_strangers(alice: User, group: Group, directory: Path) -> None:
     of_mate, of_stranger = upload(b"for bob", alice), upload(b"known to all", alice)
     submit_naming(of_mate, make_user(groups=[group]))
     stranger = make_user(groups=[make_group()])
@@ -186,7 +186,7 @@ def test_what_a_mate_named_stays_and_what_a_stranger_stored_too_does_not_keep_an
     assert len(files_in(directory)) == 2
 
 
-def test_what_a_killed_process_left_unfinished_goes_too(alice: User, directory: Path) -> None:
+def test_unfinished_uploads_of_killed_processes_are_removed(alice: User, directory: Path) -> None:
     (directory / "incoming").mkdir()
     (directory / "incoming" / "left").write_bytes(b"x")
     sandbox_upkeep.remove_unused(now=timezone.now())
@@ -196,7 +196,7 @@ def test_what_a_killed_process_left_unfinished_goes_too(alice: User, directory: 
 
 
 @pytest.mark.parametrize("round_number", range(12))
-def test_no_job_names_a_sandbox_that_was_removed_meanwhile(
+def test_a_job_cannot_reference_a_removed_sandbox(
     alice: User, group: Group, directory: Path, round_number: int
 ) -> None:
     named = upload(b"x" * (round_number + 1), alice, at=NOW - 2 * DAY)
@@ -250,7 +250,7 @@ def output(text: str) -> io.BytesIO:
     return packed
 
 
-def test_a_payload_with_its_jobs_token_does_not_fill_the_store(alice: User, directory: Path) -> None:
+def test_outputs_stored_with_a_job_token_are_limited(alice: User, directory: Path) -> None:
     job, other = make_job(owner=alice, status=JobStatus.RUNNING), make_job(owner=alice, status=JobStatus.RUNNING)
     sent = [output(f"{number}") for number in range(sandboxes.MAX_OUTPUTS_OF_JOB)]
     for content in sent:
@@ -264,7 +264,7 @@ def test_a_payload_with_its_jobs_token_does_not_fill_the_store(alice: User, dire
     sandboxes.store_output(job, content=output("another day"), now=NOW + DAY)
 
 
-def test_the_last_of_the_disk_is_not_for_sandboxes(alice: User, directory: Path, settings: Settings) -> None:
+def test_no_sandbox_is_stored_on_a_nearly_full_disk(alice: User, directory: Path, settings: Settings) -> None:
     settings.WMS_SANDBOX_MIN_FREE_MB = shutil.disk_usage(directory).total // MB
     job = make_job(owner=alice, status=JobStatus.RUNNING)
     with pytest.raises(NoRoomError):

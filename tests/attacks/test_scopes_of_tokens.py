@@ -77,7 +77,7 @@ def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, oper
     assert tried >= 10
 
 
-def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(sample: SampleData) -> None:
+def test_a_view_without_a_scope_requires_manage(sample: SampleData) -> None:
     class NewView(APIView):
         def get(self, request: object) -> Response:
             return Response({})
@@ -93,7 +93,7 @@ def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(sample: S
     assert [status("POST", scope) for scope in TokenScope] == [403, 403, 200]
 
 
-def test_a_managers_token_for_submission_acts_on_no_job_of_others(sample: SampleData) -> None:
+def test_a_submit_token_of_a_manager_acts_on_own_jobs_only(sample: SampleData) -> None:
     manager = make_user(groups=[sample.group], manages=[sample.vo])
     own, other = make_job(owner=manager, group=sample.group), make_job(owner=sample.alice, group=sample.group)
     client = client_with(make_token(manager, scope=TokenScope.SUBMIT))
@@ -107,7 +107,7 @@ def test_a_managers_token_for_submission_acts_on_no_job_of_others(sample: Sample
     assert Job.objects.get(pk=own.pk).status == "Killed"
 
 
-def test_a_token_makes_no_token(sample: SampleData) -> None:
+def test_a_token_cannot_issue_tokens(sample: SampleData) -> None:
     for scope in TokenScope:
         client = client_with(make_token(sample.alice, scope=scope))
         before = sample.alice.api_tokens.count()
@@ -116,7 +116,7 @@ def test_a_token_makes_no_token(sample: SampleData) -> None:
         assert sample.alice.api_tokens.count() == before
 
 
-def test_nobody_revokes_or_sees_the_token_of_another(sample: SampleData) -> None:
+def test_tokens_of_other_users_are_neither_listed_nor_revoked(sample: SampleData) -> None:
     stranger = client_with(make_token(make_user(manages=[sample.vo])))
     assert stranger.delete(f"/api/v1/auth/tokens/{sample.alice_token_id}/").status_code == 404
     assert [row["id"] for row in stranger.get("/api/v1/auth/tokens/").json()["results"]] != [sample.alice_token_id]

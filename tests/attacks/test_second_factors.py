@@ -65,7 +65,7 @@ def ask_for_token(**more: str) -> Any:
 
 @pytest.mark.parametrize("address", BEYOND)
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_the_password_alone_reaches_nothing(address: str, method: str, secret: str) -> None:
+def test_the_password_alone_gives_no_access(address: str, method: str, secret: str) -> None:
     answer = getattr(by_password(), method)(address)
     refused = {401, 403} if address.startswith("/api/") else {302, 405}
     assert answer.status_code in refused
@@ -73,27 +73,27 @@ def test_the_password_alone_reaches_nothing(address: str, method: str, secret: s
         assert answer.headers["Location"].startswith((LOG_IN, "/admin/login/"))
 
 
-def test_password_and_code_together_open(secret: str) -> None:
+def test_password_and_code_log_in(secret: str) -> None:
     browser = by_password(next="/jobs/submit/")
     assert browser.get(CODE).status_code == 200
     assert browser.post(CODE, {"code": code_of(secret)}).headers["Location"] == "/jobs/submit/"
     assert is_in(browser)
 
 
-def test_a_code_without_the_password_opens_nothing(secret: str) -> None:
+def test_a_code_without_the_password_is_refused(secret: str) -> None:
     browser = Client()
     assert browser.post(CODE, {"code": code_of(secret)}).headers["Location"] == LOG_IN
     assert not is_in(browser)
 
 
-def test_the_code_of_somebody_else_opens_nothing(secret: str) -> None:
+def test_a_code_of_another_user_is_refused(secret: str) -> None:
     of_eve = make_app(make_user(username="eve"))
     browser = by_password()
     browser.post(CODE, {"code": code_of(of_eve)})
     assert not is_in(browser)
 
 
-def test_the_password_of_before_is_not_half_of_a_log_in(bob: User, secret: str) -> None:
+def test_a_password_change_ends_a_pending_log_in(bob: User, secret: str) -> None:
     """A log-in that began with the old password ends when the password is changed."""
     browser = by_password()
     bob.set_password("another correct horse")
@@ -102,7 +102,7 @@ def test_the_password_of_before_is_not_half_of_a_log_in(bob: User, secret: str) 
     assert not is_in(browser)
 
 
-def test_who_was_suspended_between_password_and_code_stays_out_when_restored(bob: User, secret: str) -> None:
+def test_a_pending_log_in_ends_with_a_suspension_even_if_lifted(bob: User, secret: str) -> None:
     before, meanwhile = by_password(), by_password()
     User.objects.filter(pk=bob.pk).update(is_active=False)
     meanwhile.post(CODE, {"code": code_of(secret)})
@@ -112,7 +112,7 @@ def test_who_was_suspended_between_password_and_code_stays_out_when_restored(bob
     assert not is_in(meanwhile)
 
 
-def test_who_was_suspended_between_password_and_code_stays_out(bob: User, secret: str) -> None:
+def test_a_pending_log_in_ends_with_a_suspension(bob: User, secret: str) -> None:
     browser = by_password()
     User.objects.filter(pk=bob.pk).update(is_active=False)
     browser.post(CODE, {"code": code_of(secret)})
@@ -120,7 +120,7 @@ def test_who_was_suspended_between_password_and_code_stays_out(bob: User, secret
 
 
 @pytest.mark.parametrize("has_app", [False, True])
-def test_a_session_that_somebody_else_knows_is_left_behind(bob: User, has_app: bool) -> None:
+def test_the_session_key_changes_with_the_second_factor(bob: User, has_app: bool) -> None:
     secret = make_app(bob) if has_app else ""
     victim, attacker = Client(), Client()
     session = victim.session
@@ -142,7 +142,7 @@ def test_a_session_that_somebody_else_knows_is_left_behind(bob: User, has_app: b
         assert not is_in(attacker)
 
 
-def test_a_known_browser_saves_no_code(secret: str) -> None:
+def test_a_known_browser_still_needs_a_code(secret: str) -> None:
     browser = by_password()
     browser.post(CODE, {"code": code_of(secret)})
     browser.post("/accounts/logout/")
@@ -153,7 +153,7 @@ def test_a_known_browser_saves_no_code(secret: str) -> None:
 # ---- codes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_code_opens_once(secret: str) -> None:
+def test_a_code_is_accepted_once(secret: str) -> None:
     code = code_of(secret)
     first, second, third = by_password(), by_password(), by_password()
     first.post(CODE, {"code": code})
@@ -166,7 +166,7 @@ def test_a_code_opens_once(secret: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_code_that_set_an_app_up_opens_nothing_more(bob: User) -> None:
+def test_the_set_up_code_of_an_app_is_not_accepted_again(bob: User) -> None:
     browser = by_password()
     browser.post(f"/accounts/again/?next={OWN}app/", {"password": PASSWORD})
     page = browser.get(f"{OWN}app/")
@@ -179,7 +179,7 @@ def test_the_code_that_set_an_app_up_opens_nothing_more(bob: User) -> None:
     assert not is_in(another)
 
 
-def test_a_recovery_code_opens_once(bob: User, secret: str) -> None:
+def test_a_recovery_code_is_accepted_once(bob: User, secret: str) -> None:
     code = make_recovery_codes(bob)[3]
     first, second = by_password(), by_password()
     first.post(CODE, {"code": code})
@@ -188,7 +188,7 @@ def test_a_recovery_code_opens_once(bob: User, secret: str) -> None:
     assert not is_in(second)
 
 
-def test_codes_cannot_be_guessed_for_long(secret: str) -> None:
+def test_repeated_wrong_codes_are_delayed(secret: str) -> None:
     wrong = wrong_code_of(secret)
     browsers = [by_password() for _ in range(3)]
     for number in range(6):
@@ -202,7 +202,7 @@ def test_codes_cannot_be_guessed_for_long(secret: str) -> None:
     assert is_in(browsers[0])
 
 
-def test_guesses_of_who_has_the_password_do_not_lock_the_known_browser_out(secret: str) -> None:
+def test_wrong_codes_elsewhere_do_not_delay_a_known_browser(secret: str) -> None:
     own = by_password()
     own.post(CODE, {"code": code_of(secret)})
     own.post("/accounts/logout/")
@@ -237,14 +237,14 @@ def test_a_stolen_session_with_the_password_removes_no_second_factor(bob: User, 
     assert Authenticator.objects.filter(user=bob).exists()
 
 
-def test_a_guess_at_the_password_in_a_stolen_session_is_braked(bob: User) -> None:
+def test_password_guesses_in_a_session_are_delayed(bob: User) -> None:
     stolen = by_password()
     for _ in range(15):
         stolen.post("/accounts/again/?next=/jobs/", {"password": "guess"})
     assert FailedLogIn.objects.filter(of_code=False).count() == 10
 
 
-def test_nobody_removes_the_key_of_somebody_else(bob: User) -> None:
+def test_a_user_cannot_remove_the_key_of_another(bob: User) -> None:
     of_eve = Authenticator.objects.create(user=make_user(username="eve"), type="webauthn", data={"name": "eve's"})
     browser = by_password()
     browser.post(f"/accounts/again/?next={OWN}", {"password": PASSWORD})
@@ -252,7 +252,7 @@ def test_nobody_removes_the_key_of_somebody_else(bob: User) -> None:
 
 
 @pytest.mark.parametrize("address", ["signup/", "password/reset/", "email/", "login/code/confirm/", "2fa/", "social/"])
-def test_nothing_else_of_the_package_can_be_reached(address: str) -> None:
+def test_other_pages_of_allauth_are_not_reachable(address: str) -> None:
     assert Client().get(f"/accounts/{address}").status_code == 404
 
 
@@ -260,7 +260,9 @@ def test_nothing_else_of_the_package_can_be_reached(address: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["operators", "staff"])
-def test_who_must_have_one_reaches_only_where_it_is_set_up(bob: User, settings: Settings, wanted: str) -> None:
+def test_without_a_required_second_factor_only_its_set_up_is_reachable(
+    bob: User, settings: Settings, wanted: str
+) -> None:
     settings.WMS_REQUIRE_SECOND_FACTOR = wanted
     browser = by_password()
     for address in ("/jobs/", "/admin/", "/admin/accounts/user/", "/jobs/submit/"):
@@ -277,7 +279,7 @@ def test_who_must_have_one_reaches_only_where_it_is_set_up(bob: User, settings: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_must_have_one_goes_on_as_soon_as_it_is_set_up(bob: User, settings: Settings) -> None:
+def test_setting_up_the_required_second_factor_gives_access(bob: User, settings: Settings) -> None:
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     browser = by_password()
     browser.post("/accounts/again/", {"password": PASSWORD})
@@ -286,13 +288,13 @@ def test_who_must_have_one_goes_on_as_soon_as_it_is_set_up(bob: User, settings: 
     assert "Location" not in browser.get("/jobs/").headers
 
 
-def test_who_need_not_have_one_is_left_alone(settings: Settings) -> None:
+def test_users_without_the_requirement_need_no_second_factor(settings: Settings) -> None:
     make_user(username="bob", password=PASSWORD, staff=True)
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     assert is_in(by_password())
 
 
-def test_recovery_codes_alone_are_no_second_factor(bob: User, settings: Settings) -> None:
+def test_recovery_codes_alone_do_not_count_as_second_factor(bob: User, settings: Settings) -> None:
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     make_recovery_codes(bob)
     assert by_password().get("/jobs/").headers["Location"] == OWN
@@ -301,7 +303,7 @@ def test_recovery_codes_alone_are_no_second_factor(bob: User, settings: Settings
 # ---- secrets, and those who lost theirs ------------------------------------------------------------------------------
 
 
-def test_a_stolen_dump_shows_no_key_and_no_code(bob: User, secret: str) -> None:
+def test_a_database_dump_contains_no_readable_keys_or_codes(bob: User, secret: str) -> None:
     codes = make_recovery_codes(bob)
     found = stored(bob)
     assert secret not in found
@@ -334,22 +336,20 @@ def test_only_operators_reset_others_and_it_is_recorded(bob: User) -> None:
     assert (event.actor_name, event.target) == ("bob", "user eve")
 
 
-def test_a_locked_out_last_operator_is_let_in_at_the_machine(bob: User, secret: str) -> None:
+def test_a_command_resets_the_second_factor_of_the_last_operator(bob: User, secret: str) -> None:
     call_command("reset_second_factor", "bob")
     assert is_in(by_password())
     assert SecurityEvent.objects.get(kind=SecurityEventKind.SECOND_FACTOR_REMOVED).target == "user bob"
 
 
-def test_tokens_that_were_given_stay_good(bob: User, settings: Settings) -> None:
+def test_existing_tokens_stay_valid(bob: User, settings: Settings) -> None:
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(bob)}")
     assert client.get("/api/v1/auth/me/").status_code == 200
 
 
-def test_a_session_by_password_alone_gains_nothing_when_the_factor_is_set_up_elsewhere(
-    bob: User, settings: Settings
-) -> None:
+def test_a_session_by_password_needs_a_factor_set_up_elsewhere(bob: User, settings: Settings) -> None:
     """Somebody has bob's password and waits until bob has done what is required of him."""
     settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
     browser = by_password()

@@ -33,7 +33,7 @@ def try_password(client: Client, username: str, password: str) -> int:
     return client.post(LOG_IN, given, content_type="application/json").status_code
 
 
-def test_whoever_tries_passwords_is_seen_and_what_was_typed_is_not(client: Client) -> None:
+def test_failed_log_ins_are_recorded_without_the_typed_name(client: Client) -> None:
     make_user(username="bob", password=PASSWORD)
     assert try_password(client, "bob", "wrong password of bob") == 401
     assert try_password(client, "my password typed as a name", "x") == 401
@@ -48,7 +48,7 @@ def test_whoever_tries_passwords_is_seen_and_what_was_typed_is_not(client: Clien
     assert "typed" not in str(list(SecurityEvent.objects.values()))
 
 
-def test_nobody_hides_guessed_passwords_behind_other_refusals(client: Client) -> None:
+def test_other_refusals_do_not_hide_failed_log_ins(client: Client) -> None:
     make_user(username="bob", password=PASSWORD)
     for number in range(2 * MAX_REFUSALS_IN_WINDOW):
         answer = client.get(f"/api/v1/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none")
@@ -57,7 +57,7 @@ def test_nobody_hides_guessed_passwords_behind_other_refusals(client: Client) ->
     assert (Kind.LOG_IN_REFUSED, "", "127.0.0.1", "user bob") in events()
 
 
-def test_of_too_many_refusals_of_a_kind_it_is_seen_from_where_they_come(client: Client) -> None:
+def test_a_flood_of_refusals_records_its_address(client: Client) -> None:
     for number in range(2 * MAX_REFUSALS_IN_WINDOW):
         client.get(f"/api/v1/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none", REMOTE_ADDR="192.0.2.7")
     (many,) = SecurityEvent.objects.filter(facts={"many": True})
@@ -69,7 +69,7 @@ def test_of_too_many_refusals_of_a_kind_it_is_seen_from_where_they_come(client: 
     assert SecurityEvent.objects.count() == MAX_REFUSALS_IN_WINDOW + MAX_ADDRESSES_IN_WINDOW + 1
 
 
-def test_who_comes_in_and_leaves_is_seen(client: Client) -> None:
+def test_log_in_and_log_out_are_recorded(client: Client) -> None:
     make_user(username="bob", password=PASSWORD)
     assert client.post("/accounts/login/", {"username": "bob", "password": PASSWORD}).status_code == 302
     assert client.post("/accounts/logout/").status_code == 302
@@ -84,7 +84,7 @@ def test_a_page_that_refuses_a_log_in_is_one_event(client: Client) -> None:
     assert {kind for kind, *_ in events()} == {Kind.LOG_IN_REFUSED, Kind.LOG_IN_BRAKED}
 
 
-def test_tokens_are_seen_from_every_door_and_not_told(client: Client) -> None:
+def test_token_events_are_recorded_without_secrets(client: Client) -> None:
     bob = make_user(username="bob", password=PASSWORD)
     given = {"username": "bob", "password": PASSWORD}
     over_rest = client.post(LOG_IN, given, content_type="application/json").json()["token"]
@@ -119,14 +119,14 @@ def test_a_flood_of_bad_tokens_is_a_few_rows(client: Client) -> None:
     assert (event.kind, event.times) == (Kind.CREDENTIAL_REFUSED, 256)
 
 
-def test_a_refused_change_is_kept_though_its_transaction_is_not(client: Client) -> None:
+def test_a_refusal_is_recorded_though_its_transaction_is_rolled_back(client: Client) -> None:
     eve = make_user(username="eve", staff=True)
     client.force_login(eve)
     assert client.post("/admin/accounts/user/add/", {"username": "mallory"}).status_code == 403
     assert events() == [(Kind.ACCESS_REFUSED, "eve", "127.0.0.1", "POST /admin/accounts/user/add/")]
 
 
-def test_an_address_that_forges_a_record_is_written_as_it_is(client: Client) -> None:
+def test_a_forged_address_cannot_forge_a_record(client: Client) -> None:
     headers = {"authorization": f"Bearer {make_token(make_user(username='eve'))}", "accept": "application/json"}
     client.post("/api/v1/matches/preview/%0a2026-11-23 INFO wms forged/", headers=headers)
     client.delete("/api/v1/matches/preview/", headers=headers)
@@ -134,7 +134,7 @@ def test_an_address_that_forges_a_record_is_written_as_it_is(client: Client) -> 
     assert all(target.isprintable() for *_, target in events())
 
 
-def test_a_configuration_file_is_seen_with_its_rights_and_without_its_secrets() -> None:
+def test_a_configuration_file_is_recorded_without_its_secrets() -> None:
     apply(EXAMPLE, dry_run=True)
     assert events() == []
     apply(EXAMPLE)
@@ -154,7 +154,7 @@ def test_a_configuration_file_is_seen_with_its_rights_and_without_its_secrets() 
     assert events() == []
 
 
-def test_a_suspension_by_the_file_is_seen() -> None:
+def test_a_suspension_by_the_file_is_recorded() -> None:
     apply("users: [{username: bob, operator: true}]")
     apply("users: [{username: bob, operator: false, suspended: true}]")
     suspended, rights = (SecurityEvent.objects.get(kind=kind) for kind in (Kind.USER_SUSPENDED, Kind.RIGHTS_CHANGED))
@@ -171,7 +171,7 @@ def exported(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_it_is_exported_as_json_and_csv() -> None:
+def test_the_security_log_is_exported_as_json_and_csv() -> None:
     record(Kind.USER_SUSPENDED, actor=make_user(username="wanda"), address="192.0.2.7", target="user bob", reason="x")
     record(Kind.LOG_OUT, actor="=HYPERLINK()", address="192.0.2.8")
     suspended, log_out = map(json.loads, exported().splitlines())
@@ -201,13 +201,13 @@ def test_it_is_exported_as_json_and_csv() -> None:
         (["--kind", "log_uot"], 'There is no kind "log_uot". Did you mean'),
     ],
 )
-def test_what_it_cannot_export_is_said_in_words(arguments: list[str], sentence: str) -> None:
+def test_wrong_export_options_are_reported_in_words(arguments: list[str], sentence: str) -> None:
     with pytest.raises(CommandError) as refusal:
         exported(*arguments)
     assert sentence in str(refusal.value)
 
 
-def test_what_is_old_is_removed(settings: Any) -> None:
+def test_old_events_are_removed(settings: Any) -> None:
     settings.WMS_SECURITY_LOG_DAYS = 30
     record(Kind.LOG_OUT, actor="old")
     SecurityEvent.objects.update(at=timezone.now() - timedelta(days=31))

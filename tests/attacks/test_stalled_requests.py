@@ -41,7 +41,7 @@ def assert_others_are_answered(server: Web, lease: Lease, token: str) -> None:
 
 
 @pytest.mark.parametrize("what", STALLED)
-def test_stalled_requests_stop_nobody_else(tmp_path: Path, what: str) -> None:
+def test_stalled_requests_do_not_block_others(tmp_path: Path, what: str) -> None:
     lease, token = Lease.make(), make_token(make_user())
     with web(tmp_path) as server, ExitStack() as opened:
         for _ in range(CONNECTIONS):
@@ -49,7 +49,7 @@ def test_stalled_requests_stop_nobody_else(tmp_path: Path, what: str) -> None:
         assert_others_are_answered(server, lease, token)
 
 
-def test_requests_that_drip_stop_nobody_else_and_end(tmp_path: Path) -> None:
+def test_slow_requests_do_not_block_others_and_are_ended(tmp_path: Path) -> None:
     lease, token = Lease.make(), make_token(make_user())
     over = Event()
     with web(tmp_path, WMS_WEB_BODY_S="2", WMS_WEB_HEAD_S="2") as server, ExitStack() as opened:
@@ -81,7 +81,7 @@ def test_requests_that_drip_stop_nobody_else_and_end(tmp_path: Path) -> None:
     assert 408 in statuses
 
 
-def test_a_slow_body_that_comes_at_the_least_rate_is_taken(tmp_path: Path) -> None:
+def test_a_body_at_the_minimum_rate_is_accepted(tmp_path: Path) -> None:
     token = make_token(make_user())
     body = b'{"executable": "/bin/true"' + b" " * 40_000 + b"}"
     with web(tmp_path, WMS_WEB_BODY_S="1", WMS_WEB_BODY_BYTES_PER_S="1000") as server:
@@ -93,7 +93,7 @@ def test_a_slow_body_that_comes_at_the_least_rate_is_taken(tmp_path: Path) -> No
         slow.close()
 
 
-def test_of_too_many_incomplete_bodies_the_oldest_are_dropped(tmp_path: Path) -> None:
+def test_the_oldest_of_too_many_incomplete_bodies_are_dropped(tmp_path: Path) -> None:
     """A flood that would outlast every deadline: a true body is among the newest, and is read."""
     lease, token = Lease.make(), make_token(make_user())
     with (

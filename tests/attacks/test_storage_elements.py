@@ -110,7 +110,7 @@ def test_a_user_cannot_name_another_vos_element_for_the_output(sample: SampleDat
     assert not Job.objects.exists()
 
 
-def test_the_refusal_does_not_say_whether_there_is_such_an_element(sample: SampleData) -> None:
+def test_the_refusal_does_not_disclose_whether_the_element_exists(sample: SampleData) -> None:
     client = bearer(factories.make_token(sample.alice))
     said = [
         client.post("/api/v1/jobs/", {"executable": "/bin/true", "output_se": name}, format="json").json()["errors"]
@@ -119,7 +119,7 @@ def test_the_refusal_does_not_say_whether_there_is_such_an_element(sample: Sampl
     assert str(said[0]).replace("ATLAS-DST", "?") == str(said[1]).replace("ATLAS-DXT", "?")
 
 
-def test_a_file_that_is_only_at_another_vos_element_is_nowhere(sample: SampleData) -> None:
+def test_a_file_only_at_an_element_of_another_vo_has_no_replica(sample: SampleData) -> None:
     factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=sample.theirs)
     body = {"executable": "/bin/true", "input_data": ["/lhcb/a"]}
     answer = bearer(factories.make_token(sample.alice)).post("/api/v1/jobs/", body, format="json")
@@ -146,7 +146,7 @@ def test_a_file_of_replicas_is_refused_where_it_names_another_vos_element(sample
     assert not Replica.objects.exists()
 
 
-def test_a_vo_may_forget_what_it_registered_at_an_element_that_it_lost(sample: SampleData) -> None:
+def test_a_vo_may_remove_replicas_at_a_withdrawn_element(sample: SampleData) -> None:
     factories.make_replica("/lhcb/a", vo=sample.lhcb, storage_element=sample.theirs)
     factories.make_replica("/atlas/a", vo=sample.atlas, storage_element=sample.theirs)
     body = {"replicas": [{"lfn": "/lhcb/a", "storage_element": "ATLAS-DST"}]}
@@ -173,14 +173,14 @@ def test_a_pilot_cannot_register_output_at_another_vos_element(sample: SampleDat
 # ---- leases ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_element_that_is_attached_to_the_site_gives_a_lease_nothing_for_another_vo(sample: SampleData) -> None:
+def test_a_lease_contains_no_element_of_another_vo(sample: SampleData) -> None:
     sample.site.storage_elements.add(sample.theirs)
     factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
     data = data_of(sample.pilot)
     assert (data["output"], data["credentials"]) == (None, {})
 
 
-def test_a_job_from_before_the_element_was_withdrawn_gets_neither_place_nor_copies_nor_credential(
+def test_a_withdrawn_element_is_missing_from_leases_of_earlier_jobs(
     sample: SampleData,
 ) -> None:
     sample.site.storage_elements.add(sample.theirs)
@@ -197,7 +197,7 @@ def test_a_job_from_before_the_element_was_withdrawn_gets_neither_place_nor_copi
 
 
 @pytest.mark.parametrize(("for_pilots", "given"), [(False, {}), (True, {"LHCB-DST": "hush"})])
-def test_a_shared_credential_goes_to_pilots_only_where_an_operator_says_so(
+def test_pilots_get_a_shared_credential_only_if_an_operator_allows_it(
     sample: SampleData, for_pilots: bool, given: dict[str, str]
 ) -> None:
     factories.make_storage_element(
@@ -290,7 +290,7 @@ def test_a_manager_cannot_attach_another_vos_element_to_a_new_site(sample: Sampl
     assert not Site.objects.filter(name="LCG.Own.org").exists()
 
 
-def test_an_operator_is_told_when_an_element_serves_no_vo_of_the_site(sample: SampleData) -> None:
+def test_an_operator_is_warned_when_an_element_serves_no_vo_of_the_site(sample: SampleData) -> None:
     operator = Client()
     operator.force_login(factories.make_user(operator=True, staff=True))
     form = {**site_form(sample, sample.theirs), "vos": [str(sample.lhcb.pk)]}
@@ -300,7 +300,7 @@ def test_an_operator_is_told_when_an_element_serves_no_vo_of_the_site(sample: Sa
     assert operator.post(page_of(sample.site), form).status_code == 302
 
 
-def test_what_a_manager_does_not_see_stays_attached(sample: SampleData, manager: Client) -> None:
+def test_hidden_elements_stay_attached_when_a_manager_saves(sample: SampleData, manager: Client) -> None:
     sample.site.storage_elements.add(sample.theirs)
     mine = factories.make_storage_element(name="LHCB-DST", vos=[sample.lhcb], sites=[sample.site])
     assert manager.post(page_of(sample.site), site_form(sample)).status_code == 302
@@ -367,7 +367,7 @@ def test_a_file_cannot_attach_an_element_to_a_site_none_of_whose_vos_it_serves(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_file_from_before_is_taken_with_a_warning_and_its_element_serves_nobody(
+def test_an_earlier_file_is_accepted_with_a_warning_and_its_element_serves_no_vo(
     configure: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(FILE.replace("vos: [%s], ", ""))

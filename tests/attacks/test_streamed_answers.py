@@ -93,7 +93,7 @@ def unread(server: Web, download: Download) -> Iterator[socket.socket]:
         yield opened
 
 
-def test_an_archive_comes_whole_in_little_memory(tmp_path: Path, download: Download) -> None:
+def test_a_large_archive_is_streamed_in_bounded_memory(tmp_path: Path, download: Download) -> None:
     with web(tmp_path, workers=1, WMS_SANDBOX_DIR=str(download.directory)) as server:
         fetch(server, download)
         before_mb = server.largest_mb()
@@ -104,7 +104,7 @@ def test_an_archive_comes_whole_in_little_memory(tmp_path: Path, download: Downl
     assert sizes == [SIZE] * JOBS
 
 
-def test_downloads_that_nobody_reads_end_and_block_no_others(tmp_path: Path, download: Download) -> None:
+def test_unread_downloads_are_closed_and_block_no_others(tmp_path: Path, download: Download) -> None:
     with (
         web(
             tmp_path,

@@ -52,13 +52,13 @@ def unread(server: Web) -> Iterator[list[socket.socket]]:
             each.close()
 
 
-def test_connections_of_clients_that_read_nothing_end(tmp_path: Path) -> None:
+def test_connections_of_clients_that_read_nothing_are_closed(tmp_path: Path) -> None:
     with web(tmp_path, workers=1, WMS_WEB_BODY_S="2", WMS_WEB_HEAD_S="1") as server, unread(server):
         wait_for(lambda: connections(server) == 0, 60, state=lambda: f"{connections(server)} connections")
         assert server.ask("GET", "/healthz")[0] == 200
 
 
-def test_connections_of_clients_that_read_a_byte_now_and_then_end(tmp_path: Path) -> None:
+def test_connections_of_very_slow_readers_are_closed(tmp_path: Path) -> None:
     over = Event()
     with web(tmp_path, workers=1, WMS_WEB_BODY_S="2", WMS_WEB_HEAD_S="1") as server, unread(server) as opened:
 
@@ -80,7 +80,7 @@ def test_connections_of_clients_that_read_a_byte_now_and_then_end(tmp_path: Path
             dripper.join()
 
 
-def test_a_client_that_reads_slowly_but_steadily_gets_all(tmp_path: Path) -> None:
+def test_a_slow_but_steady_reader_gets_the_whole_answer(tmp_path: Path) -> None:
     """The time for one answer is over several times; what has come of it counts."""
     with (
         web(tmp_path, workers=1, WMS_WEB_BODY_S="1", WMS_WEB_BODY_BYTES_PER_S="1024") as server,

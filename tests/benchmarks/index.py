@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 
 from taskqueues.services.index.masks import REMEMBERED_BYTES
-from taskqueues.services.index.reading import read_all, read_news
+from taskqueues.services.index.reading import read_all, read_changes
 from taskqueues.services.index.snapshot import Snapshot
 from tests.benchmarks.match import match_once
 from tests.benchmarks.measuring import Report, timed
@@ -32,15 +32,15 @@ def run(ready: Surroundings, options: Options) -> Report:
     report.facts["masks are remembered up to, MB"] = REMEMBERED_BYTES / _MEGABYTE
 
     chance = Random(options.seed)
-    news_times_s = []
+    delta_times_s = []
     for _ in range(options.repeat):
         for _ in range(options.operations // options.repeat):
             match_once(draw_question(loaded, chance=chance), chance=chance)
-        news, taken_s = timed(partial(read_news, snapshot))
-        snapshot = snapshot.next(news)
-        news_times_s.append(taken_s)
+        delta, taken_s = timed(partial(read_changes, snapshot))
+        snapshot = snapshot.next(delta)
+        delta_times_s.append(taken_s)
     report.add("reading of everything", times_s)
-    report.add("reading of what matches and emptied queues changed", news_times_s)
+    report.add("reading of what matches and emptied queues changed", delta_times_s)
     return report
 
 

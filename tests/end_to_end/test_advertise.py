@@ -89,7 +89,7 @@ def advertise(
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)
-def test_what_ps_shows_is_what_the_throttle_begins_with(
+def test_advertised_process_counts_start_the_throttle(
     live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str, python: str
 ) -> None:
     for many, state in enumerate(STATES, start=1):
@@ -118,7 +118,7 @@ def test_what_ps_shows_is_what_the_throttle_begins_with(
     assert before["name"] == after["name"] == platform.node()
 
 
-def test_it_does_not_count_the_shell_that_runs_it(
+def test_the_advertising_shell_is_not_counted(
     live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str
 ) -> None:
     spawn("job-manager: submitting")
@@ -130,7 +130,7 @@ def test_it_does_not_count_the_shell_that_runs_it(
     assert ThrottleState.objects.get().advertised["CurrentSubmittingJobs"] == 1
 
 
-def test_a_dry_run_needs_no_server_and_tells_none(program: Path, site: Site, spawn: Spawn, mark: str) -> None:
+def test_a_dry_run_contacts_no_server(program: Path, site: Site, spawn: Spawn, mark: str) -> None:
     spawn("job-manager: gathering")
     command = [sys.executable, str(program), "X", "--dry-run", *patterns_of(mark)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within(60))
@@ -140,7 +140,7 @@ def test_a_dry_run_needs_no_server_and_tells_none(program: Path, site: Site, spa
     assert not ThrottleState.objects.exists()
 
 
-def test_what_the_server_refuses_is_told_in_its_words(
+def test_a_refusal_is_printed_in_the_words_of_the_server(
     live_server: LiveServer, program: Path, site: Site, token_file: Path
 ) -> None:
     wrong = advertise(program, live_server, WMS_ADVERTISE_TOKEN="wmss_wrong")
@@ -151,7 +151,7 @@ def test_what_the_server_refuses_is_told_in_its_words(
     assert "Traceback" not in wrong.stderr
 
 
-def test_a_server_that_is_elsewhere_or_another_is_3(live_server: LiveServer, program: Path, site: Site) -> None:
+def test_an_unreachable_or_foreign_server_is_exit_code_3(live_server: LiveServer, program: Path, site: Site) -> None:
     for address in ("http://127.0.0.1:9", f"{live_server.url}/portal", f"{live_server.url}/admin"):
         command = [sys.executable, str(program), "LCG.CERN.ch", "--server", address]
         environment = {"PATH": os.environ["PATH"], "WMS_ADVERTISE_TOKEN": "t"}
@@ -170,7 +170,7 @@ def test_an_advertisement_that_is_ignored_is_no_success(
     assert f"the server ignored this advertisement. Its sequence 1 is not above {2**63 - 1}" in ran.stderr
 
 
-def test_a_gateway_whose_clock_was_once_ahead_goes_on_after_the_last_sequence(
+def test_a_gateway_with_a_reset_clock_continues_after_the_last_sequence(
     live_server: LiveServer, program: Path, token_file: Path, site: Site
 ) -> None:
     assert advertise(program, live_server, "--token-file", str(token_file)).returncode == 0
@@ -180,7 +180,7 @@ def test_a_gateway_whose_clock_was_once_ahead_goes_on_after_the_last_sequence(
     assert gateway["sequence"] == 2**62 + 1
 
 
-def test_two_gateways_of_a_site_add_up(
+def test_advertisements_of_two_gateways_are_added(
     live_server: LiveServer, program: Path, token_file: Path, site: Site, spawn: Spawn, mark: str
 ) -> None:
     spawn("job-manager: submitting job 17")
@@ -200,7 +200,7 @@ def remember_sequence(sequence: int) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_goes_on_until_it_is_told_to_stop(
+def test_advertising_repeats_until_sigterm(
     how: signal.Signals, live_server: LiveServer, program: Path, token_file: Path, site: Site
 ) -> None:
     command = [sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--every", "1"]
@@ -216,7 +216,7 @@ def test_it_goes_on_until_it_is_told_to_stop(
     assert ThrottleState.objects.get().version >= 3
 
 
-def test_of_two_programs_with_one_name_the_earlier_ends_and_says_why(
+def test_the_earlier_of_two_programs_with_one_name_ends_with_the_reason(
     live_server: LiveServer, program: Path, token_file: Path, site: Site
 ) -> None:
     command = [sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--gateway", "gw1"]

@@ -232,7 +232,7 @@ def test_a_pilot_made_by_hand_serves_its_vo(sample: SampleData, tmp_path: Path) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_run_where_the_slot_has_what_they_ask_for(sample: SampleData) -> None:
+def test_jobs_run_where_the_slot_meets_their_requirements(sample: SampleData) -> None:
     with directory_of_payloads() as directory:
         _jobs_run_where_the_slot_has_what_they_ask_for(sample, directory)
 

@@ -45,7 +45,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_tells_its_figures(name: str, reports: Mapping[str, Any]) -> None:
+def test_a_benchmark_prints_its_figures(name: str, reports: Mapping[str, Any]) -> None:
     figures = reports[name]["figures"]
 
     assert figures

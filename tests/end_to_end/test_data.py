@@ -44,7 +44,7 @@ def ask(transactional_db: None) -> Ask:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_one_job_stores_the_next_one_reads(ask: Ask, live_server: LiveServer, tmp_path: Path) -> None:
+def test_a_job_reads_the_output_data_of_another(ask: Ask, live_server: LiveServer, tmp_path: Path) -> None:
     site = Site.objects.get()
     disk = tmp_path / "disk"
     (disk / "lhcb/data").mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_what_one_job_stores_the_next_one_reads(ask: Ask, live_server: LiveServe
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_file_that_is_not_what_was_registered_sends_its_job_away_until_it_has_failed(
+def test_a_mismatching_input_file_reschedules_its_job_until_it_fails(
     ask: Ask, live_server: LiveServer, tmp_path: Path, settings: Settings
 ) -> None:
     settings.WMS_RESCHEDULE_DELAY_S = 0  # it is to be tried by one pilot until it has failed
@@ -150,7 +150,7 @@ def test_output_with_a_logical_name_that_is_not_there_fails_the_job(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("named", [True, False])
-def test_an_output_sandbox_over_the_limit_goes_to_the_storage_element_that_the_job_names(
+def test_an_oversized_output_sandbox_is_stored_at_output_se(
     ask: Ask, live_server: LiveServer, tmp_path: Path, settings: Settings, named: bool
 ) -> None:
     settings.WMS_SANDBOX_MAX_BYTES = 8000

@@ -74,7 +74,7 @@ def grid(live_server: LiveServer, settings: Settings) -> Grid:
     return Grid(live_server.url)
 
 
-def test_a_pilot_older_than_a_pool_takes_its_jobs(grid: Grid) -> None:
+def test_a_pilot_older_than_a_pool_gets_its_jobs(grid: Grid) -> None:
     assert grid.match() is None
     job_id = grid.submit(2000)
     assert grid.match() == job_id
@@ -102,13 +102,13 @@ def test_a_requirement_that_no_queue_meets_today_is_accepted_and_met_tomorrow(gr
     assert grid.match() == answer["jobs"][0]["id"]
 
 
-def test_a_name_that_nobody_knows_is_refused_with_the_nearest(grid: Grid) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_name(grid: Grid) -> None:
     status, answer = grid.ask("/api/v1/jobs/", {"executable": "true", "requirements": {"Memroy": 4000}})
     assert status == 400
     assert 'Did you mean "Memory"?' in answer["errors"]["requirements.Memroy"][0]
 
 
-def test_the_pools_of_a_queue_are_told_by_its_names(grid: Grid) -> None:
+def test_the_pools_of_a_queue_are_found_by_its_names(grid: Grid) -> None:
     grid.submit(2000)
     (pool,) = SubmitPool.objects.values_list("pk", flat=True)
     place = "site=LCG.CERN.ch&ce=ce01"
@@ -121,7 +121,7 @@ def test_the_pools_of_a_queue_are_told_by_its_names(grid: Grid) -> None:
 
 
 @pytest.mark.parametrize(("queue", "status"), [("grid", "Done"), ("elsewhere", "Waiting")])
-def test_a_pilot_that_landed_somewhere_asks_for_the_pools_itself(
+def test_a_pilot_without_a_director_requests_its_submit_pools(
     queue: str, status: str, grid: Grid, tmp_path: Path
 ) -> None:
     """One made by hand would be given any job; told where it is, it asks what that place is good for."""

@@ -29,7 +29,7 @@ REFUSAL: Final = "The database is of a version before 0.1.0: upgrade with 0.1.0 
 PILOT_GOES_ON: Final = """
 import sys, uuid
 import django; django.setup()
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 token, lease = sys.argv[1:]
 usage = {"cpu_s": 100, "wall_s": 110, "memory_mb": 600, "disk_mb": 4}
 for path, body in (
@@ -39,7 +39,7 @@ for path, body in (
     ("", {"request_id": str(uuid.uuid4()), "cpu_time_s": 300000}),
 ):
     headers = {"Authorization": f"Bearer {token}"}
-    answer = FrontDoor().post(f"/api/v1/matches/{path}", body, content_type="application/json", headers=headers)
+    answer = FastClient().post(f"/api/v1/matches/{path}", body, content_type="application/json", headers=headers)
     print(answer.status_code)
 from wms.jobs.models import Job
 print(*Job.objects.order_by("pk").values_list("status", flat=True))

@@ -117,7 +117,7 @@ def crowded(sample: SampleData) -> SampleData:
 
 
 @pytest.mark.parametrize("name", COSTLY)
-def test_a_small_request_costs_little(crowded: SampleData, name: str) -> None:
+def test_a_small_request_takes_little_time(crowded: SampleData, name: str) -> None:
     kind, body = COSTLY[name]
     good = GOOD[kind]
     address = good.address.format(job=crowded.job_ids[0], match=crowded.match_ids[0])

@@ -321,7 +321,7 @@ def everything() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_is_nearly_right_is_taken_or_refused_with_one_clear_error_and_nothing_changed(
+def test_nearly_valid_bodies_are_accepted_or_refused_with_one_error(
     sample: SampleData, fresh: Fresh, name: str
 ) -> None:
     good = GOOD[name]

@@ -93,7 +93,7 @@ def call(operation: Operation, mode: GenerationMode, *, sample: SampleData, fres
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_a_method_that_the_schema_does_not_tell_of_is_refused(sample: SampleData, caller: str) -> None:
+def test_an_undocumented_method_is_refused(sample: SampleData, caller: str) -> None:
     known = {name: values[0] for name, values in known_values(sample).items()}
     client = APIClient(headers=sample.headers_of(caller))
     refusals = {401: "not_authenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}

@@ -43,12 +43,12 @@ def test_a_wrong_or_weak_password_changes_nothing(old: str, new: str, portal: Cl
     assert queries.bearer_of(token, now=timezone.now()) is not None
 
 
-def test_who_has_no_password_is_told_how_to_get_one(client_of: ClientOf) -> None:
+def test_a_user_without_a_password_is_shown_how_to_get_one(client_of: ClientOf) -> None:
     page = client_of(make_user()).get("/accounts/password/").content.decode()
     assert "An operator can send you a one-time link" in page
 
 
-def test_the_administration_has_no_second_page_for_it(client_of: ClientOf) -> None:
+def test_the_administration_has_no_password_page(client_of: ClientOf) -> None:
     operator = client_of(make_user(staff=True, operator=True))
     assert operator.get("/admin/password_change/")["Location"] == "/accounts/password/"
     assert '<a href="/accounts/">' in operator.get("/admin/").content.decode()
@@ -93,12 +93,12 @@ def test_a_token_of_the_page_lives_no_longer_than_the_setting(settings: Settings
 
 @pytest.mark.parametrize("address", ["/accounts/password/", "/accounts/tokens/", "/accounts/tokens/1/revoke/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_no_page_of_the_account_opens_without_log_in(address: str, method: str) -> None:
+def test_every_account_page_requires_a_log_in(address: str, method: str) -> None:
     response = getattr(Client(), method)(address)
     assert (response.status_code, response["Location"].split("?")[0]) == (302, "/accounts/login/")
 
 
-def test_old_passwords_are_not_tried_out_in_a_session(portal: Client, alice: User) -> None:
+def test_password_guesses_in_a_session_are_limited(portal: Client, alice: User) -> None:
     for _ in range(MAX_FAILURES_OF_NAME_AND_ADDRESS + 1):
         assert changed(portal, "guess") == 200
     assert changed(portal) == 200  # the right one has to wait

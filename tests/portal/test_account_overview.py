@@ -31,7 +31,7 @@ def text_of(client: Client) -> str:
     return response.content.decode()
 
 
-def test_the_overview_says_what_there_is(portal: Client, alice: User, mail: None) -> None:
+def test_the_overview_lists_the_settings_of_the_account(portal: Client, alice: User, mail: None) -> None:
     make_token(alice)
     page = text_of(portal)
     for said in ("alice@example.org", "lhcb_user", "1 valid token.", "None: your password alone logs in."):
@@ -39,7 +39,7 @@ def test_the_overview_says_what_there_is(portal: Client, alice: User, mail: None
     assert 'value="never" id="id_when_0" required checked' in page
 
 
-def test_who_has_nothing_is_told_what_to_do(client_of: ClientOf) -> None:
+def test_an_empty_account_page_says_what_to_do(client_of: ClientOf) -> None:
     page = text_of(client_of(make_user()))
     for said in ("You are in no group.", "You have none: you cannot log in by password.", "You have none."):
         assert said in page
@@ -72,7 +72,7 @@ def test_without_a_valid_address_no_mail_can_be_chosen(portal: Client, alice: Us
     assert User.objects.get(pk=alice.pk).mail_when == "never"
 
 
-def test_without_a_mail_server_the_page_says_so(portal: Client) -> None:
+def test_the_page_says_that_there_is_no_mail_server(portal: Client) -> None:
     page = text_of(portal)
     assert "This server sends no mail" in page
     assert 'name="when"' not in page
@@ -96,7 +96,7 @@ def test_a_member_chooses_the_default_group(portal: Client, alice: User, vo: VO,
     assert f"/accounts/groups/{group.pk}/default/" in page
 
 
-def test_nobody_else_chooses_a_group(portal: Client, alice: User, vo: VO) -> None:
+def test_only_members_choose_a_group_as_default(portal: Client, alice: User, vo: VO) -> None:
     stranger = make_group(name="lhcb_prod", vo=vo)
     assert portal.post(f"/accounts/groups/{stranger.pk}/default/").status_code == 404
     assert portal.post("/accounts/groups/9999/default/").status_code == 404
@@ -115,7 +115,7 @@ def test_names_of_users_are_escaped(client_of: ClientOf, group: Group) -> None:
 
 @pytest.mark.parametrize("address", ["/accounts/", "/accounts/mail/", "/accounts/groups/1/default/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_no_page_opens_without_log_in(address: str, method: str) -> None:
+def test_every_page_requires_a_log_in(address: str, method: str) -> None:
     response = getattr(Client(), method)(address)
     assert response.status_code in {302, 405}
     if response.status_code == 302:

@@ -14,7 +14,7 @@ from wms.jobs.models import Job
 pytestmark = pytest.mark.django_db
 
 
-def test_the_form_takes_input_data_and_names_what_is_missing(portal: Client, group: Group, vo: VO) -> None:
+def test_the_form_accepts_input_data_and_names_missing_files(portal: Client, group: Group, vo: VO) -> None:
     element = make_storage_element(sites=[Site.objects.get(name="LCG.PIC.es")])
     make_replica("/lhcb/a", vo=vo, storage_element=element)
     fields = {
@@ -49,6 +49,6 @@ def test_the_page_of_a_job_that_is_checking_says_what_it_waits_for(
     assert "task queue yet" in page
 
 
-def test_a_job_without_input_data_says_nothing_of_it(portal: Client, alice: User, group: Group) -> None:
+def test_the_page_of_a_job_without_input_data_does_not_mention_them(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     assert "Sites with its input data" not in portal.get(f"/jobs/{job.pk}/").content.decode()

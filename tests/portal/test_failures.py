@@ -107,7 +107,7 @@ def test_all_of_a_group_are_rescheduled_once_confirmed(portal: Client, alice: Us
     assert Job.objects.get(pk=other.pk).status == JobStatus.FAILED
 
 
-def test_the_newest_failures_are_grouped_and_the_page_says_so(
+def test_only_the_newest_failures_are_grouped(
     portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for reason in ("old", "new", "new"):
@@ -133,7 +133,7 @@ def test_groups_and_places_are_bounded(
     assert "and 1 more place" in page
 
 
-def test_without_failures_the_page_says_so(portal: Client) -> None:
+def test_the_page_says_that_there_are_no_failures(portal: Client) -> None:
     assert "No job of this selection has failed." in portal.get("/failures/").content.decode()
 
 

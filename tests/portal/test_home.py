@@ -37,14 +37,14 @@ def queries_of(portal: Client) -> int:
 # ---- a new user ------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_user_reads_what_to_do_first(portal: Client) -> None:
+def test_a_new_user_is_shown_the_first_steps(portal: Client) -> None:
     page = home(portal).content.decode()
     assert "You have no jobs yet." in page
     assert "Submit the first job" in page
     assert "Needs attention" not in page
 
 
-def test_a_user_without_group_reads_whom_to_ask(client_of: ClientOf) -> None:
+def test_a_user_without_group_is_shown_whom_to_ask(client_of: ClientOf) -> None:
     page = home(client_of(make_user(username="dora"))).content.decode()
     assert "invite <b>dora</b> to a group" in page
     assert "Submit the first job" not in page

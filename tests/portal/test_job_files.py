@@ -156,7 +156,7 @@ def test_the_files_of_an_archive_are_listed_shown_and_downloaded(portal: Client,
     assert downloaded(portal, rows["empty"].download_url) == b""
 
 
-def test_of_two_members_of_one_name_the_last_counts_as_after_unpacking(portal: Client, place: Place) -> None:
+def test_the_last_of_two_members_of_one_name_is_shown(portal: Client, place: Place) -> None:
     job = place.job_with(packed((member("a"), b"old"), (member("./a"), b"newer")))
     (row,) = place.files(portal, job).rows
     assert downloaded(portal, row.download_url) == b"newer"
@@ -237,7 +237,7 @@ def test_a_part_of_an_input_can_be_downloaded(portal: Client, alice: User, group
     assert (beyond.status_code, beyond["Content-Range"]) == (416, "bytes */10")
 
 
-def test_a_job_without_output_says_why(portal: Client, alice: User, group: Group) -> None:
+def test_the_page_says_why_a_job_has_no_output(portal: Client, alice: User, group: Group) -> None:
     done, running = (
         make_job(owner=alice, group=group, status=status) for status in (JobStatus.DONE, JobStatus.RUNNING)
     )
@@ -248,7 +248,9 @@ def test_a_job_without_output_says_why(portal: Client, alice: User, group: Group
 # ---- who may ---------------------------------------------------------------------------------------------------------
 
 
-def test_strangers_get_no_file(portal: Client, vo: Any, group: Group, place: Place, client_of: ClientOf) -> None:
+def test_users_without_access_get_no_file(
+    portal: Client, vo: Any, group: Group, place: Place, client_of: ClientOf
+) -> None:
     archive = packed((member("a"), b"secret"))
     job, other = place.job_with(archive), place.job_with(packed((member("b"), b"another")))
     given = stored(b"given", is_archive=False)
@@ -312,7 +314,7 @@ def test_names_and_contents_are_text(name: str, content: bytes, portal: Client, 
     ],
     ids=lambda info: f"{info.name} {info.linkname}",
 )
-def test_an_archive_that_leads_out_is_not_read(info: tarfile.TarInfo, portal: Client, place: Place) -> None:
+def test_an_archive_with_paths_outside_is_not_read(info: tarfile.TarInfo, portal: Client, place: Place) -> None:
     job = place.job_with(packed((member("harmless"), b"x"), (info, b"")))
     files = place.files(portal, job, "harmless")
     assert files.problem.startswith("The member")
@@ -351,7 +353,7 @@ def test_of_many_files_the_first_are_listed(portal: Client, place: Place) -> Non
     assert files.how_many == "1,000 of 1,500 files"
 
 
-def test_a_bomb_is_not_unpacked(portal: Client, place: Place, settings: Settings) -> None:
+def test_a_decompression_bomb_is_not_unpacked(portal: Client, place: Place, settings: Settings) -> None:
     settings.WMS_SANDBOX_MAX_UNPACKED_BYTES = 10**6
     job = place.job_with(packed((member("zeros"), bytes(2 * 10**6))))
     files = place.files(portal, job, "zeros")
@@ -362,14 +364,14 @@ def test_a_bomb_is_not_unpacked(portal: Client, place: Place, settings: Settings
 @pytest.mark.parametrize(
     "content", [b"", b"nothing packed", gzip.compress(b"no tar" * 200, mtime=0), packed((member("a"), b"x"))[:60]]
 )
-def test_a_damaged_archive_says_so(content: bytes, portal: Client, place: Place) -> None:
+def test_a_damaged_archive_is_reported(content: bytes, portal: Client, place: Place) -> None:
     job = place.job_with(content)
     files = place.files(portal, job, "a")
     assert (files.problem, list(files.rows)) == ("The archive is damaged or incomplete.", [])
     assert portal.get(place.address(job, "a")).status_code == HTTPStatus.NOT_FOUND
 
 
-def test_an_archive_that_is_no_longer_stored_says_so(portal: Client, place: Place, tmp_path: Path) -> None:
+def test_a_removed_archive_is_reported(portal: Client, place: Place, tmp_path: Path) -> None:
     job = place.job_with(packed((member("a"), b"x, but gone")))
     for file in tmp_path.rglob("*"):
         if file.is_file():
@@ -378,7 +380,7 @@ def test_an_archive_that_is_no_longer_stored_says_so(portal: Client, place: Plac
     assert portal.get(place.address(job, "a")).status_code == HTTPStatus.NOT_FOUND
 
 
-def test_an_archive_that_is_removed_after_it_was_listed_says_so(portal: Client, place: Place, tmp_path: Path) -> None:
+def test_an_archive_removed_after_listing_is_reported(portal: Client, place: Place, tmp_path: Path) -> None:
     job = place.job_with(packed((member("a"), b"x, but gone soon")))
     (row,) = place.files(portal, job).rows
     for file in tmp_path.rglob("*"):

@@ -81,11 +81,11 @@ def test_each_key_narrows_the_list(portal: Client, alice: User, group: Group) ->
     assert ids_in(search(portal, "group:lhcb_user vo:lhcb")) == [other.pk, wanted.pk]
 
 
-def test_a_bare_number_leads_to_the_job(portal: Client) -> None:
+def test_a_bare_number_opens_the_page_of_the_job(portal: Client) -> None:
     assert search(portal, " 71 ")["Location"] == "/jobs/71/"
 
 
-def test_words_without_a_meaning_are_told_and_stay_in_the_box(portal: Client, alice: User, group: Group) -> None:
+def test_unknown_words_are_reported_and_stay_in_the_search_box(portal: Client, alice: User, group: Group) -> None:
     failed = make_job(owner=alice, group=group, status=JobStatus.FAILED)
     make_job(owner=alice, group=group)
     response = search(portal, "stats:x status:failed")
@@ -96,7 +96,7 @@ def test_words_without_a_meaning_are_told_and_stay_in_the_box(portal: Client, al
     assert 'aria-describedby="search-errors"' in page
 
 
-def test_a_value_that_is_too_long_is_told_and_does_not_narrow(portal: Client, alice: User, group: Group) -> None:
+def test_a_value_that_is_too_long_is_reported_and_ignored(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     response = search(portal, f"group:{'g' * 65}")
     assert ids_in(response) == [job.pk]
@@ -141,7 +141,7 @@ def test_menus_end_in_the_query(portal: Client) -> None:
     assert "order=oldest" in address
 
 
-def test_an_unticked_status_leaves_the_query(portal: Client) -> None:
+def test_a_deselected_status_is_removed_from_the_query(portal: Client) -> None:
     assert q_of(portal.get("/jobs/", {"menu": "filters", "q": "status:done scan"})["Location"]) == "name:*scan*"
 
 
@@ -292,7 +292,7 @@ def test_the_side_table_is_bounded_and_says_so(
 
 
 @pytest.mark.parametrize("by", ["site", "reason", "host", "submission"])
-def test_thirty_jobs_cost_no_more_queries_than_one(by: str, portal: Client, alice: User, group: Group) -> None:
+def test_thirty_jobs_need_no_more_queries_than_one(by: str, portal: Client, alice: User, group: Group) -> None:
     def new_job() -> None:
         queue = make_queue()
         make_job(owner=alice, group=group, status=JobStatus.RUNNING, site=queue.ce.site, queue=queue)

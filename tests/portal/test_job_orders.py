@@ -23,7 +23,7 @@ def headings_in(response: Any) -> dict[str, Any]:
     return {heading.label: heading for heading in response.context["headings"]}
 
 
-def test_a_heading_sorts_the_list_and_then_turns_its_order(portal: Client, alice: User, group: Group) -> None:
+def test_a_heading_sorts_the_list_and_then_reverses_it(portal: Client, alice: User, group: Group) -> None:
     names = ["b", "c", "a"]
     jobs = {name: make_job(owner=alice, group=group, job_name=name, status=JobStatus.DONE).pk for name in names}
     listed = search(portal, "status:done", by="reason")
@@ -56,7 +56,7 @@ def test_the_menu_has_the_orders_of_all_columns_that_are_shown(portal: Client, a
 
 
 @pytest.mark.parametrize("order", ["changed", "-changed", "-cpu-time", "name", "site", "-exit-code", "status"])
-def test_pages_of_a_sorted_list_lead_there_and_back(order: str, portal: Client, alice: User, group: Group) -> None:
+def test_pages_of_a_sorted_list_go_forward_and_back(order: str, portal: Client, alice: User, group: Group) -> None:
     site = make_site()
     for number in range(2 * ROWS_PER_PAGE + 3):
         is_done = number % 3 > 0
@@ -97,14 +97,14 @@ def test_a_page_of_a_sorted_list_stays_when_its_edge_changes_or_leaves(
 
 
 @pytest.mark.parametrize("place", ["x", "1:x", "1:2026-01-01", "1:2026-01-01T00:00:00", "-1", "9" * 19, ""])
-def test_a_place_that_is_none_is_the_first_page(place: str, portal: Client, alice: User, group: Group) -> None:
+def test_an_invalid_position_shows_the_first_page(place: str, portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     for name in ("beyond", "upto"):
         response = portal.get("/jobs/", {"order": "-changed", name: place})
         assert ids_in(response) == [job.pk]
 
 
-def test_a_long_list_is_sorted_by_id_only_and_says_so(
+def test_a_long_list_is_sorted_by_id_only(
     portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_orders, "MOST_SORTED", 2)

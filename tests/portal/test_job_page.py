@@ -31,7 +31,7 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory, OutputTail, Sandbox
 from wms.jobs.services.submission import submit
 from wms.jobs.sql import revisions
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import query_directly
 from wms.portal.presentation.job_tabs import Tab
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +45,7 @@ def whole_page(portal: Client, job: Job) -> str:
 # ---- what it says ----------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_job_tells_all_about_it(portal: Client, alice: User, group: Group) -> None:
+def test_the_page_of_a_job_shows_its_facts(portal: Client, alice: User, group: Group) -> None:
     queue = make_queue()
     job = make_job(
         owner=alice,
@@ -84,7 +84,7 @@ def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, grou
     assert facts["Task queue"].isdecimal()
 
 
-def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+def test_the_page_of_a_waiting_job_explains_it(portal: Client, alice: User, group: Group) -> None:
     ce = make_ce(site=make_site(vos=[group.vo]))
     for processors in (1, 2, 4):
         make_queue(ce=ce, processors=processors)
@@ -105,9 +105,7 @@ def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) ->
     )
 
 
-def test_a_job_whose_requirements_no_queue_meets_says_which_and_how_many_they_hold_back(
-    portal: Client, alice: User, group: Group
-) -> None:
+def test_the_page_lists_unmet_requirements_with_excluded_queues(portal: Client, alice: User, group: Group) -> None:
     ce = make_ce(site=make_site(vos=[group.vo]), parameters={"SoftwareTag": ["v1"], "Memory": 2000})
     for memory in (1000, 4000):
         make_queue(ce=ce, parameters={"Memory": memory})
@@ -125,7 +123,7 @@ def test_a_job_whose_requirements_no_queue_meets_says_which_and_how_many_they_ho
     assert (hurdle.passed, hurdle.badge) == ("0 of 3", "failed")
 
 
-def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+def test_only_waiting_jobs_are_explained(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.HELD)
     assert "Why it waits" not in portal.get(f"/jobs/{job.pk}/").content.decode()
 
@@ -141,7 +139,7 @@ def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Grou
         (JobStatus.DELETED, []),
     ],
 )
-def test_only_what_the_state_allows_has_a_button(
+def test_buttons_are_shown_for_allowed_actions_only(
     status: JobStatus, expected: list[str], portal: Client, alice: User, group: Group
 ) -> None:
     job = make_job(owner=alice, group=group, status=status)
@@ -160,7 +158,7 @@ def test_the_output_can_be_fetched_once_it_is_there(portal: Client, alice: User,
 @pytest.mark.parametrize(
     ("who", "status"), [("owner", 200), ("group_mate", 200), ("stranger", 404), ("manager", 200), ("operator", 200)]
 )
-def test_who_sees_and_kills_a_job(who: str, status: int, vo: Any, client_of: ClientOf) -> None:
+def test_access_rights_to_the_page_and_the_kill_button(who: str, status: int, vo: Any, client_of: ClientOf) -> None:
     sharing = make_group(vo=vo, shares_jobs=True)
     job = make_job(group=sharing)
     user = {
@@ -184,7 +182,7 @@ def test_a_job_that_does_not_exist_is_not_found(pk: int, portal: Client) -> None
     assert portal.post(f"/jobs/{pk}/actions/", {"action": "kill"}).status_code == 404
 
 
-def test_hold_release_reschedule_and_delete(portal: Client, alice: User, group: Group) -> None:
+def test_a_job_is_held_released_rescheduled_and_deleted(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     for action, expected in (
         ("hold", JobStatus.HELD),
@@ -201,7 +199,7 @@ def test_hold_release_reschedule_and_delete(portal: Client, alice: User, group: 
     assert failed.status == JobStatus.WAITING
 
 
-def test_what_the_state_forbids_is_told_and_changes_nothing(portal: Client, alice: User, group: Group) -> None:
+def test_a_forbidden_action_is_reported_and_changes_nothing(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.DONE)
     response = portal.post(f"/jobs/{job.pk}/actions/", {"action": "kill"}, follow=True)
     assert "message error" in response.content.decode()
@@ -236,8 +234,8 @@ def etag_of(portal: Client, address: str) -> str:
 def test_a_heartbeat_changes_the_page_and_nothing_else_does(
     portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Mock(wraps=ask_directly)
-    monkeypatch.setattr(revisions, "ask_directly", asked)
+    asked = Mock(wraps=query_directly)
+    monkeypatch.setattr(revisions, "query_directly", asked)
     job = make_job(owner=alice, group=group, status=JobStatus.DONE, std_output_tail="before")
     address = f"/jobs/{job.pk}/?tab=output"
     etag = etag_of(portal, address)
@@ -262,7 +260,7 @@ def test_a_heartbeat_changes_the_page_and_nothing_else_does(
         {"job_name": "x"},
     ],
 )
-def test_what_the_page_shows_of_the_job_is_in_its_revision(
+def test_the_revision_covers_everything_that_the_page_shows(
     changes: Mapping[str, object], portal: Client, alice: User, group: Group
 ) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.RUNNING)
@@ -272,7 +270,7 @@ def test_what_the_page_shows_of_the_job_is_in_its_revision(
 
 
 @pytest.mark.parametrize("status", [JobStatus.WAITING, JobStatus.RUNNING])
-def test_times_are_shown_anew_each_minute(
+def test_times_on_the_page_are_updated_each_minute(
     status: JobStatus, portal: Client, alice: User, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"/jobs/{make_job(owner=alice, group=group, status=status).pk}/"

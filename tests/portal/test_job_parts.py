@@ -64,7 +64,7 @@ def job_in(status: JobStatus, **columns: object) -> Job:
         ),
     ],
 )
-def test_the_sentence_says_where_the_job_stands(job: Job, expected: Sentence) -> None:
+def test_the_sentence_describes_the_status_of_the_job(job: Job, expected: Sentence) -> None:
     assert (
         sentence_of(job, why="It waits because it does." if job.status == "Waiting" else "", now=NOW + at(780))
         == expected
@@ -133,7 +133,7 @@ def test_an_attempt_ends_when_the_job_is_rescheduled_and_the_next_begins_when_it
     ]
 
 
-def test_what_has_not_ended_lasts_until_now() -> None:
+def test_an_unended_attempt_lasts_until_now() -> None:
     history = history_of((0, JobStatus.WAITING), (50, JobStatus.MATCHED), (54, JobStatus.RUNNING))
     (attempt,) = timeline_of(job_in(JobStatus.RUNNING), history=history, leases=[], now=NOW + at(114))
     assert [(part.kind, part.count) for part in attempt.segments] == [("waiting", 50), ("held", 4), ("running", 60)]
@@ -157,7 +157,7 @@ def test_attempts_are_numbered_from_the_last_if_the_history_is_cut() -> None:
 # ---- charts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_chart_is_data_for_the_script_and_a_table_for_everybody() -> None:
+def test_a_chart_has_data_for_the_script_and_a_table() -> None:
     chart = Chart(
         id="jobs",
         title="Jobs",

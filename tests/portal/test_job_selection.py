@@ -35,7 +35,7 @@ def jobs(alice: User, group: Group) -> list[Job]:
     ]
 
 
-def test_all_that_match_are_asked_back_with_what_can_be_done(portal: Client, jobs: list[Job]) -> None:
+def test_an_action_on_all_matches_asks_for_confirmation(portal: Client, jobs: list[Job]) -> None:
     make_job()
     response = portal.post(f"{ACTIONS}?q=group:lhcb_user", all_that_match("group:lhcb_user", "kill"))
     question = response.context["question"]
@@ -50,7 +50,7 @@ def test_all_that_match_are_asked_back_with_what_can_be_done(portal: Client, job
     assert statuses() == ["Waiting", "Waiting", "Failed", "Done", "Waiting"]
 
 
-def test_once_confirmed_all_that_match_are_changed_and_refusals_told(portal: Client, jobs: list[Job]) -> None:
+def test_a_confirmed_action_changes_all_matches_and_lists_refusals(portal: Client, jobs: list[Job]) -> None:
     form = all_that_match("group:lhcb_user", "kill", confirmed="1", shown="4")
     response = portal.post(f"{ACTIONS}?q=group:lhcb_user", form, follow=True)
     assert response.redirect_chain == [("/jobs/?q=group%3Alhcb_user", 302)]
@@ -61,13 +61,13 @@ def test_once_confirmed_all_that_match_are_changed_and_refusals_told(portal: Cli
 
 
 @pytest.mark.parametrize("more", [{}, {"confirmed": "1"}, {"confirmed": "1", "shown": "x"}, {"shown": "4"}])
-def test_without_an_answer_nothing_is_done(more: dict[str, str], portal: Client, jobs: list[Job]) -> None:
+def test_without_confirmation_nothing_is_changed(more: dict[str, str], portal: Client, jobs: list[Job]) -> None:
     response = portal.post(ACTIONS, all_that_match("status:waiting", "kill", **more))
     assert response.context["question"].total == 2
     assert statuses() == ["Waiting", "Waiting", "Failed", "Done"]
 
 
-def test_a_number_that_has_grown_is_asked_back_again(portal: Client, jobs: list[Job]) -> None:
+def test_an_increased_number_of_jobs_is_confirmed_again(portal: Client, jobs: list[Job]) -> None:
     form = all_that_match("status:waiting", "kill", confirmed="1", shown="1")
     response = portal.post(ACTIONS, form)
     assert "Nothing was done: 2 jobs match now instead of 1. Please confirm again." in response.content.decode()
@@ -100,7 +100,7 @@ def test_held_jobs_are_released(portal: Client, jobs: list[Job]) -> None:
     assert statuses() == ["Waiting", "Waiting", "Failed", "Done"]
 
 
-def test_what_can_be_undone_is_done_at_once_on_selected_jobs(portal: Client, jobs: list[Job]) -> None:
+def test_reversible_actions_on_selected_jobs_need_no_confirmation(portal: Client, jobs: list[Job]) -> None:
     ids = [job.pk for job in jobs[:2]]
     response = portal.post(ACTIONS, {"action": "hold", "ids": ids}, follow=True)
     assert "2 jobs held." in response.content.decode()
@@ -115,7 +115,7 @@ def test_a_question_without_a_possible_job_has_no_button(portal: Client, jobs: l
     assert "Back" in page
 
 
-def test_an_action_never_reaches_jobs_of_strangers(vo: Any, client_of: ClientOf, jobs: list[Job]) -> None:
+def test_an_action_never_changes_jobs_of_others(vo: Any, client_of: ClientOf, jobs: list[Job]) -> None:
     stranger = make_user(groups=[make_group(vo=vo)])
     for text in ("", "owner:*", "owner:alice status:waiting", f"id:{jobs[0].pk}"):
         client_of(stranger).post(ACTIONS, all_that_match(text, "kill", confirmed="1", shown="100"))
@@ -149,7 +149,7 @@ def test_more_jobs_than_one_request_may_change_are_refused(
     assert statuses() == ["Waiting", "Waiting", "Failed", "Done"]
 
 
-def test_the_bar_says_on_how_many_each_action_is_possible(portal: Client, jobs: list[Job]) -> None:
+def test_the_action_bar_counts_the_possible_jobs(portal: Client, jobs: list[Job]) -> None:
     response = portal.get("/jobs/")
     assert {button.action: button.possible for button in response.context["buttons"]} == {
         "kill": 2, "hold": 2, "release": 0, "reschedule": 1, "delete": 4,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
         (JobStatus.DONE, Tab.OUTPUT),
     ],
 )
-def test_the_first_tab_is_the_one_that_matters_most(
+def test_the_first_tab_depends_on_the_status(
     status: JobStatus, expected: Tab, portal: Client, alice: User, group: Group
 ) -> None:
     job = make_job(owner=alice, group=group, status=status)
@@ -80,7 +80,7 @@ def test_output_and_errors_show_the_present_attempt_and_keep_the_earlier_ones(
         (JobStatus.DONE, True, "has written nothing to its standard error"),
     ],
 )
-def test_an_empty_tab_says_why(
+def test_an_empty_tab_explains_itself(
     status: JobStatus, started: bool, expected: str, portal: Client, alice: User, group: Group
 ) -> None:
     job = make_job(owner=alice, group=group, status=status)
@@ -88,7 +88,7 @@ def test_an_empty_tab_says_why(
     assert expected in portal.get(f"/jobs/{job.pk}/?tab=errors").content.decode()
 
 
-def test_resources_compare_what_was_asked_for_with_what_was_used(portal: Client, alice: User, group: Group) -> None:
+def test_the_resources_tab_compares_requested_and_used_amounts(portal: Client, alice: User, group: Group) -> None:
     job = make_job(
         owner=alice, group=group, status=JobStatus.DONE, processors=2, memory_mb=1000, cpu_time_s=3600, wall_time_s=0
     )
@@ -105,7 +105,7 @@ def test_resources_compare_what_was_asked_for_with_what_was_used(portal: Client,
     assert usage.newest is None
 
 
-def test_samples_are_drawn_and_told_as_numbers(portal: Client, alice: User, group: Group) -> None:
+def test_samples_are_drawn_and_listed_as_numbers(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, reschedules=1)
     make_samples(job, (90, 45, 100, 5), (120, 105, None, 6), step_s=30, attempt=1)
     make_samples(job, (90, 90, 1, 1), step_s=30)
@@ -121,9 +121,7 @@ def test_samples_are_drawn_and_told_as_numbers(portal: Client, alice: User, grou
     assert "chart.js" not in portal.get(f"/jobs/{job.pk}/?tab=output").content.decode()
 
 
-def test_the_description_has_what_was_asked_for_first_and_all_as_json(
-    portal: Client, alice: User, group: Group
-) -> None:
+def test_the_description_tab_shows_set_fields_first_and_all_as_json(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, arguments="<b>--events 10</b>", memory_mb=2000)
     response = portal.get(f"/jobs/{job.pk}/?tab=description")
     described = response.context["description"]
@@ -153,7 +151,7 @@ def test_a_long_history_shows_its_newest_changes(
 
 
 @pytest.mark.parametrize(("who", "is_told"), [("owner", False), ("manager", True), ("operator", True)])
-def test_the_log_of_a_pilot_of_many_users_is_hidden_and_the_page_says_so(
+def test_the_log_of_a_shared_pilot_is_hidden(
     who: str, is_told: bool, vo: Any, alice: User, group: Group, client_of: ClientOf
 ) -> None:
     pilot = make_pilot(vo=vo)
@@ -169,6 +167,6 @@ def test_the_log_of_a_pilot_of_many_users_is_hidden_and_the_page_says_so(
     assert ("You may not see the log of this pilot" in page) is not is_told
 
 
-def test_a_job_without_a_pilot_says_so(portal: Client, alice: User, group: Group) -> None:
+def test_the_page_of_a_job_without_a_pilot_says_it(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group)
     assert "No pilot has had the job yet" in portal.get(f"/jobs/{job.pk}/?tab=pilot").content.decode()

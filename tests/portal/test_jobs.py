@@ -25,13 +25,13 @@ def ids_in(response: Any) -> list[int]:
 # ---- the list --------------------------------------------------------------------------------------------------------
 
 
-def test_who_has_no_job_is_told_what_to_do(portal: Client) -> None:
+def test_a_user_without_jobs_is_shown_what_to_do(portal: Client) -> None:
     page = portal.get("/jobs/").content.decode()
     assert "You have no jobs yet." in page
     assert "Submit the first one" in page
 
 
-def test_a_page_beyond_the_last_job_leads_back(portal: Client) -> None:
+def test_a_page_beyond_the_last_job_links_back(portal: Client) -> None:
     page = portal.get("/jobs/?before=1").content.decode()
     assert "You have no jobs yet." not in page
     assert "Show all my jobs" in page
@@ -64,7 +64,7 @@ def test_the_list_shows_own_jobs_newest_first_with_counts(portal: Client, alice:
         ("job_name=%F0%9F%98%80", []),
     ],
 )
-def test_filters_narrow_and_nonsense_does_not_break(
+def test_filters_narrow_the_list_and_invalid_values_are_ignored(
     query: str, expected: list[str], portal: Client, alice: User, group: Group
 ) -> None:
     for status in (JobStatus.DELETED, JobStatus.DONE, JobStatus.WAITING):
@@ -74,7 +74,7 @@ def test_filters_narrow_and_nonsense_does_not_break(
     assert [row.name for row in response.context["rows"]] == expected
 
 
-def test_a_filter_that_is_nonsense_is_told_beside_its_field(portal: Client, alice: User, group: Group) -> None:
+def test_an_invalid_filter_is_reported_beside_its_field(portal: Client, alice: User, group: Group) -> None:
     page = portal.get("/jobs/?job_group_id=nonsense&status=Nonsense").content.decode()
     assert "Enter a valid UUID." in page
     assert "There is no status &quot;Nonsense&quot;." in page
@@ -87,7 +87,7 @@ def test_one_submission_is_shown_alone(portal: Client, alice: User, group: Group
     assert ids_in(portal.get(f"/jobs/?job_group_id={submission.pk}")) == [job.pk]
 
 
-def test_jobs_of_mates_are_shown_when_asked_for_and_of_strangers_never(vo: Any, client_of: ClientOf) -> None:
+def test_jobs_of_group_members_are_shown_on_request_and_of_others_never(vo: Any, client_of: ClientOf) -> None:
     sharing, plain = make_group(vo=vo, shares_jobs=True), make_group(vo=vo)
     bob = make_user(groups=[sharing, plain], default_group=plain)
     mate = make_job(owner=make_user(groups=[sharing]), group=sharing)
@@ -97,7 +97,7 @@ def test_jobs_of_mates_are_shown_when_asked_for_and_of_strangers_never(vo: Any, 
     assert ids_in(browser.get("/jobs/?whose=all")) == [mate.pk]
 
 
-def test_pages_lead_through_all_jobs_and_back(portal: Client, alice: User, group: Group) -> None:
+def test_pages_reach_all_jobs_forward_and_back(portal: Client, alice: User, group: Group) -> None:
     submission = make_submission(owner=alice, group=group)
     jobs = [make_job(submission=submission, status=JobStatus.DONE).pk for _ in range(2 * ROWS_PER_PAGE + 3)]
     pages, address = [], "/jobs/?status=Done"
@@ -115,7 +115,7 @@ def test_pages_lead_through_all_jobs_and_back(portal: Client, alice: User, group
     assert first.context["pager"].previous == ""
 
 
-def test_thirty_jobs_cost_no_more_queries_than_one(portal: Client, alice: User, group: Group) -> None:
+def test_thirty_jobs_need_no_more_queries_than_one(portal: Client, alice: User, group: Group) -> None:
     def new_job() -> None:
         queue = make_queue()
         make_job(owner=alice, group=group, status=JobStatus.RUNNING, site=queue.ce.site, queue=queue)
@@ -133,7 +133,7 @@ def test_thirty_jobs_cost_no_more_queries_than_one(portal: Client, alice: User, 
     assert one <= 16  # two of them the banner's, which outside of tests are memoised
 
 
-def test_what_users_write_is_shown_as_text(portal: Client, alice: User, group: Group) -> None:
+def test_user_texts_are_escaped(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, job_name="<script>alert(1)</script>", std_output_tail="<b>bold</b>")
     for address in ("/jobs/", f"/jobs/{job.pk}/"):
         page = portal.get(address).content.decode()
@@ -161,7 +161,7 @@ def test_an_action_that_does_not_exist_is_refused(
 # ---- many jobs -------------------------------------------------------------------------------------------------------
 
 
-def test_ticked_jobs_are_killed_once_confirmed_and_the_others_told(portal: Client, alice: User, group: Group) -> None:
+def test_selected_jobs_are_killed_after_confirmation(portal: Client, alice: User, group: Group) -> None:
     waiting = make_job(owner=alice, group=group)
     done = make_job(owner=alice, group=group, status=JobStatus.DONE)
     foreign = make_job(group=group)
@@ -184,13 +184,13 @@ def test_ticked_jobs_are_killed_once_confirmed_and_the_others_told(portal: Clien
     assert statuses == [JobStatus.KILLED, JobStatus.DONE, JobStatus.WAITING, JobStatus.WAITING]
 
 
-def test_no_tick_is_told(portal: Client) -> None:
+def test_an_action_without_selected_jobs_is_reported(portal: Client) -> None:
     response = portal.post("/jobs/actions/", {"action": "kill"}, follow=True)
     assert "No job is selected" in response.content.decode()
 
 
 @pytest.mark.parametrize("ids", [["x"], ["-1"], ["9" * 30], ["1"] * 51, ["²"]])
-def test_forged_ticks_are_refused(ids: list[str], portal: Client) -> None:
+def test_forged_selections_are_refused(ids: list[str], portal: Client) -> None:
     assert portal.post("/jobs/actions/", {"action": "kill", "ids": ids}).status_code == 400
 
 

@@ -61,7 +61,7 @@ def test_files_are_read_in_portions(portal: Client, alice: User, group: Group, m
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "=HYPERLINK(1)"])
-def test_no_spreadsheet_takes_a_text_for_a_formula(name: str, portal: Client, alice: User, group: Group) -> None:
+def test_texts_are_not_spreadsheet_formulas(name: str, portal: Client, alice: User, group: Group) -> None:
     make_job(owner=alice, group=group, job_name=name)
     (row,) = csv.DictReader(text_of(portal.get("/jobs/jobs.csv")).splitlines())
     assert row["job_name"] == f"'{name}"
@@ -82,6 +82,6 @@ def test_characters_that_steer_terminals_are_escaped(portal: Client, alice: User
     assert json.loads(raw)[0]["application_status"].startswith("\x1b[31m")
 
 
-def test_a_query_with_an_error_leads_to_the_list_that_tells_it(portal: Client) -> None:
+def test_a_query_with_an_error_redirects_to_the_list(portal: Client) -> None:
     response = portal.get("/jobs/jobs.csv?q=stats:x")
     assert response["Location"] == "/jobs/?q=stats%3Ax"

@@ -22,7 +22,7 @@ from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
 from wms.jobs.services.submission import submit
-from wms.kernel.fast.statements import ask_directly, ask_prepared
+from wms.kernel.fast.statements import query_directly, query_prepared
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.revisions import (
@@ -63,7 +63,7 @@ def _is_changed(followed: Followed, *, since: StreamPlace, of: Revisions | None 
 class TestRevisions:
     """The changes that a process knows."""
 
-    def test_only_visible_jobs_change_what_a_user_follows(self) -> None:
+    def test_only_visible_jobs_change_the_revision_of_a_user(self) -> None:
         sharing = factories.make_group(shares_jobs=True)
         alice, bob, stranger = (
             factories.make_user(groups=[sharing]),
@@ -130,9 +130,7 @@ class TestRevisions:
         assert not _is_changed(of_slow, since=now)
         assert not _is_changed(of_quick, since=now)
 
-    def test_a_page_that_is_older_than_what_is_remembered_counts_as_changed(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_page_older_than_the_kept_revisions_counts_as_changed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(revisions, "MOST_TRANSACTIONS", 3)
         stranger = factories.make_user()
         (followed,) = jobs_seen_by(stranger)
@@ -192,7 +190,7 @@ class TestSlowReadings:
         thread.start()
         return thread
 
-    def test_others_use_the_last_reading_meanwhile(
+    def test_concurrent_requests_use_the_last_reading(
         self, slow: tuple[Event, Event], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(revisions, "MAX_AGE_S", 0.0)
@@ -207,7 +205,7 @@ class TestSlowReadings:
         thread.join()
         assert [reading.end.end for reading in found] == [20]
 
-    def test_they_wait_if_the_last_reading_is_too_old(
+    def test_requests_wait_if_the_last_reading_is_too_old(
         self, slow: tuple[Event, Event], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(revisions, "USED_MEANWHILE_S", 0.0)
@@ -243,8 +241,8 @@ class TestSlowReadings:
 def test_the_scope_of_a_user_is_read_with_one_prepared_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     sharing, plain, managed = factories.make_group(shares_jobs=True), factories.make_group(), factories.make_group()
     user = factories.make_user(groups=[sharing, plain], manages=[managed.vo])
-    asked = Mock(wraps=ask_directly)
-    monkeypatch.setattr(sql, "ask_directly", asked)
+    asked = Mock(wraps=query_directly)
+    monkeypatch.setattr(sql, "query_directly", asked)
     with CaptureQueriesContext(connection) as by_the_orm:
         scope = scope_of(user)
     assert (asked.call_count, len(by_the_orm)) == (1, 0)
@@ -257,13 +255,13 @@ def test_the_scope_of_a_user_is_read_with_one_prepared_statement(monkeypatch: py
 class TestSession:
     """Session, user and scope of an open page."""
 
-    def test_they_are_read_with_one_prepared_statement(
+    def test_visible_vos_are_read_with_one_prepared_statement(
         self, portal: Client, alice: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         etag = portal.get("/submissions/")["ETag"]
-        asked, asked_otherwise = Mock(wraps=ask_directly), Mock(wraps=ask_prepared)
-        monkeypatch.setattr(sql, "ask_directly", asked)
-        monkeypatch.setattr(sql, "ask_prepared", asked_otherwise)
+        asked, asked_otherwise = Mock(wraps=query_directly), Mock(wraps=query_prepared)
+        monkeypatch.setattr(sql, "query_directly", asked)
+        monkeypatch.setattr(sql, "query_prepared", asked_otherwise)
         response = portal.get("/submissions/", headers={"If-None-Match": etag})
         assert response.status_code == HTTPStatus.NOT_MODIFIED
         assert [call.args[0] for call in asked.call_args_list] == ["visit"]
@@ -346,7 +344,7 @@ class TestLive:
         changed = self._answer(followed, etag=unchanged["ETag"])
         assert (changed.status_code, changed["ETag"][-4:]) == (200, '-30"')
 
-    def test_what_an_older_index_lacks_is_shown_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_changes_missing_in_an_older_index_are_shown_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._read(monkeypatch, end=20, last={("vo", 1): 15})
         etag = self._answer(Followed(keys=(("vo", 1),), until=StreamPlace(14, frozenset())))["ETag"]
         assert (
@@ -356,7 +354,7 @@ class TestLive:
     def test_an_answer_to_post_is_not_fetched_again(self) -> None:
         assert "ETag" not in self._answer(1, method="POST")
 
-    def test_nonsense_is_another_page(self) -> None:
+    def test_an_invalid_etag_returns_the_page(self) -> None:
         for etag in ('"x"', "*", '"' + 32 * "0" + "-" + 30 * "9" + '"', '"' + 32 * "0" + '-1"'):
             assert self._answer(1, etag=etag).status_code == 200
 

@@ -36,7 +36,7 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Accounting, Job, Sandbox
 from wms.jobs.services import control, editing, transitions
 from wms.jobs.services.submission import submit
-from wms.kernel import pulse
+from wms.kernel import liveness
 from wms.kernel.models import Pulse
 from wms.portal import revisions
 from wms.portal.revisions import Revisions
@@ -80,7 +80,7 @@ def read_at_once(without_readings_of_changes: None, monkeypatch: pytest.MonkeyPa
 @pytest.fixture
 def world(vo: VO, group: Group, alice: User, settings: pytest.FixtureRequest) -> World:
     settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S = 0.0  # type: ignore[attr-defined]
-    pulse.show(pulse.BEAT)
+    liveness.report(liveness.BEAT)
     site = Site.objects.get(name="LCG.CERN.ch")
     ce = make_ce(name="ce01", site=site)
     queue = make_queue(name="grid", ce=ce)
@@ -356,7 +356,7 @@ def test_usage_that_changes_no_share_as_shown_leaves_the_home_page_as_it_is(worl
         ("/jobs/?owner=bob", True),
     ],
 )
-def test_a_list_of_ones_own_jobs_stays_when_a_mates_job_changes(
+def test_a_list_of_own_jobs_is_unchanged_by_jobs_of_group_members(
     page: str, is_shown: bool, world: World, portal: Client
 ) -> None:
     Group.objects.filter(pk=world.group.pk).update(properties=[GroupProperty.JOB_SHARING])

@@ -15,7 +15,7 @@ from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.kernel import pulse
+from wms.kernel import liveness
 from wms.kernel.models import Pulse
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ STOPPED = "The server's background work has stopped"
 
 @pytest.fixture(autouse=True)
 def beat(db: None) -> None:
-    pulse.show(pulse.BEAT)
+    liveness.report(liveness.BEAT)
 
 
 @pytest.fixture
@@ -48,19 +48,19 @@ def texts(portal: Client, address: str = "/jobs/") -> list[str]:
     return [notice.text for notice in portal.get(address).context["header"].notices]
 
 
-def test_nothing_is_said_while_all_is_well(portal: Client, alice: User, group: Group) -> None:
+def test_there_is_no_banner_without_problems(portal: Client, alice: User, group: Group) -> None:
     make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
     assert texts(portal) == []
 
 
 @pytest.mark.parametrize("address", ["/", "/jobs/", "/submissions/", "/jobs/submit/", "/accounts/tokens/"])
-def test_background_work_that_has_stopped_is_told_on_every_page(address: str, portal: Client) -> None:
+def test_stopped_background_work_is_shown_on_every_page(address: str, portal: Client) -> None:
     Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
     assert texts(portal, address)[0].startswith(STOPPED)
     assert STOPPED.replace("'", "&#x27;") in portal.get(address).content.decode()
 
 
-def test_a_banned_site_that_waiting_jobs_require_is_told_with_its_reason(
+def test_a_banned_site_required_by_waiting_jobs_is_shown_with_its_reason(
     portal: Client, alice: User, group: Group, cern: Site
 ) -> None:
     assert texts(portal) == []
@@ -70,7 +70,7 @@ def test_a_banned_site_that_waiting_jobs_require_is_told_with_its_reason(
     ]
 
 
-def test_a_draining_site_where_jobs_ran_in_the_last_day_is_told_with_its_end(
+def test_a_draining_site_with_recent_jobs_is_shown_with_its_end(
     portal: Client, alice: User, group: Group, cern: Site
 ) -> None:
     close(cern, state=ResourceState.DRAINING)
@@ -85,13 +85,13 @@ def test_a_draining_site_where_jobs_ran_in_the_last_day_is_told_with_its_end(
     assert texts(portal) == [f"LCG.CERN.ch, {told}: no new jobs start there."]
 
 
-def test_a_ban_that_is_over_is_not_told(portal: Client, alice: User, group: Group, cern: Site) -> None:
+def test_an_expired_ban_is_not_shown_in_the_banner(portal: Client, alice: User, group: Group, cern: Site) -> None:
     make_job(owner=alice, group=group, sites=("LCG.CERN.ch",))
     Site.objects.filter(pk=cern.pk).update(state_until=timezone.now() - timedelta(minutes=1))
     assert texts(portal) == []
 
 
-def test_sites_of_the_jobs_of_others_are_not_told(portal: Client, group: Group, cern: Site) -> None:
+def test_closed_sites_of_jobs_of_others_are_not_shown(portal: Client, group: Group, cern: Site) -> None:
     make_job(group=group, sites=("LCG.CERN.ch",))
     job = make_job(group=group, status=JobStatus.DONE, site=cern)
     Job.objects.filter(pk=job.pk).update(status_changed_at=timezone.now())
@@ -113,7 +113,7 @@ def test_many_sites_are_summed_up(portal: Client, alice: User, group: Group) -> 
     assert shown[-1] == "2 more sites that your jobs use or require are banned or draining."
 
 
-def test_a_banned_computing_element_that_waiting_jobs_require_is_told(
+def test_a_banned_computing_element_required_by_waiting_jobs_is_shown(
     portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     close(cern_queue.ce, reason="full disk")
@@ -125,7 +125,7 @@ def test_a_banned_computing_element_that_waiting_jobs_require_is_told(
 
 
 @pytest.mark.parametrize("level", ["ce", "queue"])
-def test_a_draining_part_of_a_site_where_jobs_ran_in_the_last_day_is_told(
+def test_a_draining_part_of_a_site_with_recent_jobs_is_shown(
     level: str, portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     other = make_queue(ce=make_ce(site=cern_queue.ce.site))
@@ -145,7 +145,7 @@ def test_a_draining_part_of_a_site_where_jobs_ran_in_the_last_day_is_told(
 
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
-def test_a_place_without_which_waiting_jobs_fit_nowhere_is_told(
+def test_a_closed_place_that_waiting_jobs_fit_alone_is_shown(
     level: str, portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     small = make_queue(ce=make_ce(site=Site.objects.get(name="LCG.PIC.es")), memory_mb=1000)
@@ -163,7 +163,7 @@ def test_a_place_without_which_waiting_jobs_fit_nowhere_is_told(
     assert texts(portal) == []
 
 
-def test_what_is_inside_a_closed_place_is_not_told_again(
+def test_closed_parts_of_a_closed_place_are_not_shown_again(
     portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     make_job(owner=alice, group=group, memory_mb=3000)
@@ -178,7 +178,7 @@ def test_a_part_of_a_site_of_another_vo_is_not_disclosed(portal: Client, alice: 
     assert texts(portal) == []
 
 
-def test_closed_places_cost_the_same_queries_whatever_their_number(
+def test_closed_places_need_a_constant_number_of_queries(
     portal: Client, alice: User, group: Group, cern_queue: Queue
 ) -> None:
     def queries() -> int:
@@ -202,12 +202,12 @@ def test_closed_places_cost_the_same_queries_whatever_their_number(
     assert queries() == none < some
 
 
-def test_a_user_in_no_group_is_told_whom_to_ask(client_of: ClientOf) -> None:
+def test_a_user_without_a_group_is_shown_whom_to_ask(client_of: ClientOf) -> None:
     (text,) = texts(client_of(make_user()))
     assert "Ask a manager" in text
 
 
-def test_a_member_a_manager_and_an_operator_are_not(client_of: ClientOf) -> None:
+def test_members_managers_and_operators_get_no_group_notice(client_of: ClientOf) -> None:
     assert texts(client_of(make_user(groups=[make_group()]))) == []
     assert texts(client_of(make_user(manages=[make_vo()]))) == []
     assert texts(client_of(make_user(operator=True))) == []

@@ -55,7 +55,7 @@ def person() -> User:
 # ---- nothing without a provider --------------------------------------------------------------------------------------
 
 
-def test_without_a_provider_nothing_is_visible_or_reachable(portal: Client) -> None:
+def test_without_a_provider_oidc_is_neither_visible_nor_reachable(portal: Client) -> None:
     assert b"institute" not in Client().get(LOG_IN).content
     assert b"nstitute" not in portal.get("/accounts/").content
     account = SocialAccount.objects.create(user=make_user(), provider="https://a.example", uid="a")
@@ -93,7 +93,7 @@ def test_the_waiting_room_names_the_vos_that_the_setting_names(settings: Setting
         assert "A manager of atlas or lhcb admits you" in browser.get("/accounts/waiting/").content.decode()
 
 
-def test_the_same_person_comes_back_to_the_same_account(provider: ScriptedProvider) -> None:
+def test_a_returning_person_gets_the_same_account(provider: ScriptedProvider) -> None:
     oidc.log_in(Client())
     provider.claims["preferred_username"] = "somebody-else"
     oidc.log_in(Client())
@@ -109,7 +109,7 @@ def test_an_email_is_stored_only_if_the_provider_has_verified_it(provider: Scrip
     assert SocialAccount.objects.get(uid="another").user.email == ""
 
 
-def test_where_one_wanted_to_go_one_gets_but_never_to_another_server(provider: ScriptedProvider) -> None:
+def test_the_log_in_redirects_to_the_wanted_page_of_this_server_only(provider: ScriptedProvider) -> None:
     provider.claims["wlcg.groups"] = ["/lhcb"]
     assert oidc.log_in(Client(), next_url="/jobs/submit/")["Location"] == "/jobs/submit/"
     assert oidc.log_in(Client(), next_url="https://evil.example/")["Location"] == "/"
@@ -152,7 +152,7 @@ def test_a_refused_person_cannot_log_in(provider: ScriptedProvider, vo: VO, clie
     assert SecurityEvent.objects.filter(kind=SecurityEventKind.LOG_IN_REFUSED).exists()
 
 
-def test_managers_of_other_vos_and_users_see_and_admit_nobody(
+def test_only_managers_of_the_vo_see_and_admit_waiting_people(
     settings: Settings, vo: VO, group: Group, client_of: ClientOf
 ) -> None:
     with oidc.scripted_provider(settings, vos=["lhcb"]):
@@ -174,7 +174,7 @@ def test_managers_of_other_vos_and_users_see_and_admit_nobody(
     assert people.is_waiting(person(), now=timezone.now())
 
 
-def test_the_list_of_people_takes_the_same_queries_for_one_and_thirty(
+def test_the_list_of_people_needs_the_same_queries_for_one_and_thirty(
     provider: ScriptedProvider, vo: VO, client_of: ClientOf
 ) -> None:
     manager = client_of(make_user(manages=[vo]))
@@ -213,7 +213,7 @@ def test_claims_of_the_id_token_count_and_a_single_text_is_a_value(settings: Set
         assert groups_of(person()) == ["lhcb_user"]
 
 
-def test_a_claim_that_is_gone_ends_its_membership_and_no_other(provider: ScriptedProvider, production: Group) -> None:
+def test_a_missing_claim_ends_its_membership_only(provider: ScriptedProvider, production: Group) -> None:
     provider.claims["wlcg.groups"] = ["/lhcb"]
     oidc.log_in(Client())
     Membership.objects.create(user=person(), group=production)  # by a manager
@@ -297,7 +297,7 @@ def test_a_user_connects_an_account_logs_in_by_it_and_disconnects_it(
     assert {SecurityEventKind.ACCOUNT_CONNECTED, SecurityEventKind.ACCOUNT_DISCONNECTED} <= kinds()
 
 
-def test_a_password_that_is_asked_for_on_the_way_back_connects_the_account_too(
+def test_an_account_is_connected_after_confirming_the_password(
     provider: ScriptedProvider, portal: Client, alice: User
 ) -> None:
     asked = portal.post(f"/accounts/oidc/{ID}/connect/")
@@ -313,7 +313,7 @@ def test_a_password_that_is_asked_for_on_the_way_back_connects_the_account_too(
     assert SocialAccount.objects.get().user == alice
 
 
-def test_who_has_no_password_cannot_disconnect_the_last_account(provider: ScriptedProvider) -> None:
+def test_without_a_password_the_last_account_cannot_be_disconnected(provider: ScriptedProvider) -> None:
     provider.claims["wlcg.groups"] = ["/lhcb"]
     browser = Client()
     oidc.log_in(browser)
@@ -326,7 +326,7 @@ def test_who_has_no_password_cannot_disconnect_the_last_account(provider: Script
 # ---- as after a password ---------------------------------------------------------------------------------------------
 
 
-def test_a_second_factor_is_asked_for(provider: ScriptedProvider) -> None:
+def test_a_second_factor_is_required(provider: ScriptedProvider) -> None:
     provider.claims["wlcg.groups"] = ["/lhcb"]
     oidc.log_in(Client())
     key = make_app(person())
@@ -361,7 +361,7 @@ def test_a_suspended_user_is_refused_and_loses_and_gains_nothing(provider: Scrip
     assert refusal.target == "user alice@cern"
 
 
-def test_the_brake_is_on_after_many_log_ins_that_did_not_succeed(provider: ScriptedProvider) -> None:
+def test_log_ins_by_a_provider_are_delayed_after_many_failures(provider: ScriptedProvider) -> None:
     FailedLogIn.objects.bulk_create(
         [
             FailedLogIn(name_digest=bytes([number]), address="127.0.0.1", failed_at=timezone.now())
@@ -374,7 +374,7 @@ def test_the_brake_is_on_after_many_log_ins_that_did_not_succeed(provider: Scrip
     assert provider.requests == []
 
 
-def test_a_provider_that_does_not_answer_is_told_as_such(settings: Settings) -> None:
+def test_a_provider_that_does_not_answer_is_reported(settings: Settings) -> None:
     with oidc.scripted_provider(settings):
         pass
     browser = Client()

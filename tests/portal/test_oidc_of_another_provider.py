@@ -45,7 +45,7 @@ def test_people_log_in_and_their_claims_give_groups(issuer: str, group: Group) -
     assert SocialAccount.objects.count() == 1
 
 
-def test_who_refuses_at_the_provider_is_not_logged_in(issuer: str, group: Group) -> None:
+def test_a_refusal_at_the_provider_does_not_log_in(issuer: str, group: Group) -> None:
     browser = Client()
     assert log_in(browser, subject="alice-1", action="deny") == "/accounts/login/"
     assert not SocialAccount.objects.exists()

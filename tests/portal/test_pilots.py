@@ -71,7 +71,7 @@ def test_a_manager_sees_the_pilots_of_the_vo_and_an_operator_all(manager: Client
     assert manager.get(page_of(others)).status_code == HTTPStatus.NOT_FOUND
 
 
-def test_a_physicist_sees_her_private_pilots_alone(portal: Client, alice: User, group: Group, vo: VO) -> None:
+def test_a_user_sees_own_private_pilots_only(portal: Client, alice: User, group: Group, vo: VO) -> None:
     make_pilot(vo=vo)
     make_pilot(group=group, owner=make_user(groups=[group]))
     private = make_pilot(group=group, owner=alice)
@@ -80,7 +80,7 @@ def test_a_physicist_sees_her_private_pilots_alone(portal: Client, alice: User, 
 
 
 @pytest.mark.parametrize("address", ["", "log/", "log.txt"])
-def test_what_one_may_not_see_does_not_exist(portal: Client, vo: VO, address: str) -> None:
+def test_invisible_pilots_are_not_found(portal: Client, vo: VO, address: str) -> None:
     pilot = make_pilot(vo=vo)
     logs.append(LogPart(offset=0, text="secret\n"), pilot_id=pilot.pk, now=NOW)
     for key in (pilot.pk, 10**15, 10**30):
@@ -88,11 +88,11 @@ def test_what_one_may_not_see_does_not_exist(portal: Client, vo: VO, address: st
 
 
 @pytest.mark.parametrize("address", ["/pilots/", "/pilots/1/", "/pilots/1/log/", "/pilots/1/log.txt"])
-def test_nobody_is_asked_to_log_in(client: Client, address: str) -> None:
+def test_an_anonymous_request_is_redirected_to_the_log_in(client: Client, address: str) -> None:
     assert client.get(address)["Location"].startswith("/accounts/login/")
 
 
-def test_only_who_looks_after_pilots_is_led_to_them(manager: Client, portal: Client) -> None:
+def test_the_link_to_pilots_is_shown_to_managers_and_operators_only(manager: Client, portal: Client) -> None:
     assert b'href="/pilots/"' in manager.get("/jobs/").content
     assert b'href="/pilots/"' not in portal.get("/jobs/").content
 
@@ -135,7 +135,7 @@ def placed(vo: VO) -> list[Pilot]:
         ("unknown=1", [0, 1, 2]),
     ],
 )
-def test_filters_narrow_and_nonsense_does_not_break(
+def test_filters_narrow_the_list_and_invalid_values_are_ignored(
     manager: Client, placed: list[Pilot], query: str, expected: list[int]
 ) -> None:
     response = manager.get(f"/pilots/?{query}")
@@ -143,7 +143,7 @@ def test_filters_narrow_and_nonsense_does_not_break(
     assert ids_in(response) == [placed[number].pk for number in expected]
 
 
-def test_a_line_tells_where_whose_and_why(manager: Client, placed: list[Pilot], group: Group, alice: User) -> None:
+def test_a_row_shows_place_owner_and_reason(manager: Client, placed: list[Pilot], group: Group, alice: User) -> None:
     Pilot.objects.filter(pk=placed[1].pk).update(status_reason="The node is not fit: disk")
     make_pilot(group=group, owner=alice)
     text = text_of(manager.get("/pilots/"))
@@ -160,7 +160,7 @@ def test_pages_follow_each_other(manager: Client, vo: VO) -> None:
     assert ids_in(manager.get(f"/pilots/?{older.context['page'].newer}")) == ids_in(first)
 
 
-def test_an_empty_list_says_why(manager: Client) -> None:
+def test_an_empty_list_explains_itself(manager: Client) -> None:
     assert "A director sends the first ones" in text_of(manager.get("/pilots/"))
     assert "No pilot fits these filters" in text_of(manager.get("/pilots/?host=x"))
 
@@ -186,7 +186,7 @@ def test_every_status_has_a_badge() -> None:
 # ---- one pilot -------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Client, placed: list[Pilot]) -> None:
+def test_the_page_shows_times_place_and_node_check(manager: Client, placed: list[Pilot]) -> None:
     checks = [
         {"name": "disk", "ok": True, "detail": "40 GB free"},
         {"name": "work_directory", "ok": False, "detail": "<b>read only</b>"},
@@ -206,7 +206,7 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
     assert "The pilot has had no job." in text
 
 
-def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
+def test_missing_requirements_requested_slot_and_free_resources_are_shown_in_words(
     manager: Client, placed: list[Pilot]
 ) -> None:
     flaws = [{"name": "software", "detail": "missing: <b>", "at": "2026-06-01T12:00:00+00:00"}]
@@ -223,7 +223,7 @@ def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
     assert "(task queues left) after owner group 12 after cpu time 3 after memory 0 Requested" in text
 
 
-def test_a_pilot_that_gets_no_new_jobs_says_why_as_long_as_it_lives(
+def test_the_page_says_why_a_living_pilot_gets_no_new_jobs(
     manager: Client, placed: list[Pilot], django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     hole = make_black_hole(site=make_site(), host_name="wn<1>")
@@ -250,13 +250,13 @@ def test_a_pilot_that_gets_no_new_jobs_says_why_as_long_as_it_lives(
         {"checks": [{}], "flaws": [{}], "scratch": [None], "load": [None, "x"], "memory_mb": 1e300, "": ""},
     ],
 )
-def test_a_pilot_may_have_told_anything(manager: Client, vo: VO, node: dict[str, Any]) -> None:
+def test_a_malformed_node_report_is_shown_safely(manager: Client, vo: VO, node: dict[str, Any]) -> None:
     pilot = make_pilot(vo=vo)
     Pilot.objects.filter(pk=pilot.pk).update(node=node)
     assert manager.get(page_of(pilot)).status_code == HTTPStatus.OK
 
 
-def test_the_page_of_a_pilot_that_said_nothing_yet(manager: Client, vo: VO) -> None:
+def test_the_page_of_a_pilot_without_reports(manager: Client, vo: VO) -> None:
     text = text_of(manager.get(page_of(make_pilot(vo=vo))))
     assert "Nothing was reported; a pilot checks its node" in text
     assert "A pilot sends new lines each minute" in text
@@ -283,9 +283,7 @@ def test_of_many_jobs_the_newest_are_shown_and_the_others_counted(manager: Clien
     assert "Jobs (the newest 50 of 52)" in text_of(manager.get(page_of(pilot)))
 
 
-def test_whoever_sees_a_private_pilot_sees_no_more_jobs_than_elsewhere(
-    portal: Client, alice: User, group: Group
-) -> None:
+def test_the_pilot_page_shows_visible_jobs_only(portal: Client, alice: User, group: Group) -> None:
     pilot = make_pilot(group=group, owner=alice)
     mine = make_job(owner=alice, group=group, status=JobStatus.DONE)
     for job in (mine, make_job(group=group, status=JobStatus.DONE)):
@@ -312,7 +310,7 @@ def test_the_log_is_shown_escaped_and_grows_while_the_pilot_lives(manager: Clien
     assert whole["X-Content-Type-Options"] == "nosniff"
 
 
-def test_the_page_of_a_pilot_that_has_ended_asks_no_more(manager: Client, vo: VO) -> None:
+def test_the_page_of_an_ended_pilot_is_not_polled(manager: Client, vo: VO) -> None:
     pilot = make_pilot(vo=vo, status=PilotStatus.DONE)
     page = manager.get(page_of(pilot)).content.decode()
     assert "hx-get" not in page
@@ -333,7 +331,7 @@ def test_of_a_long_log_a_page_shows_the_newest_lines(manager: Client, vo: VO) ->
     assert manager.get(f"/pilots/{pilot.pk}/log.txt").content.decode() == text
 
 
-def test_what_the_batch_system_kept_is_shown(manager: Client, vo: VO) -> None:
+def test_batch_system_output_is_shown(manager: Client, vo: VO) -> None:
     pilot = make_pilot(vo=vo, status=PilotStatus.FAILED)
     logs.keep_output("python3: <not found>\n", pilot_id=pilot.pk, now=NOW)
     text = text_of(manager.get(page_of(pilot)))
@@ -343,7 +341,7 @@ def test_what_the_batch_system_kept_is_shown(manager: Client, vo: VO) -> None:
 # ---- the page of a job -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_names_its_pilot_and_host_and_leads_there_who_may_look(
+def test_a_job_page_links_its_pilot_for_permitted_users(
     portal: Client, manager: Client, alice: User, group: Group, vo: VO
 ) -> None:
     pilot = make_pilot(vo=vo)
@@ -355,13 +353,13 @@ def test_a_job_names_its_pilot_and_host_and_leads_there_who_may_look(
         assert (f'href="{page_of(pilot)}"' in page) is leads
 
 
-def test_a_job_leads_its_owner_to_her_private_pilot(portal: Client, alice: User, group: Group) -> None:
+def test_a_job_page_links_the_private_pilot_for_its_owner(portal: Client, alice: User, group: Group) -> None:
     pilot = make_pilot(group=group, owner=alice)
     job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=pilot.pk)
     assert f'<a href="{page_of(pilot)}">{pilot.pk}</a>' in portal.get(f"/jobs/{job.pk}/").content.decode()
 
 
-def test_a_job_without_a_pilot_or_with_one_that_is_gone_names_none(portal: Client, alice: User, group: Group) -> None:
+def test_a_job_without_an_existing_pilot_names_none(portal: Client, alice: User, group: Group) -> None:
     for pilot_id in (None, 10**12):
         job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=pilot_id)
         assert "Pilot –" in text_of(portal.get(f"/jobs/{job.pk}/"))

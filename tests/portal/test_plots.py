@@ -46,7 +46,7 @@ def charts_in(response: Any) -> dict[str, Any]:
     return {chart.id: json.loads(chart.data) for chart in response.context["plots"].charts}
 
 
-def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User, group: Group) -> None:
+def test_six_plots_and_a_table_show_the_accounting(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), site=make_site(name="RAL"), **NUMBERS)
     make_bucket(owner=alice, group=group, begun_at=this_hour(), held=1.0, waiting_unmatched=3.0)
     response = portal.get("/plots/")
@@ -73,9 +73,7 @@ def test_six_plots_and_a_table_say_what_the_jobs_did(portal: Client, alice: User
     assert page.count("The numbers") == 6
 
 
-def test_what_was_not_accounted_for_is_not_known_and_what_did_not_happen_is_0(
-    portal: Client, alice: User, group: Group
-) -> None:
+def test_missing_accounting_is_unknown_and_no_events_are_0(portal: Client, alice: User, group: Group) -> None:
     for hours in (0, 2):
         make_bucket(owner=alice, group=group, begun_at=this_hour() - timedelta(hours=hours), **NUMBERS)
     # Of others only.
@@ -92,7 +90,7 @@ def test_what_was_not_accounted_for_is_not_known_and_what_did_not_happen_is_0(
     }
 
 
-def test_nobody_sees_buckets_of_jobs_that_it_does_not_see(
+def test_buckets_of_invisible_jobs_are_not_shown(
     portal: Client, client_of: ClientOf, alice: User, group: Group
 ) -> None:
     bob = make_user(username="bob", groups=[group])
@@ -141,7 +139,7 @@ def test_a_span_between_two_days_has_buckets_that_are_kept_and_not_too_many(
     assert (span.width, len(span.begins)) == (width, number)
 
 
-def test_a_wrong_choice_is_named_and_counts_as_not_made(portal: Client, alice: User, group: Group) -> None:
+def test_an_invalid_choice_is_named_and_ignored(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), **NUMBERS)
     days = [f"{timezone.now() - timedelta(days=days):%Y-%m-%d}" for days in (1, 2)]
     response = portal.get(f"/plots/?since={days[0]}&until={days[1]}&by=colour&group=nobody&period=eon")
@@ -199,7 +197,7 @@ def test_the_file_has_a_line_for_each_bucket_and_series_and_no_formula(
     assert (second["done"], second["wall_s"], second["waiting"]) == ("3", "7200.0", "5.0")
 
 
-def test_what_users_write_is_shown_as_text(portal: Client, alice: User, group: Group) -> None:
+def test_user_texts_are_escaped(portal: Client, alice: User, group: Group) -> None:
     make_bucket(owner=alice, group=group, begun_at=this_hour(), job_type="<script>alert(1)</script>", **NUMBERS)
     page = portal.get("/plots/?by=type").content.decode()
     assert "<script>alert" not in page
@@ -222,7 +220,7 @@ def test_the_page_says_since_when_there_are_numbers(portal: Client, alice: User,
     assert "Accounting began" not in portal.get("/plots/").content.decode()
 
 
-def test_before_the_first_run_the_page_says_that_accounting_has_not_begun(portal: Client) -> None:
+def test_the_page_says_that_accounting_has_not_begun(portal: Client) -> None:
     Accounting.objects.all().delete()
     assert "Accounting has not begun" in portal.get("/plots/").content.decode()
 

@@ -86,12 +86,12 @@ def test_members_are_sums_unless_the_group_shares_or_the_reader_manages_it(
     assert members(portal) == named
 
 
-def test_groups_of_others_are_not_there(portal: Client, vo: VO) -> None:
+def test_groups_of_other_users_are_not_found(portal: Client, vo: VO) -> None:
     make_group(name="other_group", vo=vo)
     assert "other_group" not in text_of(portal.get("/shares/"))
 
 
-def test_who_is_in_no_group_is_told_what_to_do(client_of: ClientOf) -> None:
+def test_a_user_without_a_group_is_shown_what_to_do(client_of: ClientOf) -> None:
     assert "A manager of a VO can invite you" in text_of(client_of(make_user()).get("/shares/"))
 
 

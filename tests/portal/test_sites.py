@@ -58,7 +58,7 @@ def ended(status: JobStatus, *, owner: User, group: Group, site: Site, hours_ago
     return job
 
 
-def test_only_sites_that_serve_ones_vos_are_there(portal: Client, cern: Site) -> None:
+def test_only_sites_that_serve_the_own_vos_are_listed(portal: Client, cern: Site) -> None:
     make_site(name="ATLAS.only", vos=[make_vo(name="atlas")])
     make_site(name="For.all")
     assert set(rows_of(portal)) == {"For.all", cern.name, "LCG.PIC.es"}
@@ -113,7 +113,9 @@ def test_a_site_shows_what_its_queues_offer_and_no_secrets(portal: Client, cern:
     assert "Secret" not in text_of(response)
 
 
-def test_jobs_and_successes_are_mine_and_sums(portal: Client, alice: User, group: Group, vo: VO, cern: Site) -> None:
+def test_jobs_and_successes_are_shown_as_own_and_total(
+    portal: Client, alice: User, group: Group, vo: VO, cern: Site
+) -> None:
     stranger = make_user(username="stranger", groups=[group])
     for owner, status in ((alice, JobStatus.RUNNING), (stranger, JobStatus.RUNNING), (stranger, JobStatus.MATCHED)):
         make_job(owner=owner, group=group, status=status, site=cern)

@@ -61,7 +61,7 @@ def queries_of(portal: Client, address: str) -> int:
 # ---- the list --------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_submitted_nothing_reads_what_to_do(portal: Client) -> None:
+def test_without_submissions_the_page_says_what_to_do(portal: Client) -> None:
     page = portal.get("/submissions/").content.decode()
     assert "You have submitted nothing yet." in page
     assert "Submit the first job" in page
@@ -81,7 +81,7 @@ def test_the_list_has_the_users_own_submissions_newest_first_with_their_jobs(
     assert [row.url for row in rows] == [address_of(newer), address_of(older)]
 
 
-def test_pages_lead_through_all_submissions_and_back(portal: Client, alice: User, group: Group) -> None:
+def test_pages_reach_all_submissions_forward_and_back(portal: Client, alice: User, group: Group) -> None:
     names = [f"job{number:03}" for number in range(2 * ROWS_PER_PAGE + 3)]
     for name in names:
         make_job(owner=alice, group=group, status=JobStatus.DONE, job_name=name)
@@ -145,7 +145,7 @@ def test_of_many_sites_those_with_most_jobs_are_shown_and_the_others_folded(
     assert "<summary>1 more site</summary>" in portal.get(address_of(submission)).content.decode()
 
 
-def test_the_page_tells_rate_and_time_left_from_the_last_hour(portal: Client, submission: Submission) -> None:
+def test_the_page_shows_rate_and_time_left_from_the_last_hour(portal: Client, submission: Submission) -> None:
     now = timezone.now()
     Submission.objects.update(submitted_at=now - timedelta(days=1))
     jobs = [make_job(submission=submission, status=JobStatus.DONE) for _ in range(4)]
@@ -172,7 +172,7 @@ def test_failures_are_grouped_with_links_to_them(portal: Client, submission: Sub
 @pytest.mark.parametrize(
     ("who", "status"), [("owner", 200), ("group_mate", 200), ("stranger", 404), ("manager", 200), ("operator", 200)]
 )
-def test_who_may_see_a_submission(who: str, status: int, vo: VO, client_of: ClientOf) -> None:
+def test_access_rights_to_a_submission(who: str, status: int, vo: VO, client_of: ClientOf) -> None:
     sharing = make_group(vo=vo, shares_jobs=True)
     job = make_job(group=sharing, status=JobStatus.FAILED)
     user = {
@@ -232,7 +232,7 @@ def test_an_open_page_is_answered_with_304_until_a_job_changes(portal: Client, s
         ("release", JobStatus.HELD, JobStatus.WAITING),
     ],
 )
-def test_a_button_asks_first_and_then_changes_these_jobs_only(
+def test_a_button_asks_for_confirmation_and_changes_these_jobs_only(
     action: str, before: JobStatus, after: JobStatus, portal: Client, submission: Submission
 ) -> None:
     jobs = [make_job(submission=submission, status=before) for _ in range(2)]
@@ -251,7 +251,7 @@ def test_a_button_asks_first_and_then_changes_these_jobs_only(
     assert (statuses[done.pk], statuses[other.pk]) == (JobStatus.DONE, before)
 
 
-def test_buttons_are_those_of_which_there_are_jobs(portal: Client, submission: Submission) -> None:
+def test_buttons_are_shown_for_actions_with_possible_jobs(portal: Client, submission: Submission) -> None:
     make_job(submission=submission, status=JobStatus.DONE)
     assert page_of(portal, submission).buttons == []
     make_job(submission=submission, status=JobStatus.FAILED)

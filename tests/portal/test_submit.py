@@ -92,7 +92,7 @@ def test_parametric_values_make_a_job_of_each(portal: Client) -> None:
     assert list(arguments) == ["--seed 1", "--seed two words", "--seed 3"]
 
 
-def test_input_files_go_along(portal: Client) -> None:
+def test_input_files_are_uploaded_with_the_form(portal: Client) -> None:
     files = [SimpleUploadedFile("run.sh", b"echo hi"), SimpleUploadedFile("data.txt", b"1 2 3")]
     portal.post("/jobs/submit/", form(executable="./run.sh", input_files=files))
     given = Job.objects.get().input_sandboxes.order_by("file_name").values_list("file_name", flat=True)
@@ -130,7 +130,7 @@ def test_an_empty_file_is_a_file(portal: Client) -> None:
         ("values", "\n".join(map(str, range(10_001))), "10000"),
     ],
 )
-def test_what_is_wrong_is_told_beside_its_field(field: str, value: str, sentence: str, portal: Client) -> None:
+def test_form_errors_are_shown_beside_their_fields(field: str, value: str, sentence: str, portal: Client) -> None:
     response = portal.post("/jobs/submit/", form(**{field: value}))
     assert sentence in " ".join(errors_of(response)[field])
     page = response.content.decode()
@@ -169,7 +169,7 @@ def test_a_forged_reference_to_a_strangers_file_is_refused(portal: Client, clien
 
 
 @pytest.mark.parametrize("kept", ["garbage", "sha256:xyz name", " ", "sha256:"])
-def test_forged_references_break_nothing(kept: str, portal: Client) -> None:
+def test_forged_references_are_ignored(kept: str, portal: Client) -> None:
     assert portal.post("/jobs/submit/", form(kept=[kept])).status_code in {302, 400}
 
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_too_large_is_refused_beside_the_files(portal: Client, se
     assert not Job.objects.exists()
 
 
-def test_a_body_that_cannot_be_right_is_refused_before_it_is_read(portal: Client, settings: Settings) -> None:
+def test_an_oversized_body_is_refused_before_it_is_read(portal: Client, settings: Settings) -> None:
     settings.WMS_SANDBOX_MAX_BYTES = 1000
     huge = SimpleUploadedFile("huge", b"x" * (2 * 1024 * 1024))
     response = portal.post("/jobs/submit/", form(input_files=[huge]))
@@ -204,14 +204,14 @@ def test_a_body_that_cannot_be_right_is_refused_before_it_is_read(portal: Client
     assert "These files are too large" in response.content.decode()
 
 
-def test_the_same_form_sent_twice_is_taken_once(portal: Client) -> None:
+def test_the_same_form_sent_twice_submits_once(portal: Client) -> None:
     fields = form()
     first, second = (portal.post("/jobs/submit/", fields)["Location"] for _ in range(2))
     assert first == second
     assert Job.objects.count() == 1
 
 
-def test_the_same_form_with_other_values_is_asked_about(portal: Client) -> None:
+def test_a_changed_form_with_the_same_request_id_asks_for_confirmation(portal: Client) -> None:
     fields = form()
     portal.post("/jobs/submit/", fields)
     refused = portal.post("/jobs/submit/", {**fields, "arguments": "bye"})
@@ -222,12 +222,12 @@ def test_the_same_form_with_other_values_is_asked_about(portal: Client) -> None:
     assert Job.objects.count() == 2
 
 
-def test_who_is_in_no_group_is_told_what_to_do(client_of: ClientOf) -> None:
+def test_a_user_without_a_group_is_shown_what_to_do(client_of: ClientOf) -> None:
     response = client_of(make_user()).post("/jobs/submit/", form(group=""))
     assert "You are in no group" in errors_of(response)["group"][0]
 
 
-def test_who_is_in_several_groups_chooses(client_of: ClientOf, group: Group) -> None:
+def test_a_member_of_several_groups_chooses_one(client_of: ClientOf, group: Group) -> None:
     browser = client_of(make_user(groups=[group, make_group(name="lhcb_prod", vo=group.vo)]))
     assert "Name the group to act in" in errors_of(browser.post("/jobs/submit/", form(group="")))["group"][0]
     browser.post("/jobs/submit/", form(group="lhcb_prod"))
@@ -266,7 +266,7 @@ def test_the_example_in_the_text_area_works(portal: Client) -> None:
         ('[ Executable = "x"; Site = "Nowhere"; ]', "__all__", 'No site of the VO lhcb is called "Nowhere".'),
     ],
 )
-def test_a_wrong_jdl_is_told_where(text: str, field: str, sentence: str, portal: Client) -> None:
+def test_a_wrong_jdl_is_reported_with_its_position(text: str, field: str, sentence: str, portal: Client) -> None:
     response = portal.post("/jobs/submit/jdl/", of_jdl(text))
     assert sentence in " ".join(errors_of(response)[field])
     assert not Job.objects.exists()
@@ -282,7 +282,7 @@ def test_warnings_are_shown_with_the_new_jobs(portal: Client) -> None:
     assert "message warning" in response.content.decode()
 
 
-def test_a_request_id_that_is_none_is_refused(portal: Client) -> None:
+def test_an_invalid_request_id_is_refused(portal: Client) -> None:
     assert portal.post("/jobs/submit/jdl/", of_jdl(JDL, request_id="x")).status_code == 400
     assert not Job.objects.exists()
 
@@ -293,13 +293,13 @@ def test_the_same_attributes_may_come_as_cfg(portal: Client) -> None:
     assert Job.objects.get().job_name == "of a cfg"
 
 
-def test_a_wrong_cfg_is_told_where_beside_its_text(portal: Client) -> None:
+def test_a_wrong_cfg_is_reported_with_its_position(portal: Client) -> None:
     response = portal.post("/jobs/submit/jdl/", of_jdl("Executable = a\nCPUTme = 5", syntax="cfg"))
     assert response.status_code == 400
     assert "Line 2, column 1" in response.context["form"].errors["jdl"][0]
 
 
-def test_requirements_that_no_queue_meets_today_are_told_with_the_new_jobs(portal: Client) -> None:
+def test_requirements_that_no_queue_meets_are_warned_of_with_the_new_jobs(portal: Client) -> None:
     make_queue(name="small", parameters={"Memory": 2000})
     text = "Executable = a\nCPUTime = 500\nRequirements { Memory = 4000 }"
     response = portal.post("/jobs/submit/jdl/", of_jdl(text, syntax="cfg"), follow=True)

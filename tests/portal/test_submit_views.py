@@ -52,9 +52,7 @@ def test_names_that_the_vo_configures_are_offered(portal: Client) -> None:
         assert f'<option value="{name}">' in page
 
 
-def test_the_page_asks_the_database_as_often_for_many_queues_and_saved_descriptions(
-    portal: Client, alice: User
-) -> None:
+def test_the_page_needs_a_constant_number_of_queries(portal: Client, alice: User) -> None:
     def ask() -> int:
         with CaptureQueriesContext(connection) as queries:
             portal.get(FORM)
@@ -128,7 +126,7 @@ def test_a_wrong_text_stays_with_its_error(
     assert "Nothing was submitted." in response.content.decode()
 
 
-def test_what_jdl_cannot_express_stays_in_its_view(portal: Client) -> None:
+def test_a_description_beyond_jdl_stays_in_its_view(portal: Client) -> None:
     text = '{"executable": "x", "requirements": {"two words": 1}}'
     response = portal.post(OBJECT, of_json(text, action="show-jdl"))
     assert "JDL cannot express this description" in errors_of(response)["__all__"][0]
@@ -140,14 +138,14 @@ def test_json_submits_one_job_or_a_list(portal: Client) -> None:
     assert Job.objects.count() == 3
 
 
-def test_the_same_json_sent_twice_is_taken_once(portal: Client) -> None:
+def test_the_same_json_sent_twice_submits_once(portal: Client) -> None:
     fields = of_json('{"executable": "/bin/echo"}')
     first, second = (portal.post(OBJECT, fields)["Location"] for _ in range(2))
     assert first == second
     assert Job.objects.count() == 1
 
 
-def test_a_number_of_jobs_makes_so_many(portal: Client) -> None:
+def test_the_number_of_jobs_is_submitted(portal: Client) -> None:
     portal.post(FORM, form(count="3", arguments="%n"))
     assert Job.objects.count() == 3
     response = portal.post(FORM, form(count="3", values="a"))
@@ -171,7 +169,7 @@ def test_names_in_a_jdl_refer_to_the_files_of_the_form(portal: Client) -> None:
     assert Job.objects.get().input_sandboxes.get().file_name == "run.sh"
 
 
-def test_files_go_along_with_texts_that_do_not_name_them(portal: Client) -> None:
+def test_files_are_added_to_texts_that_do_not_name_them(portal: Client) -> None:
     files = [run_sh(), SimpleUploadedFile("data.txt", b"1")]
     text = '{"executable": "./run.sh", "input_sandbox": ["run.sh"]}'
     assert portal.post(OBJECT, of_json(text, input_files=files)).status_code == 302
@@ -215,7 +213,7 @@ def test_a_file_replaces_the_one_of_its_name(portal: Client) -> None:
     assert f"sha256:{Job.objects.get().input_sandboxes.get().sandbox.digest} run.sh" not in kept_by(first)
 
 
-def test_a_file_that_is_taken_away_does_not_go_along(portal: Client) -> None:
+def test_a_removed_file_is_not_submitted(portal: Client) -> None:
     portal.post(FORM, form(executable="./run.sh", input_files=[run_sh()], action="check"))
     portal.post(FORM, form())
     assert not Job.objects.get().input_sandboxes.exists()
@@ -275,7 +273,7 @@ def test_kinds_of_jobs_beyond_the_list_are_counted(portal: Client) -> None:
     assert "4 more kinds of jobs, 4 jobs in all, all of which fit a queue, not listed." in page
 
 
-def test_the_panel_tells_jobs_that_fit_only_banned_places(portal: Client) -> None:
+def test_the_panel_shows_jobs_that_fit_only_banned_places(portal: Client) -> None:
     make_queue(ce=make_ce(site=make_site(name="LCG.RAL.uk", state=ResourceState.BANNED)))
     make_queue(ce=make_ce(site=make_site(name="LCG.CNAF.it")))
     jobs = [{"executable": "a", "cpu_time_s": 500, "sites": [name]} for name in ("LCG.RAL.uk", "LCG.CNAF.it")]
@@ -383,11 +381,11 @@ def test_a_copy_of_a_submission_is_one_of_its_first_job(portal: Client, alice: U
 @pytest.mark.parametrize(
     "text", ["999999", "99999999999999999999999", "nonsense", "00000000-0000-4000-8000-000000000005"]
 )
-def test_what_is_not_there_is_not_copied(text: str, portal: Client) -> None:
+def test_a_missing_job_is_not_copied(text: str, portal: Client) -> None:
     assert portal.get(f"{FORM}?clone={text}").status_code == 404
 
 
-def test_a_strangers_job_is_not_copied(portal: Client) -> None:
+def test_a_job_of_another_user_is_not_copied(portal: Client) -> None:
     job = make_job()
     assert portal.get(f"{FORM}?clone={job.pk}").status_code == 404
     assert portal.get(f"{FORM}?clone={job.submission_id}").status_code == 404
@@ -442,7 +440,7 @@ def test_saved_descriptions_are_listed_and_deleted(portal: Client, alice: User) 
     assert not SavedDescription.objects.filter(owner=alice).exists()
 
 
-def test_a_strangers_description_is_not_there(portal: Client) -> None:
+def test_a_description_of_another_user_is_not_found(portal: Client) -> None:
     saved = save_directly(make_user())
     assert portal.get(f"{TEXT}?saved={saved.pk}").status_code == 404
     assert portal.post(f"/jobs/submit/saved/{saved.pk}/delete/").status_code == 404

@@ -56,7 +56,7 @@ def test_figures_have_separators() -> None:
     assert [figure(1234567), figure(0), figure(None)] == ["1,234,567", "0", "–"]
 
 
-def test_a_bar_is_as_wide_as_its_counts_and_says_them() -> None:
+def test_a_bar_is_as_wide_as_its_counts_and_names_them() -> None:
     segments = [Segment(kind="done", label="<b>done</b>", count=3), Segment(kind="failed", label="failed", count=1)]
     bar = progress([*segments, Segment(kind="held", label="held", count=0)])
     assert 'aria-label="3 &lt;b&gt;done&lt;/b&gt;, 1 failed"' in bar

@@ -40,7 +40,7 @@ def task_queue_of(job: Job) -> TaskQueue:
 # ---- who sees which --------------------------------------------------------------------------------------------------
 
 
-def test_one_sees_her_own_and_on_demand_those_of_sharing_groups_and_managed_vos(
+def test_users_see_own_task_queues_and_on_request_those_of_sharing_groups_and_managed_vos(
     alice: User, vo: VO, group: Group, client_of: ClientOf
 ) -> None:
     sharing, apart = make_group(vo=vo, shares_jobs=True), make_group(vo=vo)
@@ -72,7 +72,7 @@ def test_one_sees_her_own_and_on_demand_those_of_sharing_groups_and_managed_vos(
         assert client_of(reader).get(f"/task-queues/{ids[job]}/").status_code == status
 
 
-def test_strangers_are_sums_without_names(portal: Client, alice: User, vo: VO, group: Group) -> None:
+def test_task_queues_of_others_are_sums_without_names(portal: Client, alice: User, vo: VO, group: Group) -> None:
     secret = make_group(name="secret_group", vo=vo, priority=5000.0)
     stranger = make_user(username="stranger", groups=[secret])
     mine = make_job(owner=alice, group=group, cpu_time_s=500)

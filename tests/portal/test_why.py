@@ -59,7 +59,7 @@ def why(client: Client, query: str = "") -> Any:
 # ---- one job ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_shows_what_excludes_most_what_helps_and_folds_the_rest(
+def test_the_page_shows_the_main_exclusions_and_advice_and_folds_the_rest(
     portal: Client, alice: User, group: Group, queue: Queue
 ) -> None:
     make_queue(name="small", ce=queue.ce, memory_mb=1000, processors=8)
@@ -145,7 +145,7 @@ def test_the_waiting_jobs_of_a_selection_are_explained_by_task_queue(
     ]
 
 
-def test_a_submission_is_a_selection_also_for_group_mates_but_not_for_strangers(
+def test_a_submission_is_selectable_by_group_members_but_not_by_others(
     alice: User, vo: VO, queue: Queue, client_of: ClientOf
 ) -> None:
     shared, apart = make_group(vo=vo, shares_jobs=True), make_group(vo=vo)
@@ -167,7 +167,7 @@ def test_a_submission_is_a_selection_also_for_group_mates_but_not_for_strangers(
         assert shared.name not in text_of(refused)
 
 
-def test_a_number_leads_to_its_job_and_errors_of_the_query_are_shown(portal: Client, queue: Queue) -> None:
+def test_a_number_opens_its_job_and_query_errors_are_shown(portal: Client, queue: Queue) -> None:
     assert queue.pk
     assert portal.get("/jobs/why/", {"q": "71"})["Location"] == "/jobs/71/"
     assert (

@@ -1,4 +1,4 @@
-"""Adapters of allauth: encrypted secrets, no mail, no sign-up, the brake's client address, and log-ins by providers."""
+"""Adapters of allauth: encrypted secrets, no mail, no sign-up, the delay's client address, and log-ins by providers."""
 
 from typing import Any
 from urllib.parse import urlencode

@@ -166,9 +166,9 @@ class FailureDelay:
 
 
 #: Time for which a failed log-in counts.
-BRAKE_WINDOW = timedelta(minutes=5)
+FAILURE_WINDOW = timedelta(minutes=5)
 #: Time for which a wrong code of a second factor counts: longer, as there are only a million codes.
-CODE_BRAKE_WINDOW = timedelta(hours=1)
+CODE_FAILURE_WINDOW = timedelta(hours=1)
 #: Free failures of one name at one address: more than one person mistypes, far fewer than a guessing program needs.
 MAX_FAILURES_OF_NAME_AND_ADDRESS = 10
 #: Failures of one name, over all addresses, from which on each address has fewer free ones.
@@ -177,17 +177,17 @@ MAX_FAILURES_OF_NAME = 100
 MAX_FAILURES_OF_ADDRESS = 100
 
 OF_NAME_AND_ADDRESS = FailureDelay(
-    free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=BRAKE_WINDOW
+    free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=FAILURE_WINDOW
 )
 #: For a name under attack from many addresses. NB: the delay never counts failures at other addresses: an attacker
 #: could then block the true user for ever.
-OF_ATTACKED_NAME_AND_ADDRESS = FailureDelay(free=3, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+OF_ATTACKED_NAME_AND_ADDRESS = FailureDelay(free=3, first_s=10, longest_s=300, window=FAILURE_WINDOW)
 #: Short, as others at this address wait too: about as many attempts in the window as are free.
-OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=BRAKE_WINDOW)
+OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=FAILURE_WINDOW)
 #: For a browser that the user has logged in with before.
-OF_DEVICE = FailureDelay(free=10, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+OF_DEVICE = FailureDelay(free=10, first_s=10, longest_s=300, window=FAILURE_WINDOW)
 #: For codes of one account, from anywhere: only attempts with the right password come so far.
-OF_CODES = FailureDelay(free=5, first_s=10, longest_s=900, window=CODE_BRAKE_WINDOW)
+OF_CODES = FailureDelay(free=5, first_s=10, longest_s=900, window=CODE_FAILURE_WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,9 +209,9 @@ def held_until(failures: Iterable[datetime], limit: FailureDelay, *, now: dateti
     return until if until > now else None
 
 
-def braked_until(failures: Iterable[Failure], *, now: datetime) -> datetime | None:
+def delayed_until(failures: Iterable[Failure], *, now: datetime) -> datetime | None:
     """Return the time of the next allowed attempt of a name at an address, or None if it is allowed now."""
-    recent = [failure for failure in failures if failure.failed_at > now - BRAKE_WINDOW]
+    recent = [failure for failure in failures if failure.failed_at > now - FAILURE_WINDOW]
     is_attacked = sum(failure.same_name for failure in recent) >= MAX_FAILURES_OF_NAME
     of_both = OF_ATTACKED_NAME_AND_ADDRESS if is_attacked else OF_NAME_AND_ADDRESS
     ends = (

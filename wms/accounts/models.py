@@ -380,7 +380,7 @@ class FailedLogIn(models.Model):
 
     class Meta:
         verbose_name = "failed log-in"
-        indexes = [models.Index(name="failed_log_in_recent", fields=["failed_at"])]  # the brake and the removal
+        indexes = [models.Index(name="failed_log_in_recent", fields=["failed_at"])]  # the log-in delay and the removal
 
     def __str__(self) -> str:
         return f"failed log-in {self.pk}"

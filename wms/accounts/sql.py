@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from wms.accounts.domain import GroupProperty, Standing, TokenScope
 from wms.accounts.models import VO, Group, User, lapsed_before
-from wms.kernel.fast.statements import ask_directly, ask_prepared
+from wms.kernel.fast.statements import query_directly, query_prepared
 
 
 def _columns(model: type[models.Model], alias: str) -> str:
@@ -123,7 +123,7 @@ def bearer_of(digest: bytes, *, now: datetime) -> Bearer | None:
 
 def visit_of(session_key: str, *, user_id: int | None, now: datetime) -> Visit | None:
     """Return the session with this key, unless it has expired, and with it the user with this id and its standings."""
-    rows = ask_directly("visit", _VISIT, *_of_user(user_id, now=now), session_key)
+    rows = query_directly("visit", _VISIT, *_of_user(user_id, now=now), session_key)
     for session_data, expire_date, person, standings in rows:
         values = [session_key, session_data, _moment(expire_date)]
         session = Session.from_db(DEFAULT_DB_ALIAS, _SESSION_FIELDS, values)
@@ -137,7 +137,7 @@ def visit_of(session_key: str, *, user_id: int | None, now: datetime) -> Visit |
 
 def user_with(user_id: int) -> User | None:
     """Return the user with this id."""
-    for values in ask_prepared(_USER_BY_ID, user_id):
+    for values in query_prepared(_USER_BY_ID, user_id):
         return User.from_db(DEFAULT_DB_ALIAS, _USER, values)
     return None
 
@@ -145,7 +145,7 @@ def user_with(user_id: int) -> User | None:
 def groups_of(user_id: int) -> tuple[Group, ...]:
     """Return the groups of which the user is a member, with their VOs, by name."""
     groups = []
-    for values in ask_prepared(_GROUPS, user_id, lapsed_before(now=timezone.now())):
+    for values in query_prepared(_GROUPS, user_id, lapsed_before(now=timezone.now())):
         group = Group.from_db(DEFAULT_DB_ALIAS, _GROUP, values[: len(_GROUP)])
         group.vo = VO.from_db(DEFAULT_DB_ALIAS, _VO, values[len(_GROUP) :])
         groups.append(group)
@@ -155,12 +155,12 @@ def groups_of(user_id: int) -> tuple[Group, ...]:
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group) of those memberships whose user is not suspended."""
     lapsed = lapsed_before(now=timezone.now())
-    return frozenset(ask_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids), lapsed))
+    return frozenset(query_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids), lapsed))
 
 
 def standings_of(user_id: int, *, now: datetime) -> list[Standing]:
     """Return the groups of a user, the VOs that it manages, and the open invitations to it."""
-    ((standings,),) = ask_directly("standings", _STANDINGS_ALONE, *_of_user(user_id, now=now))
+    ((standings,),) = query_directly("standings", _STANDINGS_ALONE, *_of_user(user_id, now=now))
     return _standings_from(standings)
 
 
@@ -174,7 +174,6 @@ def _standings_from(text: str | None) -> list[Standing]:
 
 
 def _user_from(row: Mapping[str, Any]) -> User:
-    """Return the user of a row in JSON."""
     return User.from_db(DEFAULT_DB_ALIAS, _USER, [read(row[column]) for column, read in _USER_IN_JSON])
 
 

@@ -212,7 +212,6 @@ class Connection:
         return self._record(content, expects=expects) if content or expects else {}
 
     def _ask(self, request: _Request) -> bytes:
-        """Return the whole answer."""
         answer = self._answer(request, is_read=True)
         answer.exchange.close()
         return answer.content

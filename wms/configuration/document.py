@@ -34,7 +34,7 @@ class Ambiguous(ValueError):  # noqa: N818 - the text is the sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ScalarNode:
     """A scalar as written in the file."""
 
     line: int
@@ -64,18 +64,18 @@ class ListNode:
 
 
 @dataclass(slots=True)
-class Pairs:
+class MappingNode:
     """A mapping; duplicate keys are kept."""
 
     line: int
-    nodes: "list[tuple[Word, Node]]" = field(default_factory=list)
+    nodes: "list[tuple[ScalarNode, Node]]" = field(default_factory=list)
 
 
-Node = Word | ListNode | Pairs
+Node = ScalarNode | ListNode | MappingNode
 
 
 def value_of(text: str) -> Atom:
-    """Return the value of the unquoted *text*; see Word.value."""
+    """Return the value of the unquoted *text*; see ScalarNode.value."""
     if text in _NULL:
         return None
     if text in _BOOLEAN:
@@ -134,9 +134,9 @@ class _Builder:
 
     def __init__(self, events: Iterator[yaml.Event]) -> None:
         self._events = events
-        self._open: list[ListNode | Pairs] = []
+        self._open: list[ListNode | MappingNode] = []
         #: For each open mapping, the key whose value comes next.
-        self._keys: list[Word | None] = []
+        self._keys: list[ScalarNode | None] = []
         self._root: Node | None = None
 
     def document(self) -> Node:
@@ -147,7 +147,7 @@ class _Builder:
             if documents > 1:
                 raise _refused(line, "the file holds more than one document; join them into one")
             self._take(event, line)
-        if self._root is None or (isinstance(self._root, Word) and self._root.is_null):
+        if self._root is None or (isinstance(self._root, ScalarNode) and self._root.is_null):
             raise _refused(1, "the file holds no configuration")
         return self._root
 
@@ -159,16 +159,16 @@ class _Builder:
             raise _refused(line, f"tags such as {tag} are not supported; write the value without one")
         match event:
             case yaml.ScalarEvent():
-                self._add(Word(line, event.value, quoted=bool(event.style)))
+                self._add(ScalarNode(line, event.value, quoted=bool(event.style)))
             case yaml.SequenceStartEvent():
                 self._begin(ListNode(line))
             case yaml.MappingStartEvent():
-                self._begin(Pairs(line))
+                self._begin(MappingNode(line))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 self._open.pop()
                 self._keys.pop()
 
-    def _begin(self, node: ListNode | Pairs) -> None:
+    def _begin(self, node: ListNode | MappingNode) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise _refused(node.line, f"nested deeper than {MAX_DEPTH} levels")
         self._add(node)
@@ -185,7 +185,7 @@ class _Builder:
         elif key is not None:
             parent.nodes.append((key, node))
             self._keys[-1] = None
-        elif isinstance(node, Word):
+        elif isinstance(node, ScalarNode):
             self._keys[-1] = node
         else:
             raise _refused(node.line, "a key is a single word, not a list or a mapping")

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from wms.configuration.document import Node, Word, parse
+from wms.configuration.document import Node, ScalarNode, parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.configuration.reading import Location, Reading, ValueReader, items, pairs, shown
 from wms.configuration.value_types import flag, one_of, whole_number
@@ -185,7 +185,7 @@ def named_lists(record: type[EntryT]) -> ValueReader:
             inner = at.key(shown(word))
             with suppress(Unreadable):
                 values: dict[str, Any] = {
-                    name: key_of_name.reader(Word(word.line, spelt, quoted=True), inner),
+                    name: key_of_name.reader(ScalarNode(word.line, spelt, quoted=True), inner),
                     content: key_of_list.reader(value, inner),
                 }
                 lines = MappingProxyType({name: word.line, content: word.line})
@@ -221,7 +221,7 @@ def _read_set(reader: ValueReader, node: Node, at: Location) -> tuple[str, ...]:
 
 
 def _read_or_none(reader: ValueReader, node: Node, at: Location) -> object:
-    return None if isinstance(node, Word) and node.is_null else reader(node, at)
+    return None if isinstance(node, ScalarNode) and node.is_null else reader(node, at)
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wms.configuration.document import Ambiguous, Atom, ListNode, Node, Pairs, Word, value_of
+from wms.configuration.document import Ambiguous, Atom, ListNode, MappingNode, Node, ScalarNode, value_of
 from wms.configuration.problems import Remark, Unreadable
 
 _VARIABLE = re.compile(r"\$(?:\$\{|\{([^{}]*)\}|\{)")
@@ -77,20 +77,20 @@ class ValueReader:
 
 def shown(node: Node) -> str:
     """Return a word for error sentences; NB: before ${…} is replaced, as the value may be a secret."""
-    text = node.text if isinstance(node, Word) else ""
+    text = node.text if isinstance(node, ScalarNode) else ""
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def what(node: Node) -> str:
     """Return a description of the node, for "use a number, not …"."""
-    if isinstance(node, Word):
+    if isinstance(node, ScalarNode):
         return f'"{shown(node)}"' if node.text else "nothing"
     return "a list" if isinstance(node, ListNode) else "a mapping"
 
 
 def atom(node: Node, at: Location) -> Atom:
     """Return the value of a single word, with ${NAME} replaced from the environment ($${ stands for ${)."""
-    if not isinstance(node, Word):
+    if not isinstance(node, ScalarNode):
         raise at.refuse(node, f"use a single value, not {what(node)}")
     if "${" in node.text:
         return _VARIABLE.sub(lambda match: _variable(match, node, at), node.text)
@@ -100,7 +100,7 @@ def atom(node: Node, at: Location) -> Atom:
         raise at.refuse(node, str(problem)) from problem
 
 
-def _variable(match: re.Match[str], word: Word, at: Location) -> str:
+def _variable(match: re.Match[str], word: ScalarNode, at: Location) -> str:
     if match.group() == "$${":
         return "${"
     name = match.group(1)
@@ -114,7 +114,7 @@ def _variable(match: re.Match[str], word: Word, at: Location) -> str:
 def number(node: Node, at: Location) -> Atom:
     """Return the value; a value from the environment is read like an unquoted word."""
     value = atom(node, at)
-    if isinstance(value, str) and isinstance(node, Word) and "${" in node.text:
+    if isinstance(value, str) and isinstance(node, ScalarNode) and "${" in node.text:
         try:
             return value_of(value)
         except Ambiguous:
@@ -129,11 +129,11 @@ def items(node: Node, at: Location) -> list[Node]:
     return node.nodes
 
 
-def pairs(node: Node, at: Location, *, same: Callable[[str], str] = str) -> list[tuple[str, Word, Node]]:
+def pairs(node: Node, at: Location, *, same: Callable[[str], str] = str) -> list[tuple[str, ScalarNode, Node]]:
     """Return the (name, key, value) of a mapping without duplicates; *same* maps equal names to the same text."""
-    if not isinstance(node, Pairs):
+    if not isinstance(node, MappingNode):
         raise at.refuse(node, f"use a mapping of names to values, not {what(node)}")
-    by_identity: dict[str, tuple[str, Word, Node]] = {}
+    by_identity: dict[str, tuple[str, ScalarNode, Node]] = {}
     for key, value in node.nodes:
         first = by_identity.setdefault(same(key.text), (key.text, key, value))
         if first[1] is not key:

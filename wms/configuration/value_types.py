@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
-from wms.configuration.document import ListNode, Node, Pairs, Word
+from wms.configuration.document import ListNode, MappingNode, Node, ScalarNode
 from wms.configuration.problems import Unreadable
 from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
 from wms.kernel.names import composed, did_you_mean
@@ -105,8 +105,7 @@ def one_of(words: Iterable[str]) -> ValueReader:
 
 
 def _moment(node: Node, at: Location) -> datetime:
-    """Return a date and time with its zone."""
-    if not isinstance(node, Word):
+    if not isinstance(node, ScalarNode):
         raise at.refuse(node, f"use a date and time, not {what(node)}")
     try:
         value = datetime.fromisoformat(node.text)
@@ -151,7 +150,6 @@ def real_number(least: float = 0.0, most: float = 1e12) -> ValueReader:
 
 
 def _flag(node: Node, at: Location) -> bool:
-    """Return true or false."""
     value = number(node, at)
     if not isinstance(value, bool):
         raise at.refuse(node, f"use true or false, not {what(node)}")
@@ -176,7 +174,7 @@ def _parameters(node: Node, at: Location) -> Mapping[str, object]:
     return dict(sorted(read.items()))
 
 
-def _parameter(spelt: str, key: Word, node: Node, at: Location) -> object:
+def _parameter(spelt: str, key: ScalarNode, node: Node, at: Location) -> object:
     raw = [atom(item, at.item(i)) for i, item in enumerate(node.nodes)] if isinstance(node, ListNode) else None
     try:
         canonical_name(spelt)
@@ -187,7 +185,6 @@ def _parameter(spelt: str, key: Word, node: Node, at: Location) -> object:
 
 
 def _parameters_by_vo(node: Node, at: Location) -> Mapping[str, object]:
-    """Return {VO: parameters}."""
     by_vo = {}
     for written, key, value in pairs(node, at, same=composed):
         place = at.key(composed(written))
@@ -209,7 +206,7 @@ def _options(node: Node, at: Location) -> Mapping[str, object]:
 
 
 def _option(node: Node, at: Location) -> object:
-    if isinstance(node, Pairs):
+    if isinstance(node, MappingNode):
         return _options(node, at)
     if isinstance(node, ListNode):
         return [_option(item, at.item(position)) for position, item in enumerate(node.nodes)]

@@ -1,4 +1,4 @@
-"""Which versions of the client are served; older ones are refused by wms.kernel.middleware.StrictRequests."""
+"""The versions of the client that are served; older ones are refused by wms.kernel.middleware.StrictRequests."""
 
 import re
 from typing import Final

@@ -21,7 +21,7 @@ from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lo
 from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
 
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 
 class LockKey(IntEnum):
@@ -210,11 +210,11 @@ def session_lock(key: LockKey, *, of: int, places: int, spared: int = 0) -> Iter
     finally:
         if taken is not None and connection.connection is not None:
             try:
-                ask_prepared("SELECT pg_advisory_unlock(%s::integer, %s::integer)", int(key), taken % 2**31)
+                query_prepared("SELECT pg_advisory_unlock(%s::integer, %s::integer)", int(key), taken % 2**31)
             except (DatabaseError, InterfaceError):
                 connection.close()  # the block raises the cause; closing the connection frees the lock
 
 
 def _try_session_lock(key: LockKey, of: int) -> bool:
-    ((taken,),) = ask_prepared("SELECT pg_try_advisory_lock(%s::integer, %s::integer)", int(key), of)
+    ((taken,),) = query_prepared("SELECT pg_try_advisory_lock(%s::integer, %s::integer)", int(key), of)
     return bool(taken)

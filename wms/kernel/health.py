@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
-from wms.kernel import pulse
+from wms.kernel import liveness
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,6 @@ def broker_answers() -> bool:
 def beat_works() -> bool:
     """Return whether beat and a worker have reported within the last minute."""
     try:
-        return pulse.is_felt(pulse.BEAT)
+        return liveness.is_alive(liveness.BEAT)
     except DatabaseError:
         return False

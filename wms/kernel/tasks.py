@@ -2,10 +2,10 @@
 
 from celery import shared_task
 
-from wms.kernel import pulse
+from wms.kernel import liveness
 
 
 @shared_task(name="kernel.beat_pulse", ignore_result=True, acks_late=True)
 def beat_pulse() -> None:
     """Every 10 s: record that beat sends and a worker executes; if it stops, /readyz reports beat as down."""
-    pulse.show(pulse.BEAT)
+    liveness.report(liveness.BEAT)

@@ -22,8 +22,6 @@ _MOST_RUNNING: Final = 50
 
 
 class _Tag(NamedTuple):
-    """An ETag of a page."""
-
     digest: str
     place: StreamPlace
 

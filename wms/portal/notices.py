@@ -20,7 +20,7 @@ from wms.accounts.models import Group, User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.services.people import people_who_wait
 from wms.jobs.queries.found_jobs import newest_at
-from wms.kernel import pulse
+from wms.kernel import liveness
 from wms.kernel.memo import BriefMemo
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
@@ -99,7 +99,7 @@ def _closed(configured: int, vo_ids: frozenset[int] | None, *, now: datetime) ->
 
 def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool, is_manager: bool) -> list[Notice]:
     notices = []
-    if not _beat.get("beat", lambda: pulse.is_felt(pulse.BEAT)):
+    if not _beat.get("beat", lambda: liveness.is_alive(liveness.BEAT)):
         text = (
             "The server's background work has stopped: no pilots are sent, and numbers on these pages may be old. Your "
             "jobs are kept; its operators have to start it again."

@@ -168,7 +168,7 @@ def _note(reading: KnownChanges, transaction: int, subjects: set[Hashable]) -> N
 
 
 def _newest_half(reading: KnownChanges) -> KnownChanges:
-    """Return what changed last; others may still be reading the whole."""
+    """Return the newer half of the changes, as a copy: other threads may still read the whole."""
     numbers = sorted([*reading.last.values(), *reading.changed_by])
     begin = max(reading.begin, numbers[len(numbers) // 2])
     return replace(
@@ -296,7 +296,7 @@ def demand_of_vos(user: User) -> tuple[Followed]:
 
 
 def _as_indexed(*keys: Hashable) -> tuple[Followed]:
-    """Follow these; the index may be some tenths of a second older than the changes that are read."""
+    """Return the subjects with the time of the index, which may be some tenths of a second older than the changes."""
     return (Followed(keys=keys, until=StreamPlace.of(index.current().view.seen)),)
 
 

@@ -251,9 +251,9 @@ def _own(directory: Path, identity: ProcessUser) -> None:
 def _end_strays(data: Path) -> None:
     """Wait for servers left in this cluster by an earlier run, kill them if need be, and remove their lock file."""
     give_up = time.monotonic() + _STRAYS_WITHIN_S
-    while strays := _processes_in(data):
+    while orphans := _processes_in(data):
         if time.monotonic() > give_up:
-            for process in strays:
+            for process in orphans:
                 os.kill(process, signal.SIGKILL)
             give_up += 1
         time.sleep(0.05)

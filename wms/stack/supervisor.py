@@ -234,7 +234,6 @@ class _Child:
             self._process.send_signal(number)
 
     async def _end(self) -> int:
-        """Wait for the end of the process and of its output."""
         assert self._process is not None  # noqa: S101 - for mypy: it was started
         assert self._copying is not None  # noqa: S101 - for mypy
         code = await self._process.wait()

@@ -1,9 +1,9 @@
-"""granian's server, with the front in place of its own interfaces to Python.
+"""granian's server, with a request buffer in place of its own interfaces to Python.
 
 With its WSGI interface an answering thread waits for each body, so that a few silent clients stop the server. With its
 RSGI interface an event loop runs between granian's threads and ours, which costs 50 µs a request, a tenth of a
-heartbeat. Here its RSGI worker calls the front in its own threads, and again when a piece of a body arrives: the "loop"
-that it gets calls at once what a real one would schedule (ADR 46). The front hands the request over to threads of ours.
+heartbeat. Here its RSGI worker calls the buffer in its threads, and again when a piece of a body arrives: the "loop"
+that it gets calls at once what a real one would schedule (ADR 46). The buffer passes the request to threads of ours.
 """
 
 import os
@@ -21,8 +21,8 @@ from granian.log import LogLevels
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
-from wms.web.front import Front
 from wms.web.limits import BodyLimits
+from wms.web.request_buffer import RequestBuffer
 
 #: Connections of a process; more wait in the kernel. An idle one takes some kB, and times out.
 _MOST_CONNECTIONS: Final = 4096
@@ -31,8 +31,8 @@ _BACKLOG: Final = 2048
 _BUFFER_BYTES: Final = 64 * 1024
 #: Seconds for a stopping process to answer its last requests.
 _LAST_REQUESTS_S: Final = 30
-#: granian's threads that call the front, which only hands requests over and keeps pieces of bodies.
-_THREADS_OF_FRONT: Final = 2
+#: granian's threads that call the buffer, which only passes requests on and keeps pieces of bodies.
+_GRANIAN_THREADS: Final = 2
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
 #: Signals that stop a process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -47,12 +47,12 @@ class _AtOnce:
     call_soon_threadsafe = call_soon
 
 
-class _ToFront(CallbackScheduler):
+class _ToRequestBuffer(CallbackScheduler):
     """The scheduler that granian calls with each request."""
 
-    def __init__(self, _loop: object, front: Front, *_of_tasks: object) -> None:
+    def __init__(self, _loop: object, request_buffer: RequestBuffer, *_of_tasks: object) -> None:
         super().__init__()
-        self._schedule_fn = front
+        self._schedule_fn = request_buffer
 
 
 def _end_by_signals() -> None:
@@ -90,18 +90,18 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     metrics: object,
 ) -> None:
     """Run one process of the server, until it is stopped."""
-    front = Front(
+    request_buffer = RequestBuffer(
         application,
         limits=BodyLimits.configured(),
         threads=blocking_threads,
         prefix=scope_opts.get("url_path_prefix") or "",
     )
-    front.start()
+    request_buffer.start()
     ended, stop = threading.Event(), WorkerSignal()
     stop.add_cb(ended.set)
 
     def end(_number: int, _frame: object) -> None:
-        front.stop()
+        request_buffer.stop()
         stop.set()
 
     for number in _SIGNALS:
@@ -114,7 +114,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
         ipc,
         runtime_threads,
         runtime_blocking_threads,
-        _THREADS_OF_FRONT,
+        _GRANIAN_THREADS,
         blocking_threads_idle_timeout,
         backpressure,
         http_mode,
@@ -127,7 +127,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     )
     loop = _AtOnce()
     serve_with = getattr(worker, WORKERS_METHODS[runtime_mode][(sock[0] or sock[1]).is_uds()])
-    serve_with(_ToFront(loop, front, None, None, None), loop, stop)
+    serve_with(_ToRequestBuffer(loop, request_buffer, None, None, None), loop, stop)
     ended.wait()
 
 

@@ -121,8 +121,6 @@ def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s:
 
 
 class _ResultBuilder:
-    """Computes the result from the counters."""
-
     def __init__(self, scenario: Scenario, ledger: Ledger, waiting: Waiting, until_s: float) -> None:
         self._scenario, self._ledger, self._waiting, self._until_s = scenario, ledger, waiting, until_s
         self._vo_name = {vo.vo_id: vo.name for vo in scenario.vos}

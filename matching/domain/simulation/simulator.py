@@ -31,14 +31,14 @@ def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chan
         chance_of: returns the stream of random numbers of a name. Each kind of job has its own, so that two scenarios
             that differ in their shares get the same jobs at the same times.
     """
-    play = _Play(scenario, chance_of)
+    play = _SimulationRun(scenario, chance_of)
     until_s = days * DAY_S
     play.until(until_s)
     play.ledger.close(until_s)
     return outcome_of(scenario, ledger=play.ledger, waiting=play.waiting, until_s=until_s)
 
 
-class _Play:
+class _SimulationRun:
     """The state of a simulation at one moment."""
 
     def __init__(self, scenario: Scenario, chance_of: Callable[[str], Chance]) -> None:

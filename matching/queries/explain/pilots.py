@@ -315,7 +315,7 @@ _HOW: Final = {
 
 
 def _serves(pilot: Pilot | _PilotKind, task_queue: TaskQueue) -> bool:
-    """Return whether a pilot was sent for the owner of the jobs; the fate of others' private pilots is not shown."""
+    """Return whether a pilot was sent for the owner of the jobs; the end of others' private pilots is not shown."""
     if pilot.group_id is None:
         return pilot.vo_id == task_queue.vo_id
     is_theirs = task_queue.group.shares_jobs or pilot.owner_id == task_queue.owner_id

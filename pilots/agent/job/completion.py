@@ -16,7 +16,7 @@ from pilots.agent.job import sandbox
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
-from pilots.agent.job.stage_out import NoOutputDataError, Persistently, present_files, store_file, store_output_data
+from pilots.agent.job.stage_out import NoOutputDataError, RepeatedCall, present_files, store_file, store_output_data
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
@@ -185,7 +185,7 @@ class Delivery:
         try:
             store_output_data(
                 self._context, self._lease, self._workspace.job,
-                persistently=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
+                repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
         except (InterruptedCallError, GivenUpError):
             reason = self._context.stop_reason(self._lease)
@@ -214,7 +214,7 @@ class Delivery:
                 self._beat(usage, acknowledged=())
 
         try:
-            self._persistently(
+            self._repeated(
                 "status.completing", once, give_up_at=monotonic() + _SHORT_S,
                 interrupted=lambda: self._is_interrupted(None),
             )  # fmt: skip
@@ -261,7 +261,7 @@ class Delivery:
             with packed.open("rb") as file:
                 store_file(
                     self._context, self._lease, file, lfn, place,
-                    persistently=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
+                    repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
             log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
@@ -274,7 +274,7 @@ class Delivery:
         def once() -> str:
             return self._context.server.store(self._lease, file=packed, give_up=lambda: self._is_interrupted(reason))
 
-        return self._persistently(
+        return self._repeated(
             "output.store", once, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(reason)
         )
 
@@ -293,7 +293,7 @@ class Delivery:
                 self._lease.handed_back = True
 
         try:
-            self._persistently("kill.acknowledge", once, give_up_at=math.inf)
+            self._repeated("kill.acknowledge", once, give_up_at=math.inf)
             log.event("kill.acknowledged", job=self._lease.job.id)
         except LeaseEndedError:
             pass  # an earlier try arrived, but its answer was lost
@@ -322,13 +322,13 @@ class Delivery:
 
         try:
             # Not interrupted: the final report ends the lease, as every reason to stop demands.
-            return self._persistently("job.finish", once, give_up_at=math.inf)
+            return self._repeated("job.finish", once, give_up_at=math.inf)
         except RefusedError:
             if output is None:
                 raise
             return self._finish(conclusion, usage=usage, output=None, trouble=trouble or "the output was refused")
 
-    def _persistently(
+    def _repeated(
         self,
         what: str,
         attempt: Callable[[], Result],
@@ -341,15 +341,13 @@ class Delivery:
 
         return self._context.retry.call(what, attempt, until=until, interrupted=interrupted)
 
-    def _until(self, give_up_at: float) -> Persistently:
-        """Return _persistently with this end, interrupted by reasons to stop."""
+    def _until(self, give_up_at: float) -> RepeatedCall:
+        """Return _repeated with this end, interrupted by reasons to stop."""
 
-        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
-            return self._persistently(
-                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
-            )
+        def repeated(what: str, attempt: Callable[[], Result]) -> Result:
+            return self._repeated(what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None))
 
-        return persistently
+        return repeated
 
     def _is_interrupted(self, reason: str | None) -> bool:
         """Return whether the output has become useless; a pilot that is being stopped still stores it."""

@@ -58,7 +58,7 @@ class JobContext:
         """Return the strongest reason why the job must stop, else None."""
         return lease.stop_reason() or (STOPPED if self._is_stopped() else None)
 
-    def insist(self, what: str, lease: Lease, attempt: Callable[[], Result]) -> Result:
+    def repeat(self, what: str, lease: Lease, attempt: Callable[[], Result]) -> Result:
         """Repeat a call until it is answered or the job must stop.
 
         Raises:

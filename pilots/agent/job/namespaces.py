@@ -204,7 +204,6 @@ def _private_in(home: str) -> list[str]:
 
 
 def _make_read_only(mounted: str) -> None:
-    """Make a mount read-only."""
     has = os.statvfs(mounted).f_flag
     locked = sum(flag for status_flag, flag in _LOCKED.items() if has & status_flag)
     _mount(None, mounted, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)

@@ -176,7 +176,7 @@ def _give_up_root(uid: object) -> None:
 
 
 def _gain_nothing() -> None:
-    """Prevent programs executed from now on from giving this process another user or capabilities, even for root."""
+    """Drop the capability bounding set and set no_new_privs, so that executed programs gain no rights, even as root."""
     for capability in range(_MOST_CAPABILITIES):
         ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
     if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:

@@ -28,7 +28,7 @@ class NoOutputDataError(Exception):
     """The payload did not write the output data that the job names."""
 
 
-class Persistently(Protocol):
+class RepeatedCall(Protocol):
     """A function that repeats a call until it is answered or the time of the job is over."""
 
     def __call__(self, what: str, attempt: Callable[[], Result]) -> Result:
@@ -36,7 +36,7 @@ class Persistently(Protocol):
 
 
 def store_output_data(
-    context: JobContext, lease: Lease, directory: Path, *, persistently: Persistently, give_up: Callable[[], bool]
+    context: JobContext, lease: Lease, directory: Path, *, repeated: RepeatedCall, give_up: Callable[[], bool]
 ) -> None:
     """Store and register all output data of a job whose payload was successful.
 
@@ -60,7 +60,7 @@ def store_output_data(
     with ExitStack() as opened:
         files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in outputs]
         for file, lfn in files:
-            store_file(context, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
+            store_file(context, lease, file, lfn, data.output, repeated=repeated, give_up=give_up)
 
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
@@ -150,7 +150,7 @@ def store_file(
     lfn: str,
     place: OutputDestination,
     *,
-    persistently: Persistently,
+    repeated: RepeatedCall,
     give_up: Callable[[], bool],
 ) -> None:
     """Store and register one file under its logical name; the errors are those of store_output_data."""
@@ -165,6 +165,6 @@ def store_file(
             lease, lfn=lfn, storage_element=place.storage_element, size_bytes=size_bytes, checksum=checksum
         )
 
-    persistently("output_data.store", put)
-    persistently("output_data.register", register)
+    repeated("output_data.store", put)
+    repeated("output_data.register", register)
     log.event("output_data.stored", job=lease.job.id, lfn=lfn, storage_element=place.storage_element, bytes=size_bytes)

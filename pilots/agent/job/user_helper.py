@@ -72,7 +72,6 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
 
 
 def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    """Open the files of the payload's output."""
     os.fchdir(descriptors[0])
     return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
 

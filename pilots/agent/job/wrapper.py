@@ -121,7 +121,7 @@ class Wrapper:
         return conclusion_of(outcome)
 
     def _report_flaw(self, error: NodeFlawError) -> None:
-        """Report to the operators what the node lacks."""
+        """Report a problem of the node to the operators."""
         give_up_at = monotonic() + _REPORT_S
 
         def once() -> None:
@@ -166,7 +166,7 @@ class Wrapper:
 
         for transfer in range(1, _TRANSFERS + 1):
             try:
-                return self._context.insist("sandbox.fetch", self._lease, once)
+                return self._context.repeat("sandbox.fetch", self._lease, once)
             except DamagedTransferError as error:
                 log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
         raise NodeTroubleError(f"Input sandbox {reference.file_name} arrives damaged")
@@ -176,7 +176,7 @@ class Wrapper:
             self._context.server.report_status(self._lease, status=RUNNING)
 
         try:
-            self._context.insist("status.running", self._lease, once)
+            self._context.repeat("status.running", self._lease, once)
         except RefusedError as error:
             log.event("status.refused", job=self._lease.job.id, error=error)
         reason = self._context.stop_reason(self._lease)

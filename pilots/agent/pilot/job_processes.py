@@ -125,7 +125,7 @@ class JobProcesses:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def strays(self) -> tuple[tuple[int, int], ...]:
+    def orphans(self) -> tuple[tuple[int, int], ...]:
         """Return (process id, start time) of the processes below this one that no running task owns."""
         snapshot = processes.snapshot()
         children = [each for each in snapshot.values() if each.parent == os.getpid()]

@@ -48,13 +48,13 @@ class ProcessDeath:
 
     Attributes:
         how: clause that says how it ended.
-        strays: (process id, start time) of the processes that it left behind.
+        orphans: (process id, start time) of the processes that it left behind.
         times: number of processes of the job that have died.
         asked_to: True if the pilot was stopped before, which may be the cause.
     """
 
     how: str
-    strays: tuple[tuple[int, int], ...]
+    orphans: tuple[tuple[int, int], ...]
     times: int
     asked_to: bool = False
 
@@ -170,7 +170,7 @@ def clean_up(context: JobContext, task: JobTask, died: ProcessDeath) -> None:
     job = task.matched.job
     with Heartbeat(context.server, lease, every_s=task.configuration.heartbeat_s, usage=Usage):
         record = PayloadRecord(lease.match_id, account="", work_directory=context.work_directory)
-        ending = Ending(remains_of(lease.match_id, strays=died.strays))
+        ending = Ending(remains_of(lease.match_id, orphans=died.orphans))
         while not ending.is_over():
             context.wakeup.wait(_AGAIN_S)
         record.remove()

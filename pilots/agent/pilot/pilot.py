@@ -303,8 +303,8 @@ class PilotLoop:
         times = 1 if before is None else before.times + 1
         how = ended.how if before is None else before.how
         asked_to = bool(self._stop) if before is None else before.asked_to
-        strays = (*(before.strays if before else ()), *self._processes.strays())
-        died = ProcessDeath(how=how, strays=strays, times=times, asked_to=asked_to)
+        orphans = (*(before.orphans if before else ()), *self._processes.orphans())
+        died = ProcessDeath(how=how, orphans=orphans, times=times, asked_to=asked_to)
         if times > _MOST_DEATHS:
             self._clean_up_without_process(task, died)
         else:
@@ -316,7 +316,7 @@ class PilotLoop:
         It takes seconds, so the lease need not be renewed meanwhile.
         """
         job, match_id = task.matched.job.id, task.matched.match_id
-        ending = payload_records.Ending(payload_records.remains_of(match_id, strays=died.strays))
+        ending = payload_records.Ending(payload_records.remains_of(match_id, orphans=died.orphans))
         if not ending.wait(within_s=2 * payload_records.END_WITHIN_S):
             log.event("job.left_behind", job=job, deaths=died.times)
             return

@@ -116,7 +116,7 @@ class Evaluation:
                 value = self._path(node, frame)
             case FunctionCall():
                 arguments = [self._value(argument, frame) for argument in node.arguments]
-                self._steps -= math.prod([1 + _toil(argument) for argument in arguments])
+                self._steps -= math.prod([1 + _count_step(argument) for argument in arguments])
                 value = FUNCTIONS[node.function](*arguments)
             case ListExpression():
                 value = tuple([self._value(item, frame) for item in node.items])
@@ -167,7 +167,7 @@ class Evaluation:
             else:
                 right = self._value(operand, frame)
                 if isinstance(value, str) and isinstance(right, str):
-                    self._steps -= _toil(value) + _toil(right)
+                    self._steps -= _count_step(value) + _count_step(right)
                 value = _BINARY[symbol](value, right)
         return value
 
@@ -199,10 +199,10 @@ class Evaluation:
         return ERROR
 
 
-def _toil(value: _Inner) -> int:
-    """Return the additional steps for processing a value."""
+def _count_step(value: _Inner) -> int:
+    """Return the additional steps that a value costs."""
     if isinstance(value, tuple):
-        return len(value) + sum(map(_toil, value))
+        return len(value) + sum(map(_count_step, value))
     return len(value) // _CHARACTERS_OF_A_STEP if isinstance(value, str) else 0
 
 

@@ -98,7 +98,7 @@ def read_all() -> Snapshot:
     return nothing.next(IndexDelta(view=view, gone=frozenset(), come=come, standing=standing, levels=[]))
 
 
-def read_news(since: Snapshot) -> IndexDelta:
+def read_changes(since: Snapshot) -> IndexDelta:
     """Return the changes that are visible now and were not in the snapshot *since*."""
     with _one_view() as view:
         counted_in = _changed_rows(since.view.seen)

@@ -9,7 +9,7 @@ from time import monotonic
 from django.conf import settings
 from django.db import close_old_connections, connection
 
-from taskqueues.services.index.reading import read_all, read_news
+from taskqueues.services.index.reading import read_all, read_changes
 from taskqueues.services.index.snapshot import IndexDelta, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class SharedIndex:
         if snapshot is None or monotonic() - snapshot.begun_at > ANEW_AFTER_S:
             self._publish(read_all())
         else:
-            self._publish(read_news(snapshot))
+            self._publish(read_changes(snapshot))
 
     def _publish(self, reading: Snapshot | IndexDelta) -> None:
         with self._lock:

@@ -112,19 +112,19 @@ class Snapshot:
         """Return the time by the database's clock, without a query."""
         return self.view.database_time + timedelta(seconds=monotonic() - self.view.begun_at)
 
-    def next(self, news: IndexDelta) -> "Snapshot":
+    def next(self, delta: IndexDelta) -> "Snapshot":
         """Return the snapshot that follows this one."""
-        columns, priority, jobs = self._moved(news)
+        columns, priority, jobs = self._moved(delta)
         row_of = self.row_of if columns is self.columns else RowOf(columns)
-        rows = row_of.all(news.standing.task_queue_id)
+        rows = row_of.all(delta.standing.task_queue_id)
         if len(rows):
-            priority[rows] = news.standing.priority
-            jobs[rows[news.standing.counted]] = news.standing.jobs[news.standing.counted]
-            if not np.array_equal(columns.trusted[rows], news.standing.trusted):
+            priority[rows] = delta.standing.priority
+            jobs[rows[delta.standing.counted]] = delta.standing.jobs[delta.standing.counted]
+            if not np.array_equal(columns.trusted[rows], delta.standing.trusted):
                 trusted = columns.trusted.copy()
-                trusted[rows] = news.standing.trusted
+                trusted[rows] = delta.standing.trusted
                 columns = replace(columns, trusted=trusted)
-        for level in news.levels:
+        for level in delta.levels:
             row = row_of.get(level.task_queue_id)
             if row is not None:
                 before = jobs[row, level.user_priority]
@@ -136,24 +136,24 @@ class Snapshot:
             jobs=jobs,
             masks=self.masks if columns is self.columns else Masks(columns),
             row_of=row_of,
-            view=news.view,
-            held_back=self._still_held_back(news),
-            memo={} if news.configuration_changed else self.memo,
+            view=delta.view,
+            held_back=self._still_held_back(delta),
+            memo={} if delta.configuration_changed else self.memo,
         )
 
-    def _still_held_back(self, news: IndexDelta) -> HeldBackLevels:
+    def _still_held_back(self, delta: IndexDelta) -> HeldBackLevels:
         """Return what is held back where no job was added; if only a count is known, some may have been."""
         return self.held_back.still(
-            now=news.view.database_time,
-            came={(level.task_queue_id, level.user_priority) for level in news.levels if level.came},
-            recounted=frozenset(news.standing.task_queue_id[news.standing.counted].tolist()) | news.gone,
+            now=delta.view.database_time,
+            came={(level.task_queue_id, level.user_priority) for level in delta.levels if level.came},
+            recounted=frozenset(delta.standing.task_queue_id[delta.standing.counted].tolist()) | delta.gone,
         )
 
-    def _moved(self, news: IndexDelta) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
+    def _moved(self, delta: IndexDelta) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
         """Return columns, priorities and jobs without the removed rows and with the new ones."""
-        if not news.gone and not news.come:
+        if not delta.gone and not delta.come:
             return self.columns, self.priority.copy(), self.jobs.copy()
-        columns, origin = self.columns.changed(gone=news.gone, come=news.come)
+        columns, origin = self.columns.changed(gone=delta.gone, come=delta.come)
         remaining = origin >= 0
         priority = np.zeros(len(columns))
         jobs = np.zeros((len(columns), USER_PRIORITIES), dtype=np.int64)

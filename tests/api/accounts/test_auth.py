@@ -118,7 +118,7 @@ CALLERS: dict[Callable[[User], APIClient], int | None] = {
     ],
 )
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.__name__)
-def test_who_may_call_what(
+def test_each_endpoint_admits_its_callers_only(
     alice: User, caller: Callable[[User], APIClient], method: str, address: str, status_for_users: set[int]
 ) -> None:
     answer = getattr(caller(alice), method)(address)
@@ -130,7 +130,7 @@ def test_who_may_call_what(
 
 
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.__name__)
-def test_anybody_may_try_to_log_in_whatever_else_they_send(alice: User, caller: Callable[[User], APIClient]) -> None:
+def test_a_log_in_attempt_ignores_other_credentials(alice: User, caller: Callable[[User], APIClient]) -> None:
     answer = caller(alice).post("/api/v1/auth/token/", {"username": "alice", "password": "wrong"}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (401, "wrong_credentials")
 
@@ -144,7 +144,7 @@ def test_a_header_that_holds_no_token_is_refused(alice: User, header: str) -> No
     assert answer.status_code == 401
 
 
-def test_the_word_bearer_is_read_in_any_letter_case(alice: User) -> None:
+def test_the_bearer_scheme_is_case_insensitive(alice: User) -> None:
     answer = APIClient().get("/api/v1/auth/me/", HTTP_AUTHORIZATION=f"bearer   {make_token(alice)}")
     assert answer.status_code == 200
 
@@ -174,7 +174,7 @@ def test_a_token_needs_no_csrf_token(alice: User) -> None:
     assert program.post("/api/v1/auth/revoke/", HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}").status_code == 204
 
 
-def test_a_session_has_no_token_to_revoke(alice: User) -> None:
+def test_revoking_the_token_of_a_session_is_refused(alice: User) -> None:
     token = make_token(alice)
     answer = user_with_session(alice).post("/api/v1/auth/revoke/")
     assert (answer.status_code, answer.json()["code"]) == (400, "no_token")
@@ -184,7 +184,7 @@ def test_a_session_has_no_token_to_revoke(alice: User) -> None:
 # ---- log-in ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_log_in_answers_a_token_that_opens(alice: User, settings: Settings) -> None:
+def test_a_log_in_returns_a_valid_token(alice: User, settings: Settings) -> None:
     before = datetime.now(tz=UTC)
     answer = log_in()
     assert answer.status_code == 201
@@ -205,7 +205,7 @@ def test_a_token_is_never_stored_in_clear(alice: User) -> None:
     assert not any(token.removeprefix("wmsu_") in str(value) for value in row.values())
 
 
-def test_an_issued_token_does_not_show_itself_in_logs(alice: User) -> None:
+def test_the_repr_of_an_issued_token_hides_the_secret(alice: User) -> None:
     issued = services.issue_token(alice, now=datetime.now(tz=UTC))
     assert issued.token not in f"{issued!r} {issued}"
 
@@ -217,9 +217,7 @@ def test_every_log_in_gets_its_own_token(alice: User) -> None:
 @pytest.mark.parametrize(
     ("username", "password"), [("alice", "wrong"), ("Alice", PASSWORD), ("nobody", PASSWORD), ("alice", PASSWORD + " ")]
 )
-def test_wrong_credentials_are_refused_without_telling_which_is_wrong(
-    alice: User, username: str, password: str
-) -> None:
+def test_a_refusal_does_not_say_which_credential_is_wrong(alice: User, username: str, password: str) -> None:
     answer = log_in(username, password)
     assert answer.status_code == 401
     said = "User name or password is wrong, or the user is suspended."
@@ -241,9 +239,7 @@ def test_a_user_without_password_cannot_log_in() -> None:
     assert log_in("robot", "!").status_code == 401
 
 
-def test_a_name_that_does_not_exist_costs_a_hash_like_one_that_does(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_user_name_costs_the_same_password_hash(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
 
     def counted(hasher: object, password: str, salt: str) -> str:
@@ -271,13 +267,13 @@ def test_a_name_that_does_not_exist_costs_a_hash_like_one_that_does(
         ([], "body"),
     ],
 )
-def test_a_wrong_body_is_told_by_field(alice: User, body: object, field: str) -> None:
+def test_a_wrong_body_is_reported_by_field(alice: User, body: object, field: str) -> None:
     answer = APIClient().post("/api/v1/auth/token/", body, format="json")
     assert (answer.status_code, answer.json()["code"], list(answer.json()["errors"])) == (400, "invalid_input", [field])
     assert not ApiToken.objects.exists()
 
 
-def test_a_misspelt_field_is_told_with_the_right_one(alice: User) -> None:
+def test_a_misspelt_field_is_refused_with_the_nearest_name(alice: User) -> None:
     answer = APIClient().post("/api/v1/auth/token/", {"user_name": "alice", "password": PASSWORD}, format="json")
     assert answer.json()["errors"]["user_name"] == ['Unknown field. Did you mean "username"?']
 
@@ -300,7 +296,7 @@ def test_a_misspelt_field_is_told_with_the_right_one(alice: User) -> None:
         (b"{}", "", 415, "unsupported_media_type"),
     ],
 )
-def test_every_sort_of_bad_body_is_one_clear_error(body: bytes, content_type: str, status: int, code: str) -> None:
+def test_every_kind_of_invalid_body_is_one_clear_error(body: bytes, content_type: str, status: int, code: str) -> None:
     answer = Client().generic("POST", "/api/v1/auth/token/", body, content_type=content_type)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -311,10 +307,10 @@ def test_a_body_beyond_the_limit_is_413(settings: Settings) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
-# ---- the brake -------------------------------------------------------------------------------------------------------
+# ---- log-in delays ---------------------------------------------------------------------------------------------------
 
 
-def test_who_guesses_passwords_is_stopped_for_a_while(alice: User) -> None:
+def test_repeated_failed_log_ins_are_delayed(alice: User) -> None:
     for _ in range(MAX_FAILURES_OF_NAME_AND_ADDRESS):
         assert log_in(password="guess").status_code == 401
     answer = log_in()  # the right one comes too late
@@ -323,7 +319,7 @@ def test_who_guesses_passwords_is_stopped_for_a_while(alice: User) -> None:
     assert not ApiToken.objects.exists()
 
 
-def test_the_brake_lets_go_after_its_time(alice: User) -> None:
+def test_a_login_delay_expires(alice: User) -> None:
     for _ in range(MAX_FAILURES_OF_NAME_AND_ADDRESS):
         log_in(password="guess")
     FailedLogIn.objects.update(failed_at=datetime.now(tz=UTC) - timedelta(minutes=5))
@@ -331,19 +327,19 @@ def test_the_brake_lets_go_after_its_time(alice: User) -> None:
     assert not FailedLogIn.objects.exists()  # what no longer counts is removed
 
 
-def test_the_brake_of_one_address_leaves_others_alone(alice: User) -> None:
+def test_a_login_delay_applies_to_its_address_only(alice: User) -> None:
     for _ in range(MAX_FAILURES_OF_NAME_AND_ADDRESS):
         log_in(password="guess", REMOTE_ADDR="192.0.2.1")
     assert log_in(REMOTE_ADDR="192.0.2.1").status_code == 429
     assert log_in(REMOTE_ADDR="192.0.2.2").status_code == 201
 
 
-def test_log_ins_that_succeed_never_brake(alice: User) -> None:
+def test_successful_log_ins_cause_no_delay(alice: User) -> None:
     for _ in range(MAX_FAILURES_OF_NAME_AND_ADDRESS + 1):
         assert log_in().status_code == 201
 
 
-def test_what_was_typed_as_a_name_is_not_kept(alice: User) -> None:
+def test_the_typed_user_name_is_not_stored(alice: User) -> None:
     log_in(username=PASSWORD, password="alice")
     assert PASSWORD not in str(FailedLogIn.objects.values().get())
 
@@ -351,7 +347,7 @@ def test_what_was_typed_as_a_name_is_not_kept(alice: User) -> None:
 # ---- revoking --------------------------------------------------------------------------------------------------------
 
 
-def test_a_revoked_token_opens_nothing_and_the_others_still_do(alice: User) -> None:
+def test_a_revoked_token_is_refused_and_others_stay_valid(alice: User) -> None:
     mine, other = make_token(alice), make_token(alice)
     assert client_with(mine).post("/api/v1/auth/revoke/").status_code == 204
     assert client_with(mine).get("/api/v1/auth/me/").status_code == 401
@@ -369,7 +365,7 @@ def test_every_token_of_a_user_can_be_revoked(alice: User) -> None:
 # ---- who one is ------------------------------------------------------------------------------------------------------
 
 
-def test_me_tells_groups_roles_and_certificates() -> None:
+def test_me_returns_groups_roles_and_certificates() -> None:
     vo = make_vo(name="lhcb")
     users = make_group(name="lhcb_user", vo=vo, priority=1000)
     production = make_group(name="lhcb_prod", vo=vo, priority=3000, shares_jobs=True)
@@ -390,12 +386,12 @@ def test_me_tells_groups_roles_and_certificates() -> None:
 
 
 @pytest.mark.parametrize(("operator", "superuser"), [(True, False), (False, True)])
-def test_me_tells_an_operator(operator: bool, superuser: bool) -> None:
+def test_me_shows_that_a_user_is_an_operator(operator: bool, superuser: bool) -> None:
     user = make_user(operator=operator, superuser=superuser)
     assert client_with(make_token(user)).get("/api/v1/auth/me/").json()["roles"] == ["operator"]
 
 
-def test_me_costs_the_same_for_one_group_and_for_thirty(django_assert_num_queries: Any) -> None:
+def test_me_needs_the_same_queries_for_one_group_and_thirty(django_assert_num_queries: Any) -> None:
     user = make_user(groups=[make_group() for _ in range(30)])
     client = client_with(make_token(user))
     with django_assert_num_queries(4):  # token and user, groups and VOs, managed VOs, DNs
@@ -411,7 +407,7 @@ def listed(user: User, query: str = "") -> list[str]:
     return [row["name"] for row in answer.json()["results"]]
 
 
-def test_one_sees_the_groups_of_ones_vos_and_an_operator_all() -> None:
+def test_users_see_the_groups_of_their_vos_and_operators_all() -> None:
     lhcb, atlas = make_vo(name="lhcb"), make_vo(name="atlas")
     lhcb_user, _ = make_group(name="lhcb_user", vo=lhcb), make_group(name="lhcb_prod", vo=lhcb)
     make_group(name="atlas_user", vo=atlas)
@@ -421,13 +417,13 @@ def test_one_sees_the_groups_of_ones_vos_and_an_operator_all() -> None:
     assert listed(make_user()) == []
 
 
-def test_groups_are_listed_once_however_many_ways_lead_to_them() -> None:
+def test_a_group_is_listed_once_for_several_memberships() -> None:
     vo = make_vo()
     groups = [make_group(name=f"g{number}", vo=vo) for number in range(3)]
     assert listed(make_user(groups=groups, manages=[vo])) == ["g0", "g1", "g2"]
 
 
-def test_groups_can_be_asked_for_by_vo_order_and_page() -> None:
+def test_groups_can_be_filtered_ordered_and_paged() -> None:
     lhcb = make_vo(name="lhcb")
     make_group(name="b", vo=lhcb, priority=1)
     make_group(name="a", vo=lhcb, priority=2)
@@ -442,12 +438,12 @@ def test_groups_can_be_asked_for_by_vo_order_and_page() -> None:
     ("query", "field"),
     [("?vos=lhcb", "vos"), ("?page_size=x", "page_size"), ("?ordering=x", "ordering"), ("?cursor=x", "cursor")],
 )
-def test_a_wrong_query_is_told_by_field(alice: User, query: str, field: str) -> None:
+def test_a_wrong_query_is_reported_by_field(alice: User, query: str, field: str) -> None:
     answer = user_with_token(alice).get(f"/api/v1/groups/{query}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
-def test_a_page_of_groups_costs_the_same_for_one_and_for_thirty(django_assert_num_queries: Any) -> None:
+def test_a_page_of_groups_needs_the_same_queries_for_one_and_thirty(django_assert_num_queries: Any) -> None:
     operator = client_with(make_token(make_user(operator=True)))
     for _ in range(30):
         make_group()

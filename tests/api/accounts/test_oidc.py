@@ -52,7 +52,7 @@ def person() -> User:
     return user
 
 
-def test_without_a_provider_there_is_nothing() -> None:
+def test_without_a_provider_there_are_no_oidc_endpoints() -> None:
     assert APIClient().get("/api/v1/auth/oidc/").json()["code"] == "no_provider"
     assert begin().status_code == 404
     assert ask("x").status_code == 404
@@ -63,7 +63,7 @@ def test_providers_are_listed_without_their_secrets(provider: ScriptedProvider) 
     assert answer.json() == {"providers": [{"id": ID, "name": "CERN"}]}
 
 
-def test_a_log_in_that_its_person_confirms_gives_a_token_once(provider: ScriptedProvider) -> None:
+def test_a_confirmed_device_log_in_returns_a_token_once(provider: ScriptedProvider) -> None:
     begun = begin()
     assert begun.status_code == 201
     assert begun.headers["Cache-Control"] == "no-store"
@@ -88,7 +88,7 @@ def test_a_log_in_that_its_person_confirms_gives_a_token_once(provider: Scripted
     assert again.post(f"/api/v1/auth/oidc/{ID}/token/", {"handle": log_in["handle"]}, format="json").status_code == 401
 
 
-def test_until_then_the_client_waits_and_asks_no_faster_than_allowed(provider: ScriptedProvider) -> None:
+def test_an_unconfirmed_log_in_limits_the_polling_rate(provider: ScriptedProvider) -> None:
     handle = begin().json()["handle"]
     answer = ask(handle)
     assert answer.status_code == 202
@@ -102,7 +102,7 @@ def test_until_then_the_client_waits_and_asks_no_faster_than_allowed(provider: S
     assert len(provider.requests) == questions + 1
 
 
-def test_a_log_in_that_its_person_refuses_is_over(provider: ScriptedProvider) -> None:
+def test_a_refused_device_log_in_ends(provider: ScriptedProvider) -> None:
     log_in = begin().json()
     provider.decide(log_in["user_code"], state="denied")
     answer = ask(log_in["handle"])
@@ -112,9 +112,7 @@ def test_a_log_in_that_its_person_refuses_is_over(provider: ScriptedProvider) ->
     assert FailedLogIn.objects.count() == 1
 
 
-def test_a_handle_is_none_that_a_client_makes_and_ends(
-    provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forged_and_expired_handles_are_refused(provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     log_in = begin().json()
     assert log_in["user_code"] not in log_in["handle"]
     for handle in ("x", log_in["handle"][:-4] + "AAAA", "é"):
@@ -144,7 +142,7 @@ def test_a_suspended_user_gets_no_token(provider: ScriptedProvider) -> None:
     assert not ApiToken.objects.exists()
 
 
-def test_a_second_factor_is_asked_for_and_its_code_is_used_once(provider: ScriptedProvider) -> None:
+def test_a_second_factor_is_required_and_its_code_used_once(provider: ScriptedProvider) -> None:
     user = make_user(username="alice")
     SocialAccount.objects.create(user=user, provider=provider.url, uid=SUBJECT)
     key = make_app(user)
@@ -186,7 +184,7 @@ def test_an_operator_without_a_required_second_factor_gets_no_token(
     assert ask(log_in["handle"]).json()["code"] == "second_factor_required"
 
 
-def test_a_provider_without_a_device_flow_is_told_as_such(provider: ScriptedProvider) -> None:
+def test_a_provider_without_device_flow_is_reported(provider: ScriptedProvider) -> None:
     provider.discovery = {"device_authorization_endpoint": None}
     answer = begin()
     assert (answer.status_code, answer.json()["code"]) == (409, "no_device_flow")
@@ -200,7 +198,7 @@ def test_a_provider_that_does_not_answer_is_503(settings: Settings) -> None:
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_a_token_of_somebody_else_changes_nothing(provider: ScriptedProvider) -> None:
+def test_a_token_of_another_user_changes_nothing(provider: ScriptedProvider) -> None:
     """A log-in is by the provider alone, whoever sends the request."""
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(make_user())}")

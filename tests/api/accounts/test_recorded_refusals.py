@@ -15,7 +15,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("token", ["wmsu_" + "x" * 43, "wmsp_a.b.c", "wmsj_a.b.c", "nothing"])
-def test_a_bad_token_is_recorded_and_not_what_it_was(client: Client, token: str) -> None:
+def test_an_invalid_token_is_recorded_without_its_text(client: Client, token: str) -> None:
     answer = client.get("/api/v1/auth/me/", headers=bearer(token))
     assert answer.status_code == 401
     (event,) = SecurityEvent.objects.all()
@@ -28,12 +28,12 @@ def test_a_bad_token_is_recorded_and_not_what_it_was(client: Client, token: str)
     )
 
 
-def test_who_comes_without_credentials_is_not_recorded(client: Client) -> None:
+def test_requests_without_credentials_are_not_recorded(client: Client) -> None:
     assert client.get("/api/v1/auth/me/").status_code == 401
     assert not SecurityEvent.objects.exists()
 
 
-def test_what_a_user_may_not_do_is_recorded(client: Client) -> None:
+def test_forbidden_actions_are_recorded(client: Client) -> None:
     alice = make_user(username="alice")
     answer = client.post(
         "/api/v1/matches/preview/", data={}, content_type="application/json", headers=bearer(make_token(alice))
@@ -47,7 +47,7 @@ def test_what_a_user_may_not_do_is_recorded(client: Client) -> None:
     )
 
 
-def test_so_is_what_a_page_of_the_admin_refuses_inside_its_transaction(client: Client) -> None:
+def test_a_refusal_inside_an_admin_transaction_is_recorded(client: Client) -> None:
     bob = make_user(username="bob", staff=True)
     client.force_login(bob)
     assert client.post("/admin/accounts/user/add/", data={"username": "eve"}).status_code == 403

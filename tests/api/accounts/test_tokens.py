@@ -40,7 +40,7 @@ def test_a_log_in_without_scope_gives_a_token_for_everything(alice: User) -> Non
     assert (token.scope, token.name, token.last_used_at) == ("manage", "", None)
 
 
-def test_a_log_in_may_ask_for_less(alice: User) -> None:
+def test_a_log_in_may_request_a_narrower_scope(alice: User) -> None:
     answer = log_in(scope="read", name="monitoring", days=1)
     assert answer.status_code == 201
     token = ApiToken.objects.get()
@@ -65,7 +65,7 @@ def test_a_log_in_may_ask_for_less(alice: User) -> None:
         ({"name": "x" * 101}, "name"),
     ],
 )
-def test_a_wrong_wish_is_told_by_field(wrong: dict[str, object], field: str, alice: User) -> None:
+def test_an_invalid_scope_or_lifetime_is_reported_by_field(wrong: dict[str, object], field: str, alice: User) -> None:
     answer = log_in(**wrong)
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
     assert not ApiToken.objects.exists()
@@ -100,7 +100,7 @@ def test_an_operator_revokes_anybodys_token(alice: User) -> None:
     assert client_with(token).get("/api/v1/auth/me/").status_code == 401
 
 
-def test_the_last_use_is_written_now_and_then_only(alice: User) -> None:
+def test_the_last_use_is_written_at_intervals_only(alice: User) -> None:
     token, now = make_token(alice), datetime.now(tz=UTC)
     row = ApiToken.objects.get()
     for before, written in ((None, True), (now - LAST_USE_STEP / 2, False), (now - LAST_USE_STEP, True)):
@@ -121,7 +121,7 @@ def test_no_token_is_issued_for_a_password_that_was_changed_since_it_was_checked
     assert not ApiToken.objects.exists()
 
 
-def test_the_command_takes_scope_name_and_days(alice: User) -> None:
+def test_the_command_accepts_scope_name_and_days(alice: User) -> None:
     call_command("token", "alice", "--scope", "submit", "--name", "cron", "--days", "90")
     token = ApiToken.objects.get()
     assert (token.scope, token.name, token.expires_at - token.created_at) == (
@@ -132,7 +132,7 @@ def test_the_command_takes_scope_name_and_days(alice: User) -> None:
 
 
 @pytest.mark.parametrize("options", [("--days", "0"), ("--days", "4000"), ("--name", "x" * 101), ("--scope", "x")])
-def test_the_command_refuses_what_is_none(options: tuple[str, str], alice: User) -> None:
+def test_the_command_refuses_invalid_options(options: tuple[str, str], alice: User) -> None:
     with pytest.raises(CommandError):
         call_command("token", "alice", *options)
     assert not ApiToken.objects.exists()

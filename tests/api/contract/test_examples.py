@@ -81,7 +81,7 @@ def test_every_example_is_valid_and_has_no_field_that_the_document_lacks(schema:
     assert errors == []
 
 
-def test_a_wrong_example_would_be_found(schema: Mapping[str, Any]) -> None:
+def test_a_wrong_example_is_detected(schema: Mapping[str, Any]) -> None:
     (body,) = (
         each for each in bodies(closed(schema)) if (each.operation_id, each.side) == ("auth_token_create", "201")
     )

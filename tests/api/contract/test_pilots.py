@@ -48,7 +48,7 @@ def test_a_site_registers_a_generic_pilot(site: Caller) -> None:
     assert site.refused("POST", "/pilots/register/", {**place, "vo": "atlas"}, status=400)
 
 
-def test_a_pilot_is_told_everything_and_reports(pilot: Caller) -> None:
+def test_a_pilot_reads_its_configuration_and_reports(pilot: Caller) -> None:
     told = pilot("GET", "/pilots/config/", status=200)
     assert (told["vo"], told["place"]["queue"], told["lease_s"]) == ("lhcb", "grid", 1800)
     report = {"host_name": "node1", "ok": True, "checks": [{"name": "disk", "ok": True}], "node": {"cores": 4}}
@@ -78,7 +78,7 @@ def test_people_and_pilots_have_disjoint_addresses(alice: Caller, pilot: Caller)
 # ---- The match -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_that_fits_is_204_and_says_when_to_ask_again(pilot: Caller) -> None:
+def test_an_empty_match_is_204_with_retry_after(pilot: Caller) -> None:
     answer = pilot("POST", "/matches/", offer(), status=204)
     assert (answer.content, int(answer["Retry-After"]) > 0) == (b"", True)
 
@@ -95,7 +95,7 @@ def test_a_lease_is_the_job_with_its_description(alice: Caller, pilot: Caller) -
     assert (found["status"], found["site"], found["task_queue"]) == ("Matched", "LCG.CERN.ch", None)
 
 
-def test_an_offer_asked_again_gets_the_same_lease(alice: Caller, pilot: Caller) -> None:
+def test_a_repeated_offer_gets_the_same_lease(alice: Caller, pilot: Caller) -> None:
     submit(alice, {"executable": "a", "parameters": {"count": 2}})
     said = offer()
     assert [pilot("POST", "/matches/", said, status=201)["match_id"] for _ in range(2)] == [
@@ -123,7 +123,7 @@ def test_max_jobs_is_answered_with_leases_that_share_the_slot(alice: Caller, pil
         ({"owner": "alice"}, 400, "invalid_input"),
     ],
 )
-def test_an_offer_that_is_wrong_claims_nothing(
+def test_an_invalid_offer_claims_nothing(
     alice: Caller, pilot: Caller, said: dict[str, object], status: int, code: str
 ) -> None:
     job_id = one(alice)
@@ -134,7 +134,7 @@ def test_an_offer_that_is_wrong_claims_nothing(
 # ---- The lease -------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_runs_to_its_end_and_its_output_comes_back(alice: Caller, pilot: Caller) -> None:
+def test_a_job_runs_to_its_end_and_its_output_can_be_read(alice: Caller, pilot: Caller) -> None:
     reference = upload(alice, b"input", name="in.txt")["sandbox"]
     job_id = one(alice, input_sandbox=[reference])
     given, payload = lease(pilot)
@@ -165,7 +165,7 @@ def test_a_job_runs_to_its_end_and_its_output_comes_back(alice: Caller, pilot: C
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(0, "Done"), (222, "Waiting"), (3, "Failed"), (None, "Failed")])
-def test_the_exit_code_says_what_becomes_of_the_job(
+def test_the_exit_code_determines_the_final_status(
     alice: Caller, pilot: Caller, exit_code: int | None, status: str
 ) -> None:
     job_id = one(alice)
@@ -181,9 +181,7 @@ def test_the_exit_code_says_what_becomes_of_the_job(
     )
 
 
-def test_an_order_to_kill_is_repeated_until_it_is_acknowledged_and_then_the_lease_is_over(
-    alice: Caller, pilot: Caller
-) -> None:
+def test_a_kill_command_is_repeated_until_acknowledged_and_then_the_lease_ends(alice: Caller, pilot: Caller) -> None:
     job_id = one(alice)
     given, payload = lease(pilot)
     at = f"/matches/{given['match_id']}"
@@ -198,7 +196,7 @@ def test_an_order_to_kill_is_repeated_until_it_is_acknowledged_and_then_the_leas
         assert payload.refused("POST", f"{at}/{report}/", body, status=409) == "lease_ended"
 
 
-def test_a_lease_of_another_pilot_does_not_exist(alice: Caller, pilot: Caller, site: Caller) -> None:
+def test_a_lease_of_another_pilot_is_not_found(alice: Caller, pilot: Caller, site: Caller) -> None:
     one(alice)
     given, _ = lease(pilot)
     place = {"vo": "lhcb", "site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid"}
@@ -210,7 +208,7 @@ def test_a_lease_of_another_pilot_does_not_exist(alice: Caller, pilot: Caller, s
 # ---- What an offer would get -----------------------------------------------------------------------------------------
 
 
-def test_a_preview_tells_every_queue_that_fits_and_claims_nothing(alice: Caller, bob: Caller) -> None:
+def test_a_preview_lists_every_fitting_queue_and_claims_nothing(alice: Caller, bob: Caller) -> None:
     job_id = one(alice)
     seen = bob("POST", "/matches/preview/", {"cpu_time_s": 300_000}, status=200)
     assert set(seen) == {"task_queues", "conditions"}
@@ -236,7 +234,7 @@ def test_submit_pools_of_a_queue_are_ids_and_all_of_them_objects(alice: Caller, 
 
 
 @pytest.mark.django_db
-def test_machines_are_told_whether_it_lives_and_is_ready() -> None:
+def test_liveness_and_readiness_are_reported() -> None:
     assert Client().get("/healthz").status_code == 200
     assert set(Client().get("/readyz").json()) >= {"database", "broker", "beat"}
 
@@ -244,7 +242,7 @@ def test_machines_are_told_whether_it_lives_and_is_ready() -> None:
 # ---- The site --------------------------------------------------------------------------------------------------------
 
 
-def test_a_site_advertises_and_is_told_how_its_throttle_stands(gateway: Caller, site: Caller) -> None:
+def test_an_advertisement_returns_the_throttle_state(gateway: Caller, site: Caller) -> None:
     at = "/sites/LCG.RAL.uk/advertisements/"
     said = {"current_submitting_jobs": 1, "current_gathering_output_jobs": 0, "current_jobs": 3, "sequence": 4}
     answer = gateway("POST", at, said, status=200)

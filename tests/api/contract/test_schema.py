@@ -97,7 +97,7 @@ def test_every_operation_has_a_name_a_tag_and_words(operations: Mapping[str, Ope
     assert len(names) == len(set(names))
 
 
-def test_every_operation_that_asks_who_calls_tells_of_401_and_403_in_the_one_shape(
+def test_every_authenticated_operation_documents_401_and_403(
     operations: Mapping[str, Operation],
 ) -> None:
     for address, operation in operations.items():
@@ -113,7 +113,7 @@ def test_every_operation_that_asks_who_calls_tells_of_401_and_403_in_the_one_sha
                 assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/ErrorAnswer"), address
 
 
-def test_operations_are_grouped_by_who_uses_them(schema: Mapping[str, Any]) -> None:
+def test_operations_are_grouped_by_audience(schema: Mapping[str, Any]) -> None:
     described = {tag["name"] for tag in schema["tags"]}
     assert described == set(Audience)
     grouped = [operation["tags"] for path in schema["paths"].values() for operation in path.values()]
@@ -122,7 +122,7 @@ def test_operations_are_grouped_by_who_uses_them(schema: Mapping[str, Any]) -> N
 
 
 @pytest.mark.django_db
-def test_the_documentation_needs_no_other_server() -> None:
+def test_the_api_documentation_loads_nothing_from_other_servers() -> None:
     page = Client().get("/api/v1/docs/")
     assert page.status_code == 200
     text = page.content.decode()

@@ -119,7 +119,7 @@ def test_a_log_in_answers_a_token_and_its_end(configured: None) -> None:
     assert Caller().refused("POST", "/auth/token/", {"username": "alice", "password": "x"}, status=401)
 
 
-def test_me_tells_user_groups_and_roles(bob: Caller) -> None:
+def test_me_returns_user_groups_and_roles(bob: Caller) -> None:
     answer = bob("GET", "/auth/me/", status=200)
     assert answer["username"] == "bob"
     assert [group["name"] for group in answer["groups"]] == ["lhcb_prod"]
@@ -190,7 +190,7 @@ def test_parameters_make_many_jobs_of_one(alice: Caller, parameters: object, arg
     assert [job(alice, job_id)["description"]["arguments"] for job_id in ids] == values
 
 
-def test_a_request_asked_again_gets_the_same_answer_and_nothing_new(alice: Caller, bob: Caller) -> None:
+def test_a_repeated_request_gets_the_first_answer(alice: Caller, bob: Caller) -> None:
     body = {"executable": "run.sh", "request_id": str(uuid4())}
     assert alice("POST", "/jobs/", body, status=201) == alice("POST", "/jobs/", body, status=201)
     assert alice.refused("POST", "/jobs/", {**body, "executable": "other"}, status=409) == "request_id_conflict"
@@ -234,7 +234,7 @@ def test_lists_are_filtered_ordered_and_paged_by_cursor(alice: Caller) -> None:
     assert found("site=LCG.CERN.ch") == []
 
 
-def test_a_summary_counts_by_what_is_asked_for(alice: Caller) -> None:
+def test_a_summary_counts_by_the_requested_property(alice: Caller) -> None:
     one(alice)
     one(alice, job_type="MCSimulation", group="lhcb_prod")
     answer = alice("GET", "/jobs/summary/?group_by=status,site,owner,group,job_type", status=200)
@@ -244,7 +244,7 @@ def test_a_summary_counts_by_what_is_asked_for(alice: Caller) -> None:
     ]
 
 
-def test_a_job_tells_where_it_stands(alice: Caller) -> None:
+def test_a_job_shows_its_status(alice: Caller) -> None:
     found = job(alice, one(alice))
     assert {"id", "status", "minor_status", "application_status", "task_queue", "description", "site", "pilot"} <= set(
         found
@@ -254,7 +254,7 @@ def test_a_job_tells_where_it_stands(alice: Caller) -> None:
     assert set(found["usage"]) == {"cpu_s", "wall_s", "memory_mb", "disk_mb"}
 
 
-def test_a_history_tells_every_change_oldest_first(alice: Caller) -> None:
+def test_a_history_lists_every_change_oldest_first(alice: Caller) -> None:
     job_id = one(alice)
     alice("POST", f"/jobs/{job_id}/hold/", {"reason": "later"}, status=200)
     alice("POST", f"/jobs/{job_id}/release/", status=200)
@@ -263,7 +263,7 @@ def test_a_history_tells_every_change_oldest_first(alice: Caller) -> None:
     assert {"changed_at", "status", "minor_status", "application_status", "source"} == set(history[0])
 
 
-def test_an_explanation_tells_why_a_job_waits(alice: Caller, charlie: Caller) -> None:
+def test_an_explanation_says_why_a_job_waits(alice: Caller, charlie: Caller) -> None:
     waiting, held = one(alice, processors=2), one(alice)
     answer = alice("GET", f"/jobs/{waiting}/explain/", status=200)
     assert set(answer) == {
@@ -322,7 +322,7 @@ def test_a_waiting_job_that_is_changed_moves_to_another_queue(alice: Caller) -> 
     assert alice.refused("PATCH", f"/jobs/{other}/", {"executable": "x"}, status=400)
 
 
-def test_bulk_does_what_can_be_done_and_tells_the_rest(alice: Caller) -> None:
+def test_a_bulk_action_reports_refused_jobs(alice: Caller) -> None:
     ids = [one(alice), one(alice), one(alice)]
     alice("POST", f"/jobs/{ids[0]}/kill/", status=200)
     answer = alice("POST", "/jobs/bulk/", {"action": "hold", "ids": [*ids, 10**9]}, status=200)
@@ -334,7 +334,7 @@ def test_bulk_does_what_can_be_done_and_tells_the_rest(alice: Caller) -> None:
     assert alice("POST", "/jobs/bulk/", by_filter, status=200) == {"done": 2, "refused": []}
 
 
-def test_mates_of_a_sharing_group_manage_each_others_jobs_and_strangers_see_none(
+def test_members_of_a_sharing_group_manage_each_others_jobs_and_strangers_see_none(
     alice: Caller, bob: Caller, charlie: Caller
 ) -> None:
     shared = one(alice, group="lhcb_prod")
@@ -351,7 +351,7 @@ def upload(who: Caller, content: bytes, *, status: int = 201, name: str = "data.
     return who("POST", "/sandboxes/", {"file": SimpleUploadedFile(name, content)}, status=status, format="multipart")
 
 
-def test_a_sandbox_is_named_by_its_content_and_only_by_who_uploaded_it(
+def test_a_sandbox_reference_is_by_content_and_usable_by_its_uploader(
     alice: Caller, bob: Caller, charlie: Caller
 ) -> None:
     reference = upload(alice, b"hello")["sandbox"]

@@ -82,7 +82,7 @@ def answered() -> Iterator[tuple[str, Address]]:
 
 @pytest.mark.parametrize("kind", GOOD)
 @pytest.mark.parametrize("place", ["query", "cookies"])
-def test_a_credential_in_another_place_than_the_header_opens_nothing(sample: SampleData, kind: str, place: str) -> None:
+def test_credentials_outside_the_header_are_refused(sample: SampleData, kind: str, place: str) -> None:
     token = CREDENTIALS[kind](sample)
     given = dict.fromkeys(
         ("token", "access_token", "authorization", "Authorization", configured.SESSION_COOKIE_NAME), token
@@ -96,7 +96,7 @@ def test_a_credential_in_another_place_than_the_header_opens_nothing(sample: Sam
 
 @pytest.mark.parametrize("scheme", ["Basic", "Token", "JWT", ""])
 @pytest.mark.parametrize("kind", ["owner", "pilot", "job", "secret", "registering site"])
-def test_a_credential_of_another_scheme_opens_nothing(sample: SampleData, kind: str, scheme: str) -> None:
+def test_credentials_of_another_scheme_are_refused(sample: SampleData, kind: str, scheme: str) -> None:
     caller = Caller(headers={"Authorization": f"{scheme} {CREDENTIALS[kind](sample)}".strip()})
     for address in addresses():
         is_open = address.name in DOCUMENTATION or any(opens(method, address) for method in METHODS)

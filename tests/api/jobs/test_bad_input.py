@@ -91,7 +91,7 @@ def test_a_wrong_submission_is_one_clear_error(
 
 
 @pytest.mark.parametrize("body", ["[]", "5", "null", '"text"', "{", "\xff", '{"executable": NaN}', "[" * 1000])
-def test_a_body_that_is_no_object_is_one_clear_error(
+def test_a_body_that_is_not_an_object_is_one_clear_error(
     alice: APIClient, everything: Callable[[], object], body: str
 ) -> None:
     before = everything()
@@ -147,7 +147,7 @@ def test_a_time_may_be_in_any_zone(alice: APIClient, zone: str) -> None:
     assert alice.get(f"{JOBS}summary/?submitted_before=2026-06-01T12:00:00{zone}").status_code == 200
 
 
-def test_what_cannot_be_counted_by_is_named(alice: APIClient) -> None:
+def test_an_unsupported_group_by_is_named(alice: APIClient) -> None:
     response = alice.get(f"{JOBS}summary/?group_by=status,sites")
 
     assert response.status_code == 400
@@ -228,7 +228,7 @@ def test_a_wrong_change_is_one_clear_error(
 
 
 @pytest.mark.parametrize("body", [[], 5, "text"])
-def test_a_change_that_is_no_object_is_refused(alice: APIClient, sample: SampleData, body: object) -> None:
+def test_an_edit_that_is_not_an_object_is_refused(alice: APIClient, sample: SampleData, body: object) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users)
 
     assert alice.patch(f"{JOBS}{job.pk}/", body, format="json").status_code == 400

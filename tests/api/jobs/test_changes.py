@@ -37,7 +37,7 @@ def _read(client: APIClient, **query: str | int) -> dict[str, Any]:
     return answer
 
 
-def test_changes_are_told_from_the_cursor_on_with_what_the_history_says(
+def test_changes_after_the_cursor_have_the_fields_of_the_history(
     sample: SampleData, client_of: Callable[[User], APIClient]
 ) -> None:
     alice = client_of(sample.alice)
@@ -73,7 +73,7 @@ def test_pages_continue_without_loss_and_an_edit_is_a_change(
     assert told == [(job.pk, "Edited: priority") for job in jobs]
 
 
-def test_only_changes_of_visible_jobs_are_told(sample: SampleData, client_of: Callable[[User], APIClient]) -> None:
+def test_only_changes_of_visible_jobs_are_returned(sample: SampleData, client_of: Callable[[User], APIClient]) -> None:
     cursor = _read(client_of(sample.alice))["cursor"]
     job = _submitted(sample.alice)
     control.apply_to_one(Action.HOLD, job.pk, by=sample.alice, now=NOW)

@@ -21,7 +21,7 @@ def _act(client: APIClient, job: Job, action: str, **body: object) -> tuple[int,
     return response.status_code, response.json()
 
 
-def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, sample: SampleData) -> None:
+def test_killing_a_waiting_job_removes_it_from_its_queue(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users)
     code, answer = _act(alice, job, "kill")
 
@@ -33,7 +33,7 @@ def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, sampl
 
 
 @pytest.mark.parametrize("status", sorted(LEASED))
-def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(
+def test_killing_a_leased_job_sends_a_command_to_its_pilot(
     alice: APIClient, sample: SampleData, status: JobStatus
 ) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
@@ -45,7 +45,7 @@ def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(
 
 
 @pytest.mark.parametrize("status", sorted(LEASED))
-def test_rescheduling_a_job_that_a_pilot_holds_does_not_queue_it_yet(
+def test_a_rescheduled_leased_job_is_queued_after_its_lease(
     alice: APIClient, sample: SampleData, status: JobStatus
 ) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users, status=status)
@@ -58,7 +58,7 @@ def test_rescheduling_a_job_that_a_pilot_holds_does_not_queue_it_yet(
     assert _act(alice, job, "release")[0] == 409
 
 
-def test_killing_a_job_that_is_being_rescheduled_tells_the_pilot_once(alice: APIClient, sample: SampleData) -> None:
+def test_killing_a_job_being_rescheduled_sends_one_command(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.RUNNING)
     _act(alice, job, "reschedule")
     code, answer = _act(alice, job, "kill")
@@ -67,7 +67,7 @@ def test_killing_a_job_that_is_being_rescheduled_tells_the_pilot_once(alice: API
     assert JobCommand.objects.count() == 1
 
 
-def test_a_failed_job_that_is_rescheduled_waits_at_once_and_as_new(alice: APIClient, sample: SampleData) -> None:
+def test_a_rescheduled_failed_job_waits_at_once_as_new(alice: APIClient, sample: SampleData) -> None:
     queue = sample.cern.ces.get().queues.get()
     job = factories.make_job(
         owner=sample.alice,
@@ -89,7 +89,7 @@ def test_a_failed_job_that_is_rescheduled_waits_at_once_and_as_new(alice: APICli
     assert alice.get(f"{JOBS}{job.pk}/peek/").json()["std_output"] == ""
 
 
-def test_a_job_is_rescheduled_only_so_often(
+def test_the_number_of_reschedules_is_limited(
     alice: APIClient, sample: SampleData, settings: LazySettings, everything: Callable[[], object]
 ) -> None:
     settings.WMS_MAX_RESCHEDULES = 2
@@ -121,7 +121,7 @@ _ALLOWED_FROM = {
 }
 
 
-def test_an_action_is_done_exactly_where_the_table_allows_it(
+def test_an_action_is_possible_exactly_where_the_transition_table_allows_it(
     alice: APIClient, sample: SampleData, everything: Callable[[], object], subtests: pytest.Subtests
 ) -> None:
     for action, status in product(_ALLOWED_FROM, JobStatus):
@@ -197,7 +197,7 @@ def _make(sample: SampleData, statuses: Iterable[JobStatus]) -> list[int]:
     return [factories.make_job(submission=submission, status=status).pk for status in statuses]
 
 
-def test_in_bulk_what_can_be_done_is_done_and_the_rest_is_told(
+def test_a_bulk_action_changes_what_it_can_and_reports_the_rest(
     alice: APIClient, sample: SampleData, settings: LazySettings
 ) -> None:
     failed, done, running = _make(sample, (JobStatus.FAILED, JobStatus.DONE, JobStatus.RUNNING))
@@ -222,7 +222,7 @@ def test_in_bulk_what_can_be_done_is_done_and_the_rest_is_told(
     assert Job.objects.get(pk=foreign).status == "Failed"
 
 
-def test_a_filter_acts_on_what_it_finds_and_never_on_deleted_jobs(alice: APIClient, sample: SampleData) -> None:
+def test_a_bulk_filter_never_selects_deleted_jobs(alice: APIClient, sample: SampleData) -> None:
     waiting, running, done, deleted = _make(
         sample, (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE, JobStatus.DELETED)
     )

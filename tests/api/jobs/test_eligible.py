@@ -48,7 +48,7 @@ def ask(client: APIClient | Client, requirements: object, **query: str) -> Any:
     return client.get(ADDRESS, {"requirements": text, **query})
 
 
-def test_the_tree_of_eligible_queues_and_why_not_the_others(grid: SampleData, alice: APIClient) -> None:
+def test_eligible_queues_are_a_tree_and_others_have_reasons(grid: SampleData, alice: APIClient) -> None:
     answer = ask(alice, {"Memory": 4000, "softwareTag": ["v1", "v9"]})
     assert answer.status_code == 200, answer.content
     told = answer.json()
@@ -126,7 +126,7 @@ def test_nothing_is_stored_and_the_pool_is_that_of_a_submission(grid: SampleData
         ('"a"', "requirements", "expressions are not understood"),
     ],
 )
-def test_what_a_submission_would_refuse_is_refused_in_its_words(
+def test_eligible_refuses_the_requirements_that_a_submission_refuses(
     requirements: object, field: str, words: str, grid: SampleData, alice: APIClient
 ) -> None:
     answer = ask(alice, requirements)
@@ -161,7 +161,9 @@ def test_callers_see_their_own_vos_only(grid: SampleData, client_of: Callable[[U
 @pytest.mark.parametrize(
     ("caller", "status"), [("alice", 200), ("mallory", 400), ("session", 200), ("site", 403), ("nobody", 401)]
 )
-def test_who_may_ask(caller: str, status: int, grid: SampleData, client_of: Callable[[User], APIClient]) -> None:
+def test_access_rights_of_the_endpoint(
+    caller: str, status: int, grid: SampleData, client_of: Callable[[User], APIClient]
+) -> None:
     site = APIClient()
     token = issue_site_token(Site.objects.get(name="A"), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     site.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
@@ -175,7 +177,7 @@ def test_who_may_ask(caller: str, status: int, grid: SampleData, client_of: Call
     assert ask(callers[caller], {"Memory": 1}).status_code == status
 
 
-def test_hundreds_of_queues_cost_as_many_statements_as_one(grid: SampleData, alice: APIClient) -> None:
+def test_hundreds_of_queues_need_as_many_statements_as_one(grid: SampleData, alice: APIClient) -> None:
     def statements() -> int:
         with CaptureQueriesContext(
             connection,

@@ -54,7 +54,7 @@ def leave(user: User, group: Group) -> None:
     Membership.objects.filter(user=user, group=group).delete()
 
 
-def test_the_only_group_left_is_told_when_the_default_group_is_gone(alice: User, users: Group, prod: Group) -> None:
+def test_the_only_remaining_group_is_used_and_named(alice: User, users: Group, prod: Group) -> None:
     assert submit(alice)["warnings"] == []
     leave(alice, users)
     assert submit(alice)["warnings"] == [LEFT]
@@ -65,7 +65,7 @@ def test_the_only_group_left_is_told_when_the_default_group_is_gone(alice: User,
     assert submit(alice)["warnings"] == []
 
 
-def test_so_is_another_only_group_than_the_one_of_the_last_job(alice: User, users: Group, prod: Group) -> None:
+def test_a_remaining_group_other_than_that_of_the_last_job_is_named(alice: User, users: Group, prod: Group) -> None:
     User.objects.update(default_group=None)
     leave(alice, prod)
     alice.refresh_from_db()
@@ -76,7 +76,7 @@ def test_so_is_another_only_group_than_the_one_of_the_last_job(alice: User, user
     assert submit(alice)["warnings"] == []
 
 
-def test_a_group_of_priority_zero_is_told_once_whether_named_or_not(alice: User, users: Group, prod: Group) -> None:
+def test_a_group_of_priority_zero_is_warned_of_once(alice: User, users: Group, prod: Group) -> None:
     Group.objects.filter(pk=prod.pk).update(priority=0.0)
     leave(alice, users)
     assert submit(alice)["warnings"] == [LEFT, NEVER_DRAWN]
@@ -85,7 +85,7 @@ def test_a_group_of_priority_zero_is_told_once_whether_named_or_not(alice: User,
     assert submit(alice, group="lhcb_prod")["warnings"] == [NEVER_DRAWN]
 
 
-def test_which_of_several_groups_must_be_said_when_the_default_group_is_gone(alice: User, users: Group, vo: VO) -> None:
+def test_without_a_default_group_one_of_several_must_be_named(alice: User, users: Group, vo: VO) -> None:
     Membership.objects.create(user=alice, group=factories.make_group(name="lhcb_test", vo=vo))
     leave(alice, users)
     refused = submit(alice, status=400)
@@ -97,7 +97,7 @@ def test_which_of_several_groups_must_be_said_when_the_default_group_is_gone(ali
     assert not Job.objects.exists()
 
 
-def test_a_repeated_request_is_answered_with_the_same_remarks(alice: User, users: Group) -> None:
+def test_a_repeated_request_returns_the_same_warnings(alice: User, users: Group) -> None:
     leave(alice, users)
     request_id = "5e5b5b0e-0000-4000-8000-000000000001"
     first, again = (submit(alice, request_id=request_id) for _ in range(2))

@@ -32,7 +32,7 @@ def register(client: APIClient, *lfns: str) -> Any:
     return client.post("/api/v1/replicas/", {"replicas": told}, format="json")
 
 
-def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
+def test_a_replica_is_registered_and_removed_by_its_nfc_name_only(
     sample: SampleData, disk: StorageElement, client_of: ClientOf
 ) -> None:
     client = client_of(sample.mallory)
@@ -46,7 +46,7 @@ def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
     assert Replica.objects.get().lfn == NFC
 
 
-def test_a_file_with_a_decomposed_name_refuses_its_line(
+def test_a_replica_line_with_a_decomposed_name_is_refused(
     sample: SampleData, disk: StorageElement, tmp_path: Path
 ) -> None:
     file = tmp_path / "replicas.csv"
@@ -58,7 +58,7 @@ def test_a_file_with_a_decomposed_name_refuses_its_line(
 
 @pytest.mark.parametrize("before", ["", "LFN:", "lfn:"])
 @pytest.mark.parametrize("typed", [NFC, NFD])
-def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
+def test_input_data_names_are_normalized_in_every_description_format(
     sample: SampleData, disk: StorageElement, client_of: ClientOf, before: str, typed: str
 ) -> None:
     assert register(client_of(sample.mallory), f"{before}{NFC}").status_code == 201
@@ -77,7 +77,7 @@ def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
         assert QueuedJob.objects.get(pk=job.pk).task_queue.sites == ["LCG.CERN.ch"]
 
 
-def test_files_are_listed_by_either_spelling_of_their_names(
+def test_replicas_are_found_by_composed_and_decomposed_names(
     sample: SampleData, disk: StorageElement, client_of: ClientOf
 ) -> None:
     register(client_of(sample.mallory), NFC, f"{NFC}s/below")
@@ -90,14 +90,14 @@ def test_files_are_listed_by_either_spelling_of_their_names(
         assert [row["lfn"] for row in client.get("/api/v1/replicas/", query).json()["results"]] == expected
 
 
-def test_the_operators_page_finds_either_spelling(sample: SampleData, disk: StorageElement) -> None:
+def test_the_admin_search_finds_composed_and_decomposed_names(sample: SampleData, disk: StorageElement) -> None:
     factories.make_replica(NFC, vo=sample.vo, storage_element=disk)
     client = APIClient()
     client.force_login(factories.make_user(operator=True, staff=True))
     assert NFC in client.get("/admin/resources/replica/", {"q": NFD}).content.decode()
 
 
-def test_output_goes_below_the_composed_name_of_a_directory(sample: SampleData, client_of: ClientOf) -> None:
+def test_output_directories_use_the_nfc_name(sample: SampleData, client_of: ClientOf) -> None:
     path = normalize("NFD", "/lhcb/user/a/alice/mésons")
     body = {"executable": "x", "output_data": ["y"], "output_path": path}
     answer = client_of(sample.alice).post("/api/v1/jobs/", body, format="json")

@@ -49,7 +49,7 @@ Everything = Callable[[], object]
 ClientOf = Callable[[User], APIClient]
 
 
-def test_who_may_do_what_to_a_job(
+def test_access_rights_to_a_job(
     sample: SampleData, client_of: ClientOf, everything: Everything, subtests: pytest.Subtests
 ) -> None:
     for (actor, shared, sees), (verb, path, body, status, answer) in product(ROLES, ENDPOINTS):
@@ -76,7 +76,7 @@ def test_who_may_do_what_to_a_job(
         *((verb, f"1/{path}") for verb, path, *_ in ENDPOINTS),
     ],
 )
-def test_nobody_is_told_to_log_in(db: None, everything: Everything, verb: str, path: str) -> None:
+def test_an_anonymous_request_is_401(db: None, everything: Everything, verb: str, path: str) -> None:
     before = everything()
     response = getattr(APIClient(), verb)(f"/api/v1/jobs/{path}")
 
@@ -85,7 +85,7 @@ def test_nobody_is_told_to_log_in(db: None, everything: Everything, verb: str, p
 
 
 @pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
-def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
+def test_lists_summaries_and_bulk_actions_contain_visible_jobs_only(
     sample: SampleData, client_of: ClientOf, everything: Everything, actor: str, shared: bool, sees: bool
 ) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.prod if shared else sample.users)
@@ -109,7 +109,7 @@ def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
     assert Job.objects.get().status == JobStatus.KILLED
 
 
-def test_who_is_in_no_group_cannot_submit(client_of: ClientOf, sample: SampleData, everything: Everything) -> None:
+def test_a_user_without_a_group_cannot_submit(client_of: ClientOf, sample: SampleData, everything: Everything) -> None:
     before = everything()
     response = client_of(sample.olga).post("/api/v1/jobs/", {"executable": "a"}, format="json")
 

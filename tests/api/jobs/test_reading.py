@@ -97,7 +97,7 @@ def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, sample: 
     assert seen == made
 
 
-def test_a_list_takes_as_many_queries_for_thirty_jobs_as_for_one(alice: APIClient, sample: SampleData) -> None:
+def test_a_list_of_thirty_jobs_needs_as_many_queries_as_one(alice: APIClient, sample: SampleData) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert alice.get(JOBS).status_code == 200
@@ -113,7 +113,7 @@ def test_a_list_takes_as_many_queries_for_thirty_jobs_as_for_one(alice: APIClien
     assert queries() == for_one == 2
 
 
-def test_a_summary_counts_by_what_is_asked(alice: APIClient, jobs: dict[str, Job]) -> None:
+def test_a_summary_groups_by_the_requested_property(alice: APIClient, jobs: dict[str, Job]) -> None:
     def counted(query: str) -> object:
         return alice.get(f"{JOBS}summary/?{query}").json()["results"]
 
@@ -133,7 +133,7 @@ def test_a_summary_counts_by_what_is_asked(alice: APIClient, jobs: dict[str, Job
     assert counted("status=deleted&group_by=site") == [{"site": None, "count": 1}]
 
 
-def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient, sample: SampleData) -> None:
+def test_a_waiting_job_shows_its_queue_and_requirements(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(owner=sample.alice, group=sample.users, sites=["LCG.CERN.ch"], priority=3)
     answer = alice.get(f"{JOBS}{job.pk}/").json()
 
@@ -164,7 +164,7 @@ def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient
     assert {name: answer[name] for name in expected} == expected
 
 
-def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, sample: SampleData) -> None:
+def test_a_finished_job_shows_its_place_and_usage(alice: APIClient, sample: SampleData) -> None:
     queue = sample.cern.ces.get().queues.get()
     job = factories.make_job(
         owner=sample.alice, group=sample.users, status=JobStatus.DONE, site=sample.cern, queue=queue, pilot_id=7
@@ -177,9 +177,7 @@ def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, sample: S
     assert answer["usage"] == {"cpu_s": 1.5, "wall_s": 2.5, "memory_mb": 100, "disk_mb": 3}
 
 
-def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(
-    alice: APIClient, sample: SampleData
-) -> None:
+def test_a_job_matched_at_a_site_removed_meanwhile_has_no_site(alice: APIClient, sample: SampleData) -> None:
     """No constraint holds the site for a claim (ADR 16)."""
     job = factories.make_job(owner=sample.alice, group=sample.users, status=JobStatus.MATCHED, pilot_id=7)
     Job.objects.update(site_id=10**9, queue_id=10**9)
@@ -189,7 +187,7 @@ def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(
     assert [each["site"] for each in alice.get(JOBS).json()["results"]] == [None]
 
 
-def test_the_history_is_told_oldest_first(alice: APIClient, sample: SampleData) -> None:
+def test_the_history_is_listed_oldest_first(alice: APIClient, sample: SampleData) -> None:
     [submitted] = alice.post(JOBS, {"executable": "a"}, format="json").json()["jobs"]
     alice.post(f"{JOBS}{submitted['id']}/hold/", {"reason": "not yet"}, format="json")
     alice.post(f"{JOBS}{submitted['id']}/release/")
@@ -204,7 +202,7 @@ def test_the_history_is_told_oldest_first(alice: APIClient, sample: SampleData) 
     assert sorted(line["changed_at"] for line in lines) == [line["changed_at"] for line in lines]
 
 
-def test_peek_tells_the_last_lines(alice: APIClient, sample: SampleData) -> None:
+def test_peek_returns_the_last_lines(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(
         owner=sample.alice,
         group=sample.users,
@@ -223,7 +221,7 @@ def test_peek_tells_the_last_lines(alice: APIClient, sample: SampleData) -> None
     }
 
 
-def test_peek_tells_the_lines_of_the_present_attempt_only(alice: APIClient, sample: SampleData) -> None:
+def test_peek_returns_lines_of_the_present_attempt_only(alice: APIClient, sample: SampleData) -> None:
     job = factories.make_job(
         owner=sample.alice, group=sample.users, status=JobStatus.RUNNING, std_error_tail="of the first attempt"
     )
@@ -232,14 +230,14 @@ def test_peek_tells_the_lines_of_the_present_attempt_only(alice: APIClient, samp
     assert alice.get(f"{JOBS}{job.pk}/peek/").json()["std_error"] == ""
 
 
-def test_texts_of_others_do_not_reach_lists(alice: APIClient, jobs: dict[str, Job]) -> None:
+def test_lists_do_not_load_output_texts(alice: APIClient, jobs: dict[str, Job]) -> None:
     row = alice.get(JOBS).json()["results"][0]
 
     assert "description" not in row
     assert "std_output" not in row
 
 
-def test_a_deleted_job_is_still_told_by_its_id(alice: APIClient, jobs: dict[str, Job]) -> None:
+def test_a_deleted_job_can_be_read_by_its_id(alice: APIClient, jobs: dict[str, Job]) -> None:
     answer = alice.get(f"{JOBS}{jobs['deleted'].pk}/")
 
     assert (answer.status_code, answer.json()["status"]) == (200, "Deleted")

@@ -11,7 +11,7 @@ ADDRESS = "/api/v1/jobs/rehearsal/"
 FILE = "sha256:" + "a" * 64
 
 
-def test_a_rehearsal_says_what_fits_where_and_stores_nothing(
+def test_a_rehearsal_lists_fitting_queues_and_stores_nothing(
     sample: SampleData, alice: APIClient, everything: Callable[[], object]
 ) -> None:
     before = everything()

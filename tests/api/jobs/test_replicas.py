@@ -72,7 +72,7 @@ def one(lfn: str = "/lhcb/a", element: str = "CERN-disk", **more: object) -> dic
         ("olga", True, 201, ""),
     ],
 )
-def test_who_may_see_and_say_where_the_files_of_a_vo_are(
+def test_access_rights_to_replicas(
     sample: SampleData, as_: As, who: str, sees: bool, registers: int, code: str
 ) -> None:
     factories.make_replica("/lhcb/known", vo=sample.vo, storage_element=sample.disk, size_bytes=7)
@@ -100,7 +100,7 @@ def test_who_may_see_and_say_where_the_files_of_a_vo_are(
 
 
 @pytest.mark.parametrize("address", [REPLICAS, REMOVE])
-def test_nobody_is_told_to_log_in_and_machines_are_refused(sample: SampleData, address: str) -> None:
+def test_anonymous_requests_are_401_and_machines_403(sample: SampleData, address: str) -> None:
     assert APIClient().post(address, {}, format="json").status_code == 401
     pilot = APIClient()
     pilot.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_pilot_token()}")
@@ -108,7 +108,7 @@ def test_nobody_is_told_to_log_in_and_machines_are_refused(sample: SampleData, a
     assert pilot.get(REPLICAS).status_code == 403
 
 
-def test_what_is_told_again_is_nothing_new_and_what_differs_replaces(sample: SampleData, as_: As) -> None:
+def test_repeated_registrations_change_nothing_and_different_ones_replace(sample: SampleData, as_: As) -> None:
     client = as_("mallory")
     both = {"replicas": [one(size_bytes=5), one(element="CERN-tape")]}
     assert client.post(REPLICAS, both, format="json").json() == {"new": 2, "changed": 0}
@@ -180,7 +180,7 @@ def test_files_are_found_by_directory_and_in_pages(sample: SampleData, as_: As) 
         ({"replicas": [one(site="CERN")]}, "replicas.0.site", "lfn, storage_element"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_place_and_nothing_is_written(
+def test_invalid_replicas_are_reported_by_position_and_nothing_is_written(
     sample: SampleData, as_: As, body: object, field: str, words: str
 ) -> None:
     answer = as_("mallory").post(REPLICAS, body, format="json")
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_told_by_its_place_and_nothing_is_written(
     assert not ReplicaChange.objects.exists()
 
 
-def test_a_storage_element_that_holds_files_is_not_deleted_by_a_click(sample: SampleData) -> None:
+def test_a_storage_element_with_replicas_cannot_be_deleted_in_the_admin(sample: SampleData) -> None:
     factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=sample.disk)
     admin = factories.make_user(operator=True, staff=True)
     client = APIClient()

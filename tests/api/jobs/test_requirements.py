@@ -75,7 +75,7 @@ UNKNOWN = 'The requirement "SoftwareTga" is described by no resource of your VO.
         ({"executable": "a", "requirements": "Memory >= 4000"}, "requirements", "expressions are not accepted"),
     ],
 )
-def test_what_is_refused_is_named_as_it_was_written(
+def test_refused_requirements_are_named_in_the_user_spelling(
     body: dict[str, object], field: str, detail: str, alice: APIClient, everything: Callable[[], object]
 ) -> None:
     before = everything()
@@ -99,7 +99,7 @@ def test_what_is_refused_is_named_as_it_was_written(
         ({"cfg": "Executable = a\nRequirements = Memory > 4000"}, "invalid_cfg", "an expression is not accepted"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_place(
+def test_a_syntax_error_is_refused_with_its_position(
     body: dict[str, object], code: str, detail: str, alice: APIClient
 ) -> None:
     answer = alice.post("/api/v1/jobs/", body, format="json")
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(
         ({"jobs": [{"executable": "a", "requirements": {"Memory": [9000]}}] * 3}, "Memory = 9000 MB"),
     ],
 )
-def test_what_no_queue_meets_today_waits_and_says_so(body: dict[str, object], warning: str, alice: APIClient) -> None:
+def test_a_job_that_no_queue_fits_waits_with_a_warning(body: dict[str, object], warning: str, alice: APIClient) -> None:
     answer = alice.post("/api/v1/jobs/", body, format="json")
     assert answer.status_code == 201, answer.json()
     assert answer.json()["warnings"] == [
@@ -128,7 +128,7 @@ def test_what_no_queue_meets_today_waits_and_says_so(body: dict[str, object], wa
     assert f"what it requires: {warning}." in said["summary"]
 
 
-def test_the_same_requirements_in_three_forms_wait_in_one_queue(alice: APIClient) -> None:
+def test_equal_requirements_in_three_formats_share_a_task_queue(alice: APIClient) -> None:
     bodies = [
         {"executable": "a", "requirements": {"softwaretag": ["v2", "v1", "v2"], "MEMORY": 4e3}},
         jdl('[ Memory = 2 * 2000; SoftwareTag = { "v1", "v2" } ]'),

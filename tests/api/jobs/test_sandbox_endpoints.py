@@ -89,7 +89,7 @@ def test_a_path_in_the_file_name_is_left_out(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_more_than_may_be_kept_in_memory_is_stored_whole(client: Client) -> None:
+def test_an_upload_larger_than_the_memory_limit_is_stored(client: Client) -> None:
     content = b"0123456789abcdef" * 300_000
     assert send(client, make_user(), content=content).json()["sandbox"] == (
         f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -116,7 +116,7 @@ def test_more_than_may_be_kept_in_memory_is_stored_whole(client: Client) -> None
         (body_of(*[("f", "a", b"1")] * 150), MULTIPART, 400, None),
     ],
 )
-def test_what_is_no_single_file_is_refused_and_nothing_stored(
+def test_a_body_without_exactly_one_file_is_refused(
     client: Client, directory: Path, body: bytes, content_type: str, status: int, field: str | None
 ) -> None:
     answer = send_raw(client, make_user(), body, content_type)
@@ -207,7 +207,7 @@ def tokens() -> Mapping[str, str]:
     ("kind", "status"),
     [("user", 201), ("pilot", 403), ("advertising site", 403), ("registering site", 403), ("forged", 401), (None, 401)],
 )
-def test_who_may_upload(client: Client, directory: Path, kind: str | None, status: int) -> None:
+def test_access_rights_to_sandbox_uploads(client: Client, directory: Path, kind: str | None, status: int) -> None:
     headers = {} if kind is None else bearer(tokens()[kind])
     answer = client.post(URL, {"file": SimpleUploadedFile("a", b"x")}, headers=headers)
     assert answer.status_code == status
@@ -220,7 +220,7 @@ def test_who_may_upload(client: Client, directory: Path, kind: str | None, statu
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("actor", "status"), [("owner", 201), ("sharing mate", 201), ("mate", 400), ("stranger", 400)])
-def test_who_may_name_an_upload_in_a_job(client: Client, actor: str, status: int) -> None:
+def test_access_rights_to_an_uploaded_sandbox(client: Client, actor: str, status: int) -> None:
     shared, unshared = make_group(shares_jobs=True), make_group()
     alice = make_user(groups=[shared, unshared], default_group=shared)
     actors = {
@@ -287,7 +287,7 @@ def test_a_part_of_the_output_is_sent_for_a_download_that_is_continued(client: C
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("accept", ["*/*", "application/gzip"])
-def test_a_job_without_output_yet_is_a_404_that_says_so(client: Client, accept: str) -> None:
+def test_a_job_without_output_is_a_404(client: Client, accept: str) -> None:
     job = make_job()
     answer = client.get(f"/api/v1/jobs/{job.pk}/output/", headers={**bearer(make_token(job.owner)), "Accept": accept})
     assert (answer.status_code, answer.json()["code"]) == (404, "no_output")
@@ -307,7 +307,7 @@ def test_a_job_without_output_yet_is_a_404_that_says_so(client: Client, accept: 
         ("nobody", 401),
     ],
 )
-def test_who_may_fetch_the_output(client: Client, actor: str, status: int) -> None:
+def test_access_rights_to_the_output(client: Client, actor: str, status: int) -> None:
     job, _ = job_with_output()
     users = {
         "owner": job.owner,

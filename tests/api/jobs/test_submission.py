@@ -108,7 +108,7 @@ def test_a_percent_sign_of_a_single_job_stays(alice: APIClient) -> None:
         {"jobs": [{"executable": "a"}, {"jdl": 'Executable = "b"; OwnerGroup = "lhcb_prod";'}]},
     ],
 )
-def test_the_group_that_is_named_is_acted_in(alice: APIClient, sample: SampleData, body: dict[str, object]) -> None:
+def test_a_job_is_submitted_in_the_named_group(alice: APIClient, sample: SampleData, body: dict[str, object]) -> None:
     assert alice.post(JOBS, body, format="json").status_code == 201
     assert set(Job.objects.values_list("group__name", flat=True)) == {"lhcb_prod"}
 
@@ -124,7 +124,7 @@ def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient
     assert list(given) == [("data.txt", digest)] * 2
 
 
-def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClient, sample: SampleData) -> None:
+def test_equal_requirements_register_one_submit_pool(alice: APIClient, sample: SampleData) -> None:
     sample.cern.parameters = {"SoftwareTag": ["v1", "v2"]}
     sample.cern.save()
     jobs = [{"executable": "run.sh", "requirements": {name: ["v1"]}} for name in ("SoftwareTag", "softwaretag")]
@@ -137,7 +137,7 @@ def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClie
     assert TaskQueue.objects.get().submit_pools == [pool.pk]
 
 
-def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, sample: SampleData) -> None:
+def test_requirements_that_no_queue_offers_are_accepted_with_a_warning(alice: APIClient, sample: SampleData) -> None:
     sample.cern.parameters = {"Memory": 1000}
     sample.cern.save()
     jobs = [
@@ -172,7 +172,7 @@ def test_a_grid_middleware_that_no_computing_element_has_is_warned_of(alice: API
     assert alice.post(JOBS, {"jobs": [job]}, format="json").json()["warnings"] == []
 
 
-def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, sample: SampleData) -> None:
+def test_a_job_type_that_no_queue_accepts_is_warned_of(alice: APIClient, sample: SampleData) -> None:
     queue = sample.cern.ces.get().queues.get()
     queue.job_types = ["MCSimulation"]
     queue.save()
@@ -181,7 +181,7 @@ def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, sample: S
     assert "it is of the type User" in warning
 
 
-def test_a_request_asked_again_is_answered_as_before_and_changes_nothing(
+def test_a_repeated_submission_returns_the_first_answer(
     alice: APIClient, sample: SampleData, everything: Callable[[], object]
 ) -> None:
     body = {"executable": "run.sh", "tags": ["quantum"], "request_id": str(uuid4())}
@@ -242,7 +242,9 @@ def test_a_failed_request_does_not_use_up_its_id(alice: APIClient) -> None:
         ({"cfg": "Site = LCG.CERN.ch LCG.RAL.uk\nExecutable = a"}, "sites"),
     ],
 )
-def test_several_names_in_one_are_refused_with_a_hint(alice: APIClient, body: dict[str, object], field: str) -> None:
+def test_several_names_in_one_text_are_refused_with_a_hint(
+    alice: APIClient, body: dict[str, object], field: str
+) -> None:
     given = body if body.keys() & {"jdl", "cfg"} else {"executable": "a", **body}
     response = alice.post(JOBS, given, format="json")
     assert response.status_code == 400

@@ -48,7 +48,7 @@ def test_pages_of_submissions_have_no_gap(sample: SampleData, alice: APIClient) 
     assert [row["job_group_id"] for row in page["results"]] == [submitted[4], submitted[3]]
 
 
-def test_the_list_has_ones_own_submissions_only(sample: SampleData, alice: APIClient, client_of: Clients) -> None:
+def test_the_list_has_own_submissions_only(sample: SampleData, alice: APIClient, client_of: Clients) -> None:
     submitted = submit(alice, group="lhcb_prod")
     for other in (sample.bob, sample.mallory, sample.olga):
         client = client_of(other)

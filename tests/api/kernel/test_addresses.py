@@ -31,7 +31,7 @@ def test_a_page_that_does_not_exist_is_a_page() -> None:
 
 
 @pytest.mark.parametrize("token", ["wmsp_unknown", "wmsu_unknown", None])
-def test_every_answer_below_api_says_that_it_is_what_it_says_and_belongs_in_no_frame(token: str | None) -> None:
+def test_every_api_answer_has_nosniff_and_frame_headers(token: str | None) -> None:
     answer = Client().get("/api/v1/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
     assert answer.status_code == 401
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -40,7 +40,7 @@ def test_every_answer_below_api_says_that_it_is_what_it_says_and_belongs_in_no_f
     assert int(answer.headers["Content-Length"]) == len(answer.content)
 
 
-def test_with_a_token_no_session_is_looked_at() -> None:
+def test_a_request_with_a_token_reads_no_session() -> None:
     client = Client()
     client.force_login(factories.make_user(username="alice"))
     assert client.get("/api/v1/auth/me/").status_code == 200
@@ -50,12 +50,12 @@ def test_with_a_token_no_session_is_looked_at() -> None:
     assert "Cookie" not in answer.headers.get("Vary", "")
 
 
-def test_a_page_is_a_page_also_for_who_sends_a_token() -> None:
+def test_a_page_ignores_bearer_tokens() -> None:
     answer = Client().get("/accounts/login/", headers={"Authorization": "Bearer unknown"})
     assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8000"])
-def test_a_token_opens_no_other_host(host: str) -> None:
+def test_a_token_is_not_accepted_for_another_host(host: str) -> None:
     answer = Client().get("/api/v1/jobs/", headers={"Authorization": "Bearer unknown", "Host": host})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")

@@ -19,7 +19,7 @@ def pilot() -> Client:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_a_body_in_chunks_is_not_taken_for_an_empty_one(pilot: Client, address: str) -> None:
+def test_a_chunked_body_is_refused_as_length_required(pilot: Client, address: str) -> None:
     answer = pilot.generic(
         "POST", reverse(address), BODY, content_type="application/json", HTTP_TRANSFER_ENCODING="chunked",
         CONTENT_LENGTH="",
@@ -30,7 +30,7 @@ def test_a_body_in_chunks_is_not_taken_for_an_empty_one(pilot: Client, address: 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "identity, gzip", "x" * 5000])
-def test_a_compressed_body_is_not_taken_for_bad_text(pilot: Client, address: str, encoding: str) -> None:
+def test_a_compressed_body_is_refused_as_unsupported(pilot: Client, address: str, encoding: str) -> None:
     packed = gzip.compress(BODY)
     answer = pilot.generic(
         "POST", reverse(address), packed, content_type="application/json", headers={"Content-Encoding": encoding}
@@ -41,7 +41,7 @@ def test_a_compressed_body_is_not_taken_for_bad_text(pilot: Client, address: str
 
 
 @pytest.mark.parametrize("encoding", ["identity", ""])
-def test_a_body_that_says_it_is_as_it_is_is_read(pilot: Client, encoding: str) -> None:
+def test_content_encoding_identity_is_accepted(pilot: Client, encoding: str) -> None:
     answer = pilot.post(
         reverse("pilot-report"), BODY, content_type="application/json", headers={"Content-Encoding": encoding}
     )

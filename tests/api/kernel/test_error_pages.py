@@ -12,7 +12,7 @@ PEOPLE = {"accept": "text/html,application/xhtml+xml"}
 
 
 @pytest.mark.django_db  # a refusal is in the security log
-def test_the_type_of_an_error_opens_what_is_said_of_its_code() -> None:
+def test_the_type_url_of_an_error_leads_to_its_page() -> None:
     problem = Client().get("/api/v1/jobs/").json()
     assert problem["type"].startswith(settings.WMS_SERVER_URL)
     page = problem["type"].removeprefix(settings.WMS_SERVER_URL)
@@ -47,7 +47,7 @@ def test_there_is_no_page_of_another_code() -> None:
 
 
 @pytest.mark.parametrize("address", [ERRORS, f"{ERRORS}not_found/"])
-def test_the_pages_are_only_read(address: str) -> None:
+def test_error_pages_accept_reads_only(address: str) -> None:
     answer = Client(enforce_csrf_checks=True).post(address)
     assert of_problem(answer.json())[:2] == (405, "method_not_allowed")
     assert (answer.headers["Content-Type"], answer.headers["Allow"]) == (MEDIA_TYPE, "GET, HEAD")

@@ -70,13 +70,13 @@ def visitor() -> Client:
     return Client(raise_request_exception=False)
 
 
-def test_a_live_process_says_so_without_asking_anybody(visitor: Client) -> None:
+def test_liveness_needs_no_database_or_broker(visitor: Client) -> None:
     answer = visitor.get("/healthz")  # without the mark django_db: the database would refuse
     assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
 
 
 @pytest.mark.django_db
-def test_a_process_that_reaches_everything_is_ready(visitor: Client) -> None:
+def test_a_process_with_database_broker_and_beat_is_ready(visitor: Client) -> None:
     beat_pulse()
     answer = visitor.get("/readyz")
     assert (answer.status_code, answer.json()) == (
@@ -101,14 +101,14 @@ def nowhere(**options: object) -> Connection:
 
 
 @pytest.mark.django_db
-def test_without_its_broker_it_is_not_ready_and_says_so(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_broker_a_process_is_not_ready(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_app, "connection_for_write", nowhere)
     beat_pulse()
     assert not_ready(visitor) == {"broker"}
 
 
 @pytest.mark.django_db
-def test_without_its_database_it_is_not_ready_and_says_so(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_database_a_process_is_not_ready(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(*arguments: object) -> None:
         raise OperationalError("connection refused")
 
@@ -118,7 +118,7 @@ def test_without_its_database_it_is_not_ready_and_says_so(visitor: Client, monke
 
 
 @pytest.mark.django_db
-def test_without_beat_it_is_not_ready_and_says_so(visitor: Client) -> None:
+def test_without_beat_a_process_is_not_ready(visitor: Client) -> None:
     assert not_ready(visitor) == {"beat"}
     beat_pulse()
     Pulse.objects.update(beaten_at=DatabaseNow() - timedelta(seconds=60))
@@ -128,7 +128,7 @@ def test_without_beat_it_is_not_ready_and_says_so(visitor: Client) -> None:
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz"])
-def test_health_is_only_read(visitor: Client, address: str) -> None:
+def test_health_endpoints_accept_reads_only(visitor: Client, address: str) -> None:
     assert visitor.post(address).status_code == 405
 
 
@@ -153,7 +153,7 @@ def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: s
 
 
 @pytest.mark.django_db(transaction=True)
-def test_while_the_database_is_away_clients_are_told_to_come_back(
+def test_a_database_outage_is_503_with_retry_after(
     visitor: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection.close()
@@ -189,7 +189,7 @@ def test_a_body_beyond_the_limit_is_413(visitor: Client, settings: Settings) -> 
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 
-def test_a_host_that_is_not_ours_is_400(visitor: Client) -> None:
+def test_an_unknown_host_header_is_400(visitor: Client) -> None:
     answer = visitor.get("/api/v1/reads/", HTTP_HOST="evil.example.org")
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 

@@ -95,28 +95,28 @@ def test_the_last_page_has_no_next_and_the_first_no_previous() -> None:
     assert page(second.data["previous"]).data == first.data
 
 
-def test_rows_that_come_while_one_turns_pages_repeat_and_hide_nothing() -> None:
+def test_new_rows_during_paging_neither_repeat_nor_hide_rows() -> None:
     make_platforms("a", "b", "c", "d")
     first = page("/?page_size=2")
     make_platforms("e", "f")
     assert names(page(first.data["next"])) == ["b", "a"]
 
 
-def test_rows_that_come_are_found_by_turning_back() -> None:
+def test_new_rows_are_found_on_previous_pages() -> None:
     make_platforms("a", "b", "c", "d")
     second = page(page("/?page_size=2").data["next"])
     make_platforms("e")
     assert turned(second, "previous") == ["e", "d", "c", "b", "a"]
 
 
-def test_rows_that_go_hide_nothing_else() -> None:
+def test_deleted_rows_hide_no_others_during_paging() -> None:
     make_platforms("a", "b", "c", "d")
     first = page("/?page_size=2")
     Platform.objects.filter(name__in=["c", "d"]).delete()
     assert names(page(first.data["next"])) == ["b", "a"]
 
 
-def test_a_page_of_which_all_rows_have_gone_leads_back_to_the_first() -> None:
+def test_a_page_whose_rows_are_deleted_leads_to_the_first() -> None:
     make_platforms("a", "b", "c", "d")
     first = page("/?page_size=2")
     Platform.objects.filter(name__in=["a", "b"]).delete()
@@ -132,7 +132,7 @@ def test_another_order_is_followed_over_all_pages() -> None:
     assert turned(page("/?page_size=3&ordering=id", ByName), view=ByName) == ["b", "d", "a", "c"]
 
 
-def test_rows_of_equal_value_are_told_apart_by_their_key() -> None:
+def test_rows_of_equal_value_are_ordered_by_their_key() -> None:
     for _ in range(5):
         make_platform()
     Platform.objects.update(runs=[])
@@ -167,7 +167,7 @@ def test_a_page_size_out_of_range_is_refused(size: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "", "%00", "cD0x", "[]:x:y", "%ff%fe", "a" * 3000])
-def test_a_cursor_that_is_none_of_ours_is_refused(cursor: str) -> None:
+def test_a_forged_cursor_is_refused(cursor: str) -> None:
     answer = page(f"/?cursor={cursor}")
     assert (answer.status_code, list(answer.data["errors"])) == (400, ["cursor"])
 
@@ -190,7 +190,7 @@ def test_an_order_that_is_not_offered_is_refused(ordering: str) -> None:
     assert (answer.status_code, list(answer.data["errors"])) == (400, ["ordering"])
 
 
-def test_the_order_that_was_meant_is_suggested() -> None:
+def test_the_nearest_order_is_suggested() -> None:
     assert page("/?ordering=nam", ByName).data["errors"]["ordering"] == [
         'Order by one of name, -name, id, -id. Did you mean "name"?'
     ]

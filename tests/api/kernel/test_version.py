@@ -11,7 +11,7 @@ from tests.api.matching.test_fast_requests import PLAIN, token_of
 from tests.factories import make_pilot
 from tests.problems import MEDIA_TYPE, of_problem
 from tests.tables import checksums
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 from wms.kernel import clients
 from wms.kernel.clients import oldest_client, too_old
 from wms.kernel.rest.version import API_VERSION
@@ -65,7 +65,7 @@ def test_only_older_versions_of_the_client_are_too_old(
 @pytest.mark.parametrize(
     ("method", "address"), [("GET", "jobs/"), ("POST", "jobs/"), ("POST", "auth/token/"), ("GET", "nowhere/")]
 )
-def test_a_client_that_is_too_old_is_told_what_to_do(
+def test_a_client_that_is_too_old_gets_instructions(
     django_assert_num_queries: DjangoAssertNumQueries, method: str, address: str
 ) -> None:
     before = checksums()
@@ -82,19 +82,19 @@ def test_a_client_that_is_too_old_is_told_what_to_do(
 
 
 @pytest.mark.django_db
-def test_pages_and_what_is_said_of_errors_open_for_an_old_client() -> None:
+def test_pages_and_error_pages_are_served_to_an_old_client() -> None:
     assert Client(headers=OLD).get(f"{API_V1}errors/client_too_old/").status_code == 200
     assert Client(headers=OLD).get("/healthz").status_code == 200
 
 
 @pytest.mark.django_db
-def test_the_way_in_front_of_the_frameworks_serves_no_old_client() -> None:
+def test_the_fast_application_refuses_an_old_client() -> None:
     headers = {"authorization": f"Bearer {token_of(make_pilot())}"}
 
     def ask(client: Client, **more: str) -> "Answer":
         return client.post(f"{API_V1}matches/", offer(), content_type=PLAIN, headers={**headers, **more})
 
-    assert ask(FrontDoor()).status_code == 204
-    in_front, behind = (ask(client, **OLD) for client in (FrontDoor(), Client()))
-    assert in_front.status_code == behind.status_code == 426
-    assert in_front.content == behind.content
+    assert ask(FastClient()).status_code == 204
+    fast, ordinary = (ask(client, **OLD) for client in (FastClient(), Client()))
+    assert fast.status_code == ordinary.status_code == 426
+    assert fast.content == ordinary.content

@@ -45,7 +45,7 @@ def advertise(client: APIClient, body: object, *, status: int = 200, site: str =
 # ---- What is answered ------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_is_how_the_throttle_stands(gateway: APIClient) -> None:
+def test_the_answer_is_the_throttle_state(gateway: APIClient) -> None:
     answer = advertise(gateway, SAID)
     assert set(answer) == {"policy", "cur_matches", "accepting", "expires_at"}
     assert (answer["policy"], answer["cur_matches"], answer["accepting"]) == ("level0", 2, True)
@@ -69,7 +69,7 @@ def test_a_sequence_not_above_the_last_is_ignored(gateway: APIClient) -> None:
     assert "ignored" not in advertise(gateway, {**SAID, "sequence": 7, "gateway": "gate2.cern.ch"})
 
 
-def test_gateways_add_up_by_name(gateway: APIClient) -> None:
+def test_advertisements_of_several_gateways_are_added(gateway: APIClient) -> None:
     assert advertise(gateway, {**SAID, "gateway": "gate1.cern.ch"})["cur_matches"] == 2
     assert advertise(gateway, {**SAID, "gateway": "gate2.cern.ch"})["cur_matches"] == 4
     text = "CurrentSubmittingJobs = 3\nWantAdReevaluate = TRUE"
@@ -88,7 +88,7 @@ def test_the_age_of_the_measurement_counts(gateway: APIClient) -> None:
     assert advertise(gateway, {**SAID, "measured_s_ago": 700})["ignored"]
 
 
-def test_a_classad_says_the_same_under_sams_names(gateway: APIClient) -> None:
+def test_a_classad_is_read_by_the_attribute_names_of_sam(gateway: APIClient) -> None:
     text = """[
         CurrentSubmittingJobs = 1 + 3; CURRENTGATHERINGOUTPUTJOBS = 0; CurrentJobs = 7; MaxSubmittingJobs = 30;
         WantAdReevaluate = true; WantAdRevaluate = false; Name = "gateway"; Anything = TARGET.Owner;
@@ -115,7 +115,7 @@ def test_both_requirements_must_be_true(gateway: APIClient, site: Site) -> None:
     assert advertise(gateway, {"classad": "Disk = 20"})["cur_matches"] is None
 
 
-def test_a_site_without_throttle_is_told_so(gateway: APIClient, site: Site) -> None:
+def test_an_advertisement_without_a_throttle_is_answered_so(gateway: APIClient, site: Site) -> None:
     Site.objects.update(throttle_policy=ThrottlePolicy.NONE)
     expected = {"policy": "none", "cur_matches": None, "accepting": True, "expires_at": None}
     assert advertise(gateway, SAID) == expected
@@ -159,9 +159,7 @@ def test_a_site_without_throttle_is_told_so(gateway: APIClient, site: Site) -> N
         ({"classad": f"A = {'(' * 100}1{')' * 100}"}, "classad"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name_and_changes_nothing(
-    gateway: APIClient, body: object, field: str | None
-) -> None:
+def test_invalid_fields_are_refused_by_name(gateway: APIClient, body: object, field: str | None) -> None:
     advertise(gateway, {**SAID, "sequence": 1})
     before = list(ThrottleState.objects.values())
     refused = advertise(gateway, body, status=400)
@@ -170,7 +168,7 @@ def test_what_is_wrong_is_refused_by_name_and_changes_nothing(
     assert list(ThrottleState.objects.values()) == before
 
 
-def test_a_wrong_classad_is_pointed_at(gateway: APIClient) -> None:
+def test_a_wrong_classad_is_refused_with_its_position(gateway: APIClient) -> None:
     refused = advertise(gateway, {"classad": "CurrentJobs = 1;\nMaxJobs = many"}, status=400)
     assert refused["errors"]["classad"] == ["Line 2, column 1: MaxJobs must be a whole number from 0 to 2147483647."]
 
@@ -194,7 +192,9 @@ def test_a_wrong_classad_is_pointed_at(gateway: APIClient) -> None:
         ("nobody", 401, "not_authenticated"),
     ],
 )
-def test_who_may_advertise_a_site(sample: SampleData, site: Site, caller: str, status: int, code: str | None) -> None:
+def test_access_rights_to_advertisements(
+    sample: SampleData, site: Site, caller: str, status: int, code: str | None
+) -> None:
     now, other = timezone.now(), factories.make_site(name="LCG.RAL.uk")
     match = factories.make_match(pilot=sample.pilot)
     tokens = {
@@ -217,14 +217,14 @@ def test_who_may_advertise_a_site(sample: SampleData, site: Site, caller: str, s
     assert ThrottleState.objects.exists() is (status == 200)
 
 
-def test_a_gateway_learns_nothing_of_other_sites(gateway: APIClient, site: Site) -> None:
+def test_a_gateway_token_does_not_disclose_other_sites(gateway: APIClient, site: Site) -> None:
     factories.make_site(name="LCG.RAL.uk")
     there = advertise(gateway, SAID, status=404, site="LCG.RAL.uk")
     assert there == advertise(gateway, SAID, status=404, site="nowhere")
     assert there["detail"] == "There is no such site for this token."
 
 
-def test_the_token_opens_nothing_else(gateway: APIClient) -> None:
+def test_an_advertisement_token_is_refused_elsewhere(gateway: APIClient) -> None:
     assert gateway.get("/api/v1/sites/").status_code == 403
     assert gateway.post("/api/v1/pilots/register/", {}, format="json").status_code == 403
     assert gateway.get("/api/v1/sites/LCG.CERN.ch/advertisements/").status_code == 405

@@ -38,12 +38,12 @@ def make_job(sample: SampleData, **described: Any) -> Job:
     return factories.make_job(owner=sample.alice, group=sample.prod, **described)
 
 
-def test_a_job_without_data_is_leased_as_ever(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
+def test_a_job_without_data_is_leased(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
     make_job(sample)
     assert set(leased(pilot)) == {"match_id", "expires_at", "token", "job"}
 
 
-def test_each_file_is_read_at_the_pilots_own_site_or_else_elsewhere_and_only_what_opens_these_is_handed_out(
+def test_files_are_read_at_the_nearest_site_with_only_the_needed_credentials(
     sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
     far = factories.make_storage_element(name="afar", url="https://far.example.org", credential="other")
@@ -76,7 +76,7 @@ def test_each_file_is_read_at_the_pilots_own_site_or_else_elsewhere_and_only_wha
     }
 
 
-def test_of_many_copies_the_nearest_are_told(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
+def test_the_nearest_of_many_replicas_are_returned(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
     for number in range(8):
         kind = "file:///disk" if number < 2 else "https://far.example.org"
         far = factories.make_storage_element(name=f"far{number}", url=kind, credential=f"secret{number}")
@@ -90,7 +90,7 @@ def test_of_many_copies_the_nearest_are_told(sample: SampleData, pilot: APIClien
     assert set(data["credentials"]) == set(told)
 
 
-def test_the_same_request_is_told_the_same_data(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
+def test_a_repeated_request_returns_the_same_data(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
     factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
     make_job(sample, input_data=["/lhcb/a"])
     body = offer()
@@ -110,7 +110,7 @@ def test_several_leases_of_one_request_have_their_own_data(
     assert "job_data" not in leases[without.pk]
 
 
-def test_a_pilot_from_nowhere_reads_where_it_can_from_afar(sample: SampleData, client_of: ClientOf) -> None:
+def test_a_pilot_of_unknown_site_reads_remote_replicas(sample: SampleData, client_of: ClientOf) -> None:
     """It is given the job because each site where it may be holds the file."""
     sites = [factories.make_site(vos=[sample.vo]), sample.queue.ce.site]
     for name, url in {"a": "file:///disk", "b": "https://b.example.org", "c": "https://c.example.org"}.items():
@@ -136,9 +136,7 @@ def test_a_pilot_of_which_only_the_site_is_known_reads_and_writes_there(
     assert job.site == sample.queue.ce.site
 
 
-def test_a_file_whose_last_copy_has_gone_has_no_address(
-    sample: SampleData, pilot: APIClient, disk: StorageElement
-) -> None:
+def test_a_file_without_replicas_has_no_url(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
     replica = factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=disk)
     make_job(sample, input_data=["/lhcb/a"])
     replica.delete()
@@ -154,7 +152,7 @@ def test_a_file_whose_last_copy_has_gone_has_no_address(
         ({"output_path": "/lhcb/lhcb_prod/run1"}, "near", "/lhcb/lhcb_prod/run1"),
     ],
 )
-def test_output_goes_to_the_pilots_site_or_where_the_job_says(
+def test_output_is_stored_at_the_pilot_site_or_at_output_se(
     sample: SampleData, pilot: APIClient, disk: StorageElement, described: dict[str, object], element: str, path: str
 ) -> None:
     factories.make_storage_element(name="tape")
@@ -171,7 +169,7 @@ def test_output_goes_to_the_pilots_site_or_where_the_job_says(
         ("/lhcb/user/a/alice/../../b/bob/x", False),
     ],
 )
-def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_old_the_job_is(
+def test_output_in_the_directory_of_another_user_gets_no_destination(
     sample: SampleData, pilot: APIClient, disk: StorageElement, lfn: str, own: bool
 ) -> None:
     make_job(sample, output_data=["x"])
@@ -186,7 +184,7 @@ def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_o
     assert Replica.objects.filter(lfn=lfn).exists() == own
 
 
-def test_output_is_registered_once_and_marks_those_who_wait_for_it(
+def test_registered_output_marks_the_jobs_that_wait_for_it(
     sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
     job = make_job(sample, output_data=["x"])
@@ -213,7 +211,7 @@ def test_output_is_registered_once_and_marks_those_who_wait_for_it(
         ("", ["near"]),
     ],
 )
-def test_output_replaces_a_file_of_its_name_and_no_copy_of_another_content_counts(
+def test_registered_output_replaces_replicas_of_older_content(
     sample: SampleData, pilot: APIClient, disk: StorageElement, known: str, left: list[str]
 ) -> None:
     shelf = factories.make_storage_element(name="shelf")
@@ -232,7 +230,7 @@ def test_output_replaces_a_file_of_its_name_and_no_copy_of_another_content_count
     assert of_vo.exclude(lfn=name).count() == Replica.objects.exclude(vo=sample.vo).count() == 1
 
 
-def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
+def test_a_job_waiting_for_output_data_is_evaluated_when_they_are_stored(
     sample: SampleData,
     pilot: APIClient,
     client_of: ClientOf,
@@ -273,7 +271,7 @@ def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
         ({"site": "CERN"}, "site"),
     ],
 )
-def test_a_pilot_registers_nothing_but_its_jobs_output(
+def test_a_pilot_registers_output_of_its_own_job_only(
     sample: SampleData, pilot: APIClient, disk: StorageElement, change: dict[str, Any], field: str
 ) -> None:
     factories.make_storage_element(name="tape")
@@ -288,7 +286,7 @@ def test_a_pilot_registers_nothing_but_its_jobs_output(
     assert not Replica.objects.exists()
 
 
-def test_a_job_that_stores_nothing_registers_nothing(
+def test_a_job_without_output_data_registers_nothing(
     sample: SampleData, pilot: APIClient, disk: StorageElement
 ) -> None:
     job = make_job(sample)

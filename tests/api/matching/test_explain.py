@@ -52,7 +52,7 @@ def condition(said: dict[str, Any], name: str) -> tuple[int, int, str]:
 # ---- What it says ----------------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_fits_is_told_its_rank_and_its_share(sample: SampleData, alice: APIClient) -> None:
+def test_a_fitting_job_has_a_rank_and_an_expected_share(sample: SampleData, alice: APIClient) -> None:
     other = factories.make_group(vo=sample.vo, priority=3000.0, shares_jobs=True)
     job = of_alice(sample)
     factories.make_job(group=other)
@@ -93,7 +93,7 @@ def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(sample: Sample
     )
 
 
-def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(sample: SampleData, alice: APIClient) -> None:
+def test_conditions_are_listed_in_their_order(sample: SampleData, alice: APIClient) -> None:
     ce = sample.queue.ce
     factories.make_queue(name="big", ce=ce, processors=8, memory_mb=500)
     factories.make_queue(name="gpu", ce=ce, processors=4, required_tags=["gpu"], job_types=["MCSimulation"])
@@ -120,7 +120,7 @@ def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(sample: Sam
     )
 
 
-def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
+def test_a_queue_that_does_not_fit_lists_every_reason_nearest_queues_first(
     sample: SampleData, alice: APIClient
 ) -> None:
     ral = factories.make_site(name="LCG.RAL.uk", vos=[sample.vo], state=ResourceState.BANNED)
@@ -191,7 +191,7 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         ),
     ],
 )
-def test_a_reason_says_what_is_asked_and_what_is_offered(
+def test_a_reason_names_the_requirement_and_the_offer(
     sample: SampleData, alice: APIClient, description: dict[str, Any], queue: dict[str, Any], reason: str
 ) -> None:
     Queue.objects.update(**{name: value for name, value in queue.items() if name != "required_tags"})
@@ -201,7 +201,7 @@ def test_a_reason_says_what_is_asked_and_what_is_offered(
     assert (only["fits"], only["reasons"]) == (False, [reason])
 
 
-def test_the_first_sentence_says_what_no_queue_offers(sample: SampleData, alice: APIClient) -> None:
+def test_the_headline_names_requirements_that_no_queue_offers(sample: SampleData, alice: APIClient) -> None:
     said = explained(alice, of_alice(sample, processors=8, tags=["gpu"]))
     assert said["summary"] == (
         "It waits because no queue that serves lhcb fits it: it requires the tag gpu; queues offer none, and it "
@@ -209,7 +209,7 @@ def test_the_first_sentence_says_what_no_queue_offers(sample: SampleData, alice:
     )
 
 
-def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what_it_lacks(
+def test_each_requirement_counts_excluded_queues_and_each_queue_lists_its_lacks(
     sample: SampleData, alice: APIClient
 ) -> None:
     factories.make_requirement_definition(name="memory", kind=RequirementKind.CAPACITY, unit="MB")
@@ -288,7 +288,7 @@ def test_a_group_of_priority_zero_is_never_drawn(sample: SampleData, alice: APIC
     assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
 
 
-def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(sample: SampleData, alice: APIClient) -> None:
+def test_a_job_that_no_queue_fits_has_the_expected_share_zero(sample: SampleData, alice: APIClient) -> None:
     possible, impossible = of_alice(sample), of_alice(sample, processors=8)
     priorities.recalculate()
     said = explained(alice, impossible)
@@ -304,7 +304,7 @@ def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(sample: SampleD
     assert explained(alice, impossible)["priority_rank"] == 1
 
 
-def test_a_suspended_owner_is_why(sample: SampleData, client_of: ClientOf) -> None:
+def test_a_suspended_owner_is_named_as_the_cause(sample: SampleData, client_of: ClientOf) -> None:
     job = of_alice(sample)
     sample.alice.is_active = False
     sample.alice.save()
@@ -314,7 +314,9 @@ def test_a_suspended_owner_is_why(sample: SampleData, client_of: ClientOf) -> No
     assert said["queues"][0]["reasons"] == ["belongs to alice in the group lhcb_prod; suspended users get no pilot"]
 
 
-def test_an_owner_who_left_the_group_is_why(sample: SampleData, client_of: ClientOf, alice: APIClient) -> None:
+def test_an_owner_who_left_the_group_is_named_as_the_cause(
+    sample: SampleData, client_of: ClientOf, alice: APIClient
+) -> None:
     job = of_alice(sample)
     membership = Membership.objects.get(user=sample.alice, group=sample.prod)
     membership.delete()
@@ -343,7 +345,7 @@ def test_an_owner_who_left_the_group_is_why(sample: SampleData, client_of: Clien
     assert alice.post(f"/api/v1/jobs/{job.pk}/kill/").status_code == 200
 
 
-def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(sample: SampleData, alice: APIClient) -> None:
+def test_a_former_member_may_still_see_kill_and_delete_the_job(sample: SampleData, alice: APIClient) -> None:
     job = of_alice(sample)
     Membership.objects.filter(user=sample.alice).delete()
     assert alice.get(f"/api/v1/jobs/{job.pk}/").json()["status"] == "Waiting"
@@ -378,7 +380,7 @@ def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(sample: Sam
         (JobStatus.DELETED, "It was Deleted (why)."),
     ],
 )
-def test_a_job_that_does_not_wait_says_what_it_does(
+def test_the_explanation_of_a_job_that_does_not_wait_names_its_status(
     sample: SampleData, alice: APIClient, status: JobStatus, sentence: str
 ) -> None:
     job = factories.make_job(group=sample.prod, owner=sample.alice, status=status, site=sample.queue.ce.site)
@@ -398,7 +400,7 @@ def test_a_job_that_does_not_wait_says_what_it_does(
     }
 
 
-def test_a_job_whose_queue_has_just_given_it_away_says_so(sample: SampleData, alice: APIClient) -> None:
+def test_a_job_that_was_just_matched_is_explained_so(sample: SampleData, alice: APIClient) -> None:
     job = of_alice(sample)
     QueuedJob.objects.all().delete()
     said = explained(alice, job)
@@ -422,10 +424,10 @@ def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(sample: Sa
     ("actor", "status"),
     [("alice", 200), ("bob", 200), ("charlie", 404), ("mallory", 200), ("olga", 200), ("pilot", 403)],
 )
-def test_who_may_ask(sample: SampleData, client_of: ClientOf, actor: str, status: int) -> None:
+def test_access_rights_of_the_endpoint(sample: SampleData, client_of: ClientOf, actor: str, status: int) -> None:
     job = of_alice(sample)
     assert client_of(getattr(sample, actor)).get(f"/api/v1/jobs/{job.pk}/explain/").status_code == status
 
 
-def test_nobody_may_ask(sample: SampleData) -> None:
+def test_anonymous_callers_are_refused(sample: SampleData) -> None:
     assert APIClient().get(f"/api/v1/jobs/{of_alice(sample).pk}/explain/").status_code == 401

@@ -128,9 +128,7 @@ def test_the_smallest_change_and_the_one_that_admits_all_are_named_most_first(
     ]
 
 
-def test_a_queue_that_two_conditions_exclude_is_not_promised_for_one_change(
-    sample: SampleData, alice: APIClient
-) -> None:
+def test_a_queue_excluded_by_two_conditions_is_not_gained_by_one_change(sample: SampleData, alice: APIClient) -> None:
     factories.make_queue(ce=sample.queue.ce, name="tagged", memory_mb=4000, processors=1, job_types=["Other"])
     advice = advice_on(alice, sample, memory_mb=8000)
     assert advice == [f"With 4000 MB of memory instead of 8000 MB {CERN}"]
@@ -151,7 +149,7 @@ def test_if_no_single_change_helps_all_changes_for_the_nearest_queue_are_named(
     assert advice_on(alice, sample, memory_mb=8000) == []
 
 
-def test_a_change_that_excludes_other_queues_says_so(sample: SampleData, alice: APIClient) -> None:
+def test_advice_names_queues_that_a_change_would_exclude(sample: SampleData, alice: APIClient) -> None:
     factories.make_queue(ce=sample.queue.ce, name="gpu", tags=["gpu"], required_tags=["gpu"])
     assert advice_on(alice, sample) == [
         "With the tag gpu it would fit 1 queue more: LCG.CERN.ch; 1 of those that it fits now would no longer fit."

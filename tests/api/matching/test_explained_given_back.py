@@ -46,9 +46,7 @@ def words(moment: timedelta) -> str:
     return f"{database_now() + moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def test_explain_says_until_when_it_waits_and_which_place_comes_last(
-    sample: SampleData, client_of: ClientOf, bad: Pilot
-) -> None:
+def test_explain_shows_the_delay_and_the_avoided_place(sample: SampleData, client_of: ClientOf, bad: Pilot) -> None:
     factories.make_queue(ce=factories.make_ce(site=factories.make_site(name="S.OTHER"), name="ce2"), name="long")
     job = of_alice(sample)
     given_back(job, bad)
@@ -73,9 +71,7 @@ def test_explain_says_until_when_it_waits_and_which_place_comes_last(
     assert all(each["fits"] for each in said["queues"])
 
 
-def test_preview_expects_nothing_of_jobs_that_the_place_does_not_get_yet(
-    sample: SampleData, client_of: ClientOf, bad: Pilot
-) -> None:
+def test_preview_leaves_out_held_back_jobs(sample: SampleData, client_of: ClientOf, bad: Pilot) -> None:
     other = factories.make_queue(ce=factories.make_ce(site=factories.make_site(name="S.OTHER"), name="ce2"))
     job = of_alice(sample)
     given_back(job, bad)

@@ -53,7 +53,7 @@ def sent(sample: SampleData, *, ended: PilotStatus | None = None, **columns: Any
     return Pilot.objects.get(pk=pilot.pk)
 
 
-def test_while_pilots_run_the_priority_is_all_there_is_to_say(sample: SampleData, alice: APIClient) -> None:
+def test_with_running_pilots_only_the_priority_is_explained(sample: SampleData, alice: APIClient) -> None:
     factories.make_pilot(vo=sample.vo, queue=sample.queue)
     assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
 
@@ -80,7 +80,9 @@ def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(sample: Sample
         {"queue": None},
     ],
 )
-def test_pilots_that_cannot_take_it_are_none(sample: SampleData, alice: APIClient, columns: dict[str, Any]) -> None:
+def test_pilots_that_cannot_run_the_job_are_not_counted(
+    sample: SampleData, alice: APIClient, columns: dict[str, Any]
+) -> None:
     others: dict[str, Any] = {"vo": factories.make_vo(), "group": factories.make_group(vo=sample.vo)}
     sent(sample, **{name: others[name] if value == "another" else value for name, value in columns.items()})
     assert summary(alice, sample).endswith("; no pilot is there now.")
@@ -111,7 +113,7 @@ def test_pilots_that_cannot_take_it_are_none(sample: SampleData, alice: APIClien
         ),
     ],
 )
-def test_a_computing_element_that_takes_no_pilots_is_why(
+def test_a_computing_element_without_pilots_is_named_as_the_cause(
     sample: SampleData, alice: APIClient, health: dict[str, Any], why: str
 ) -> None:
     CEHealth.objects.update(**health)
@@ -143,13 +145,13 @@ def test_computing_elements_that_fail_are_one_cause(sample: SampleData, alice: A
     )
 
 
-def test_the_words_of_a_computing_element_are_cut(sample: SampleData, alice: APIClient) -> None:
+def test_error_messages_of_a_computing_element_are_shortened(sample: SampleData, alice: APIClient) -> None:
     CEHealth.objects.update(failures=1, trouble="Permission denied.\n" + "é" * 400)
     said = summary(alice, sample)
     assert f"fails: Permission denied. {'é' * 181}…." in said
 
 
-def test_full_queues_are_why(sample: SampleData, alice: APIClient) -> None:
+def test_full_queues_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     for limit, words in (("max_waiting_pilots", "as many pilots wait as may (1)"), ("max_pilots", "all the pilots")):
         Queue.objects.update(max_waiting_pilots=10, max_pilots=10)
         Queue.objects.update(**{limit: 1})
@@ -160,7 +162,7 @@ def test_full_queues_are_why(sample: SampleData, alice: APIClient) -> None:
         others.delete()
 
 
-def test_directors_that_do_not_run_or_serve_others_are_why(sample: SampleData, alice: APIClient) -> None:
+def test_missing_directors_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     elsewhere = Director.objects.create(name="elsewhere")
     elsewhere.sites.add(factories.make_site())
     Director.objects.create(name="farm", job_types=["MCSimulation"])
@@ -172,12 +174,14 @@ def test_directors_that_do_not_run_or_serve_others_are_why(sample: SampleData, a
     assert summary(alice, sample) == f"{NOBODY}the directors, which send pilots, have not run yet."
 
 
-def test_types_of_computing_elements_that_get_no_pilots_are_why(sample: SampleData, alice: APIClient) -> None:
+def test_unserved_computing_element_types_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     ComputingElement.objects.update(type="cream")
     assert "no computing element of the type cream, as ce01.cern.ch is" in summary(alice, sample)
 
 
-def test_pilots_that_come_back_empty_are_why_for_what_waited_then(sample: SampleData, alice: APIClient) -> None:
+def test_pilots_without_a_match_are_named_as_the_cause_for_jobs_that_waited(
+    sample: SampleData, alice: APIClient
+) -> None:
     job = of_alice(sample)
     for _ in range(10):
         sent(sample, ended=PilotStatus.DONE, nothing_at=NOW)
@@ -189,7 +193,7 @@ def test_pilots_that_come_back_empty_are_why_for_what_waited_then(sample: Sample
     assert "waits for a pilot there" in explained(alice, job)["summary"]
 
 
-def test_computing_elements_of_another_grid_middleware_are_why(sample: SampleData, alice: APIClient) -> None:
+def test_another_grid_middleware_is_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     only = f"{NOBODY}pilots for these jobs are sent only to computing elements of the grid middleware ARC"
     said = summary(alice, sample, grid_middlewares=["ARC"])
     assert said.startswith(f"{only}, and no site that serves lhcb has one")
@@ -201,7 +205,7 @@ def test_computing_elements_of_another_grid_middleware_are_why(sample: SampleDat
     assert "waits for a pilot there" in summary(alice, sample, grid_middlewares=["ARC"])
 
 
-def test_pilots_that_did_not_start_in_time_are_why(sample: SampleData, alice: APIClient) -> None:
+def test_stalled_pilots_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     sent(sample, ended=PilotStatus.STALLED, ended_at=NOW, stalled_at=NOW)
     until = f"{NOW + timedelta(minutes=10):%F %H:%M} UTC"
     assert summary(alice, sample).startswith(
@@ -209,7 +213,7 @@ def test_pilots_that_did_not_start_in_time_are_why(sample: SampleData, alice: AP
     )
 
 
-def test_jobs_whose_nodes_are_black_holes_are_told_so(sample: SampleData, alice: APIClient) -> None:
+def test_black_holes_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:
     holes = [factories.make_black_hole(site=sample.queue.ce.site, host_name=name) for name in ("wn1", "wn2", "wn3")]
     factories.make_black_hole(site=factories.make_site(), host_name="elsewhere")
     BlackHole.objects.update(found_at=NOW, until=LATER)
@@ -240,7 +244,7 @@ def test_jobs_whose_nodes_are_black_holes_are_told_so(sample: SampleData, alice:
         ),
     ],
 )
-def test_how_the_last_pilot_ended_is_told(
+def test_the_end_of_the_last_pilot_is_shown(
     sample: SampleData, alice: APIClient, status: PilotStatus, columns: dict[str, str], words: str
 ) -> None:
     sent(sample, ended=status, **columns)
@@ -248,20 +252,20 @@ def test_how_the_last_pilot_ended_is_told(
     assert summary(alice, sample).endswith(f"; no pilot is there now; the last pilot there has {words.format(at=at)}")
 
 
-def test_a_last_pilot_that_got_nothing_tells_after_which_condition(sample: SampleData, alice: APIClient) -> None:
+def test_the_last_empty_match_names_its_condition(sample: SampleData, alice: APIClient) -> None:
     sent(sample, ended=PilotStatus.DONE, nothing_at=NOW, nothing_left={"site": 3, "memory": 0, "disk": 0})
     assert "was given no job: none was left after the condition memory." in summary(alice, sample)
     sent(sample, ended=PilotStatus.DONE, matched_at=NOW)  # one that had a job says nothing
     assert summary(alice, sample).endswith("; no pilot is there now.")
 
 
-def test_pilots_of_other_vos_are_nobodys_business(sample: SampleData, alice: APIClient) -> None:
+def test_pilots_of_other_vos_are_not_shown(sample: SampleData, alice: APIClient) -> None:
     pilot = sent(sample, ended=PilotStatus.FAILED, status_reason="secret of atlas")
     Pilot.objects.filter(pk=pilot.pk).update(vo=factories.make_vo())
     assert "secret" not in summary(alice, sample)
 
 
-def test_more_queues_and_pilots_cost_no_more_queries(sample: SampleData, alice: APIClient) -> None:
+def test_more_queues_and_pilots_need_no_more_queries(sample: SampleData, alice: APIClient) -> None:
     job = of_alice(sample)
     CEHealth.objects.update(free_slots=0)
     with CaptureQueriesContext(connection) as few:

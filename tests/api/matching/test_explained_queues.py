@@ -38,7 +38,7 @@ def test_a_site_narrows_the_queues_and_nothing_else(sample: SampleData, alice: A
     assert {**there, "queues": []} == {**everywhere, "queues": []}
 
 
-def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(sample: SampleData, alice: APIClient) -> None:
+def test_a_queue_whose_nodes_lack_its_platforms_does_not_fit(sample: SampleData, alice: APIClient) -> None:
     Queue.objects.update(platforms=["el9"])
     job = of_alice(sample, platforms=["el9"])
     assert explained(alice, job)["queues"][0]["fits"]
@@ -60,7 +60,7 @@ def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(sample: Samp
     ("query", "field", "nearest"),
     [({"site": "LCG.CERM.ch"}, "site", '"LCG.CERN.ch"'), ({"sites": "LCG.CERN.ch"}, "sites", '"site"')],
 )
-def test_what_is_not_known_is_refused_with_the_nearest_name(
+def test_unknown_names_are_refused_with_the_nearest_name(
     sample: SampleData, alice: APIClient, query: dict[str, str], field: str, nearest: str, status: JobStatus
 ) -> None:
     job = of_alice(sample, status=status)
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_refused_with_the_nearest_name(
     assert nearest in answer.json()["errors"][field][0]
 
 
-def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(sample: SampleData, alice: APIClient) -> None:
+def test_many_queues_need_no_more_queries_and_two_hundred_are_listed(sample: SampleData, alice: APIClient) -> None:
     Queue.objects.update(parameters={"Memory": 4000}, platforms=["el9"])
     job = submitted(alice, requirements={"Memory": 4000})
     with CaptureQueriesContext(connection) as few:
@@ -88,9 +88,7 @@ def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(sample: Sampl
 # ---- The same as the match -------------------------------------------------------------------------------------------
 
 
-def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
-    sample: SampleData, alice: APIClient, client_of: ClientOf
-) -> None:
+def test_explain_and_preview_agree_on_each_queue(sample: SampleData, alice: APIClient, client_of: ClientOf) -> None:
     chance, mallory = Random(7), client_of(sample.mallory)
     names = ["A", "B", "C"]
 
@@ -157,7 +155,7 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
     assert 10 < fits < 150
 
 
-def test_what_queues_ask_of_jobs_is_told(alice: APIClient, sample: SampleData) -> None:
+def test_required_tags_and_job_types_of_queues_are_shown(alice: APIClient, sample: SampleData) -> None:
     Queue.objects.update(processors=1)
     factories.make_queue(name="gpu", ce=sample.queue.ce, processors=8, tags=["GPU"], required_tags=["GPU"])
     told = explained(alice, of_alice(sample, processors=8))["summary"]

@@ -38,7 +38,7 @@ def test_explain_says_when_no_queue_publishes_all_of_it(sample: SampleData, clie
     )
 
 
-def test_explain_says_of_other_software_that_it_is_not_compared(sample: SampleData, client_of: ClientOf) -> None:
+def test_explain_names_software_that_is_not_compared(sample: SampleData, client_of: ClientOf) -> None:
     said = explained(client_of(sample.alice), of_alice(sample, software=["/opt/tool"]))
     assert condition(said, "software") == (1, 0, "needs software /opt/tool")
     said = explained(client_of(sample.alice), of_alice(sample))

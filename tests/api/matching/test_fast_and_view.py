@@ -22,7 +22,7 @@ from pilots.models import Pilot
 from tests import factories
 from tests.api.matching.conftest import SampleData, lease_for
 from tests.clock import stop_clock
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 from wms.jobs.models import Job, JobCommand
 
 if TYPE_CHECKING:
@@ -186,5 +186,5 @@ def test_what_is_sent_is_answered_and_done_alike(
         arrange(state)
         lease = Match.objects.get().pk
         requests: list[Send] = [partial(send, sent=each, tokens=tokens, lease=lease) for each in sent]
-        fast, by_view = (outcome(client, requests) for client in (FrontDoor(), Client(raise_request_exception=False)))
+        fast, by_view = (outcome(client, requests) for client in (FastClient(), Client(raise_request_exception=False)))
         assert fast == by_view

@@ -18,7 +18,7 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
 from tests.api.matching.conftest import SampleData, lease_for
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobCommand
 
@@ -71,7 +71,7 @@ def beat(lease: dict[str, Any]) -> Callable[..., "Answer"]:
     ) -> "Answer":
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return FrontDoor().post(path, body, content_type=kind, headers=headers)
+        return FastClient().post(path, body, content_type=kind, headers=headers)
 
     return beat
 
@@ -221,13 +221,13 @@ def test_what_is_more_than_a_renewal_needs_no_framework_either(
         ({"path": f"/api/v1/matches/{uuid4()}/heartbeat"}, 404),
     ],
 )
-def test_what_is_not_plain_is_left_to_the_frameworks(
+def test_unusual_requests_are_left_to_the_frameworks(
     beat: Callable[..., "Answer"], changed: dict[str, str], status: int
 ) -> None:
     assert beat(**changed).status_code == status
 
 
-def test_an_address_with_a_query_string_is_not_plain(
+def test_a_request_with_a_query_string_is_left_to_the_frameworks(
     beat: Callable[..., "Answer"], lease: dict[str, Any], by_the_view: list[str]
 ) -> None:
     path = f"/api/v1/matches/{lease['match_id']}/heartbeat/"
@@ -238,7 +238,7 @@ def test_an_address_with_a_query_string_is_not_plain(
 
 def test_only_post_is_answered(lease: dict[str, Any], beat: Callable[..., "Answer"]) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
-        answer = FrontDoor().generic(
+        answer = FastClient().generic(
             method,
             f"/api/v1/matches/{lease['match_id']}/heartbeat/",
             b"{}",
@@ -248,7 +248,7 @@ def test_only_post_is_answered(lease: dict[str, Any], beat: Callable[..., "Answe
         assert (answer.status_code, answer["Allow"]) == (405, "POST, OPTIONS")
 
 
-def test_a_fault_of_ours_is_500_in_the_usual_shape(
+def test_an_internal_error_is_500_in_the_usual_format(
     beat: Callable[..., "Answer"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **options: object) -> None:
@@ -260,14 +260,14 @@ def test_a_fault_of_ours_is_500_in_the_usual_shape(
     assert answer.json()["code"] == "internal_error"
 
 
-def test_a_body_that_breaks_off_is_400(lease: dict[str, Any], settings: Settings) -> None:
+def test_a_truncated_body_is_400(lease: dict[str, Any], settings: Settings) -> None:
     class Broken:
         def read(self, *_: int) -> bytes:
             raise OSError("gone")
 
         readline = read
 
-    answer = FrontDoor().post(
+    answer = FastClient().post(
         f"/api/v1/matches/{lease['match_id']}/heartbeat/",
         b"{}",
         content_type=PLAIN,
@@ -277,11 +277,11 @@ def test_a_body_that_breaks_off_is_400(lease: dict[str, Any], settings: Settings
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
-def test_other_requests_pass_by() -> None:
-    assert FrontDoor().get("/api/v1/matches/").status_code == HTTPStatus.UNAUTHORIZED
+def test_other_requests_are_passed_on() -> None:
+    assert FastClient().get("/api/v1/matches/").status_code == HTTPStatus.UNAUTHORIZED
 
 
-def test_a_body_that_is_shorter_than_it_says_is_left_to_the_frameworks(
+def test_a_body_shorter_than_its_length_is_left_to_the_frameworks(
     beat: Callable[..., "Answer"], by_the_view: list[str]
 ) -> None:
     assert beat(b'{"cpu_s": 1', **{"Content-Length": "5"}).status_code == HTTPStatus.BAD_REQUEST

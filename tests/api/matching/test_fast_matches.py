@@ -14,7 +14,7 @@ from matching.services.site_throttle import ThrottleBusyError
 from pilots.models import Pilot
 from tests import factories
 from tests.api.matching.conftest import SampleData, offer
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.fast.views import FastView
@@ -40,7 +40,7 @@ def views(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def post(path: str, body: object, *, token: str) -> "Answer":
     headers = {"Authorization": f"Bearer {token}"}
-    return FrontDoor().post(path, body, content_type="application/json", headers=headers)
+    return FastClient().post(path, body, content_type="application/json", headers=headers)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_several_leases_are_a_list(sample: SampleData, token: str, views: list[s
     assert views == []
 
 
-def test_an_offer_that_is_narrowed_is_told_why(sample: SampleData, views: list[str]) -> None:
+def test_a_narrowed_offer_returns_the_reason(sample: SampleData, views: list[str]) -> None:
     token = factories.make_pilot_token(factories.make_pilot(vo=sample.vo))
     answer = post("/api/v1/matches/", offer(), token=token)
     assert answer.status_code == HTTPStatus.NO_CONTENT
@@ -113,7 +113,7 @@ def test_a_refusal_is_recorded_once_in_the_security_log(
     assert [call.kwargs["code"] for call in record.call_args_list] == ["pilot_not_welcome"]
 
 
-def test_after_a_fault_the_view_does_the_work(
+def test_after_an_internal_error_the_view_answers(
     sample: SampleData, token: str, views: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     factories.make_job(owner=sample.alice, group=sample.prod)

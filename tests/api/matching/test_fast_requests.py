@@ -15,7 +15,7 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
 from tests.api.matching.conftest import SampleData, offer
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer
@@ -46,7 +46,7 @@ def token_of(pilot: Pilot, *, lifetime: timedelta | None = None) -> str:
 def post(body: object, *, token: str | None, content_type: str = PLAIN, **headers: str) -> "Answer":
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    return FrontDoor().post("/api/v1/matches/", body, content_type=content_type, headers=headers)
+    return FastClient().post("/api/v1/matches/", body, content_type=content_type, headers=headers)
 
 
 def compared_parts(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
@@ -66,7 +66,7 @@ def test_both_ways_give_the_same_lease(sample: SampleData, by_the_view: list[str
     assert set(plain.headers) == set(other.headers)
 
 
-def test_both_ways_have_nothing_to_give(sample: SampleData, by_the_view: list[str]) -> None:
+def test_both_ways_answer_an_empty_match(sample: SampleData, by_the_view: list[str]) -> None:
     plain, other = (post(offer(), token=token_of(sample.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
     assert by_the_view == [NOT_PLAIN]
     assert plain.status_code == other.status_code == HTTPStatus.NO_CONTENT
@@ -168,7 +168,7 @@ def test_both_ways_refuse_other_tokens_in_the_same_words(
         ({}, "application/json; charset=latin-1", 400),
     ],
 )
-def test_what_is_to_be_negotiated_is_left_to_the_framework(
+def test_content_negotiation_is_left_to_the_framework(
     sample: SampleData, by_the_view: list[str], headers: dict[str, str], content_type: str, status: int
 ) -> None:
     body: object = offer() if content_type == PLAIN else b'{"cpu_time_s": 1}'
@@ -179,11 +179,11 @@ def test_what_is_to_be_negotiated_is_left_to_the_framework(
 def test_only_post_is_answered(sample: SampleData) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
         headers = {"Authorization": f"Bearer {token_of(sample.pilot)}"}
-        answer = FrontDoor().generic(method, "/api/v1/matches/", b"{}", content_type=PLAIN, headers=headers)
+        answer = FastClient().generic(method, "/api/v1/matches/", b"{}", content_type=PLAIN, headers=headers)
         assert (answer.status_code, answer["Allow"]) == (405, "POST, OPTIONS")
 
 
-def test_a_fault_of_ours_is_500_in_the_usual_shape(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_500_in_the_usual_format(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **options: object) -> None:
         raise RuntimeError("a secret detail")
 

@@ -115,7 +115,7 @@ WAYS: dict[str, Callable[[APIClient, dict[str, Any]], None]] = {
 
 @pytest.mark.parametrize("begun", ["Matched", "Running", "Completing"])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_job_makes_room_once_however_it_ends(
+def test_a_job_frees_its_limit_once_however_it_ends(
     sample: SampleData, alice: APIClient, pilot: APIClient, way: str, begun: str
 ) -> None:
     for _ in range(4):
@@ -141,7 +141,7 @@ def test_a_job_makes_room_once_however_it_ends(
     assert list(violations()) == []
 
 
-def test_a_stalled_job_holds_its_place_and_a_revived_one_takes_no_second(sample: SampleData, pilot: APIClient) -> None:
+def test_a_stalled_and_revived_job_counts_once_in_its_limit(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(3):
         of_alice(sample)
     limit("{scope: {user: alice}, running: 1}")
@@ -196,7 +196,7 @@ def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
     assert [standing.bounds.held for standing in limit_standings()] == [7]
 
 
-def test_a_quota_of_nothing_lets_nothing_in(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+def test_a_quota_of_zero_refuses_every_job(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
     job = of_alice(sample)
     limit("{scope: {user: alice}, cpu_s_per_day: 0}, {scope: {user: alice}, waiting: 0}")
     assert leases(pilot) == []
@@ -213,7 +213,7 @@ def test_a_quota_of_nothing_lets_nothing_in(sample: SampleData, alice: APIClient
 # ---- Time ------------------------------------------------------------------------------------------------------------
 
 
-def test_cpu_time_of_before_midnight_counts_after_it_and_not_for_ever(sample: SampleData, pilot: APIClient) -> None:
+def test_cpu_time_quotas_cover_the_last_day_across_midnight(sample: SampleData, pilot: APIClient) -> None:
     for _ in range(8):
         of_alice(sample)
     limit("{scope: {group: lhcb_prod}, cpu_s_per_day: 100}")
@@ -260,7 +260,7 @@ def test_cpu_time_of_before_midnight_counts_after_it_and_not_for_ever(sample: Sa
         ("delay_s: 10, burst: 3, running: 4", {0: 3, 25: 1, 100: 0}),
     ],
 )
-def test_matches_come_by_the_delay_and_at_most_the_burst_at_once(
+def test_matches_follow_the_delay_and_the_burst(
     sample: SampleData, pilot: APIClient, written: str, given: dict[int, int]
 ) -> None:
     for _ in range(12):
@@ -281,7 +281,7 @@ NAMES = ("vo", "site", "ce", "group", "user", "job_type")
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_limits_on_every_combination_hold_together_and_keep_nothing_else_back(seed: int) -> None:
+def test_limits_on_all_combinations_hold_without_affecting_other_jobs(seed: int) -> None:
     chance = Random(seed)
     vos = [factories.make_vo() for _ in range(2)]
     groups = [factories.make_group(vo=vo, shares_jobs=True) for vo in vos for _ in range(2)]

@@ -84,7 +84,7 @@ def test_every_part_of_a_limits_scope_must_cover_the_job(sample: SampleData, ali
         limit.delete()
 
 
-def test_a_limit_is_told_only_for_places_that_the_job_would_fit(sample: SampleData, alice: APIClient) -> None:
+def test_a_limit_is_shown_only_for_places_that_the_job_would_fit(sample: SampleData, alice: APIClient) -> None:
     far = factories.make_site(name="LCG.Far.org", vos=[sample.vo])
     factories.make_queue(ce=factories.make_ce(site=far))
     Limit.objects.create(running=0, site=far)
@@ -92,7 +92,7 @@ def test_a_limit_is_told_only_for_places_that_the_job_would_fit(sample: SampleDa
     assert len(explained(alice, of_alice(sample))["limits"]) == 1
 
 
-def test_how_a_private_pilot_of_somebody_else_ended_is_not_told(sample: SampleData, alice: APIClient) -> None:
+def test_the_end_of_a_private_pilot_of_another_user_is_not_shown(sample: SampleData, alice: APIClient) -> None:
     xavier, hidden, _ = others(sample)
     now = database_now()
     Pilot.objects.all().delete()
@@ -142,7 +142,9 @@ def readable(job: Job) -> list[str]:
 
 
 @pytest.mark.parametrize("is_held_back", [True, False])
-def test_a_stranger_reads_nothing_about_others(sample: SampleData, alice: APIClient, is_held_back: bool) -> None:
+def test_an_explanation_discloses_nothing_about_other_users(
+    sample: SampleData, alice: APIClient, is_held_back: bool
+) -> None:
     xavier, hidden, atlas = others(sample)
     # Sites, and what they say of themselves, are shown to all VOs that they serve; the names of groups to the VO.
     hidden_names = [name for name in OTHERS if name != "lhcb_hidden"]
@@ -173,7 +175,7 @@ def test_a_stranger_reads_nothing_about_others(sample: SampleData, alice: APICli
     assert (refused.status_code, [name for name in OTHERS if name in refused.content.decode()]) == (400, [])
 
 
-def test_the_manager_of_another_vo_is_told_nothing_of_this_one(sample: SampleData, client_of: ClientOf) -> None:
+def test_a_manager_sees_no_explanation_of_another_vo(sample: SampleData, client_of: ClientOf) -> None:
     """Yannick manages atlas, which the same site serves: a preview there counts and names atlas's task queues alone."""
     _, _, atlas = others(sample)
     of_alice(sample)

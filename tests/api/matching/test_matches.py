@@ -51,13 +51,13 @@ def test_a_lease_carries_the_whole_description(sample: SampleData, pilot: APICli
     assert (wanted["executable"], wanted["arguments"], wanted["environment"]) == ("run.sh", "1 2", {"A": "b"})
 
 
-def test_nothing_that_fits_is_204_with_retry_after(pilot: APIClient) -> None:
+def test_an_empty_match_is_answered_204_with_retry_after(pilot: APIClient) -> None:
     answer = pilot.post("/api/v1/matches/", offer(), format="json")
     assert (answer.status_code, answer.content) == (204, b"")
     assert int(answer["Retry-After"]) > 0
 
 
-def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(sample: SampleData, client_of: Clients) -> None:
+def test_a_pilot_without_a_queue_gets_the_reasons_for_excluded_jobs(sample: SampleData, client_of: Clients) -> None:
     factories.make_job(owner=sample.alice, group=sample.prod, sites=["LCG.RAL.uk"])
     by_hand = client_of(factories.make_pilot(vo=sample.vo))
     answer = by_hand.post("/api/v1/matches/", offer(site="LCG.CERN.ch"), format="json")
@@ -70,7 +70,7 @@ def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(sample: SampleD
     assert (answer.status_code, "X-WMS-Why" in answer) == (204, False)
 
 
-def test_a_forged_offer_gains_nothing(sample: SampleData, client_of: Clients) -> None:
+def test_a_forged_offer_gets_no_additional_jobs(sample: SampleData, client_of: Clients) -> None:
     """A pilot made for a site names another site, CE or queue, or pools that nobody there belongs to."""
     away = factories.make_queue(
         name="away", ce=factories.make_ce(name="far", site=factories.make_site(name="LCG.RAL.uk"))
@@ -153,7 +153,7 @@ def test_a_bad_offer_is_refused_and_claims_nothing(
     assert not Match.objects.exists()
 
 
-def test_a_misspelt_field_is_answered_with_the_right_one(pilot: APIClient) -> None:
+def test_a_misspelt_field_is_refused_with_the_nearest_field(pilot: APIClient) -> None:
     answer = pilot.post("/api/v1/matches/", offer(proccessors=1), format="json").json()
     assert 'Did you mean "processors"?' in answer["errors"]["proccessors"][0]
 
@@ -165,7 +165,7 @@ def test_a_pilot_that_was_revoked_gets_403(sample: SampleData, pilot: APIClient)
     assert (answer.status_code, answer.json()["code"]) == (403, "pilot_not_welcome")
 
 
-def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(sample: SampleData, pilot: APIClient) -> None:
+def test_the_lease_token_of_a_revoked_pilot_is_refused(sample: SampleData, pilot: APIClient) -> None:
     factories.make_job(owner=sample.alice, group=sample.prod)
     given = lease_for(pilot)
     at, payload = f"/api/v1/matches/{given['match_id']}", bearer(given["token"])
@@ -321,7 +321,7 @@ def as_role(sample: SampleData, client_of: Clients) -> Callable[[str], APIClient
         ("sandboxes/", None, [201, 403, 404, 403, 403, 403, 403, 403, 401]),
     ],
 )
-def test_who_may_report_on_a_lease(
+def test_access_rights_to_reports_on_a_lease(
     as_role: Callable[[str], APIClient], path: str, body: dict[str, Any] | None, expected: list[int]
 ) -> None:
     base = as_role("job").base  # type: ignore[attr-defined]
@@ -350,7 +350,7 @@ def test_who_may_report_on_a_lease(
         ("nobody", 401),
     ],
 )
-def test_who_may_ask_for_a_job(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
+def test_access_rights_to_matches(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
     assert as_role(role).post("/api/v1/matches/", offer(), format="json").status_code == status
 
 
@@ -358,6 +358,6 @@ def test_who_may_ask_for_a_job(as_role: Callable[[str], APIClient], role: str, s
     ("role", "status"),
     [("manager", 200), ("operator", 200), ("owner", 403), ("pilot", 403), ("job", 403), ("site", 403), ("nobody", 401)],
 )
-def test_who_may_preview_a_match(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
+def test_access_rights_to_previews(as_role: Callable[[str], APIClient], role: str, status: int) -> None:
     answer = as_role(role).post("/api/v1/matches/preview/", {"cpu_time_s": 5000, "vo": "lhcb"}, format="json")
     assert answer.status_code == status

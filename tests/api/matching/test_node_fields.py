@@ -76,7 +76,7 @@ def test_a_pilot_gets_the_job_only_when_it_offers_enough(
         ({"container": "docker://alma:9"}, {"container": True}, 2),
     ],
 )
-def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
+def test_several_jobs_of_one_request_share_the_resources_of_a_node(
     sample: SampleData, pilot: APIClient, described: dict[str, Any], said: dict[str, object], expected: int
 ) -> None:
     for _ in range(2):
@@ -103,7 +103,7 @@ def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
         ("container", 5),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_field(
+def test_impossible_values_are_refused_by_field(
     sample: SampleData, client_of: ClientOf, field: str, value: object
 ) -> None:
     answer = client_of(sample.alice).post("/api/v1/jobs/", {"executable": "x", field: value}, format="json")
@@ -120,7 +120,7 @@ def test_what_cannot_be_meant_is_refused_by_its_field(
         ({"disk_mb": 5000}, "requires 5000 MB of disk space"),
     ],
 )
-def test_explain_tells_what_no_queue_offers(
+def test_explain_names_requirements_that_no_queue_offers(
     sample: SampleData, client_of: ClientOf, described: dict[str, Any], words: str
 ) -> None:
     type(sample.queue).objects.filter(pk=sample.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000)

@@ -16,7 +16,7 @@ from tests.api.credentials.addresses import API, every_address
 from tests.api.matching.conftest import SampleData, lease_for
 from tests.problems import of_problem
 from tests.tables import checksums
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 from wms.wire.protocol import API_V1
 
 pytestmark = pytest.mark.django_db
@@ -91,7 +91,7 @@ def test_an_old_heartbeat_renews_its_lease_in_both_ways_until_it_is_turned_off(
     path = f"matches/{lease['match_id']}/heartbeat/"
 
     def beat(prefix: str) -> Any:
-        return FrontDoor().post(f"{prefix}{path}", {"cpu_s": 1.0}, content_type=kind, headers=header)
+        return FastClient().post(f"{prefix}{path}", {"cpu_s": 1.0}, content_type=kind, headers=header)
 
     old, new = beat(API), beat(API_V1)
     assert (old.status_code, old.json().keys(), dict(old.headers)) == (200, new.json().keys(), dict(new.headers))
@@ -130,7 +130,7 @@ def test_every_other_old_address_names_the_new_one_and_changes_nothing(
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api", "/api/v1", "/api/v2/jobs/", "/api/nowhere/", "/api//jobs/"])
-def test_what_never_existed_names_no_new_address(path: str) -> None:
+def test_an_address_that_never_existed_gets_no_hint(path: str) -> None:
     assert "has moved" not in Client().get(path).content.decode()
     assert Client().get(path).status_code == 404
 

@@ -54,7 +54,7 @@ def summary_rows(client: APIClient, **query: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_place_with_pilots_of_every_fate(sample: SampleData, client_of: Clients) -> None:
+def test_pilots_are_counted_by_how_they_ended(sample: SampleData, client_of: Clients) -> None:
     sent(sample.vo, sample.queue, PilotStatus.WAITING, started=False)
     sent(sample.vo, sample.queue, PilotStatus.SUBMITTED, started=False)
     sent(sample.vo, sample.queue, PilotStatus.STALLED, started=False)
@@ -165,12 +165,12 @@ def test_users_and_pilots_are_refused(sample: SampleData, client_of: Clients) ->
         ({"our": "1"}, "our"),
     ],
 )
-def test_what_cannot_be_asked(sample: SampleData, client_of: Clients, query: dict[str, str], field: str) -> None:
+def test_invalid_queries_are_refused(sample: SampleData, client_of: Clients, query: dict[str, str], field: str) -> None:
     answer = client_of(sample.mallory).get("/api/v1/pilots/summary/", query)
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
-def test_the_nearest_name_is_told(sample: SampleData, client_of: Clients) -> None:
+def test_the_nearest_name_is_suggested(sample: SampleData, client_of: Clients) -> None:
     answer = client_of(sample.mallory).get("/api/v1/pilots/summary/", {"group_by": "sites"})
     assert 'Did you mean "site"' in str(answer.json())
 

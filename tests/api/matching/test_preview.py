@@ -36,7 +36,7 @@ def preview(client: APIClient, **said: Any) -> dict[str, Any]:
     return seen
 
 
-def test_chances_are_the_priorities_within_the_highest_segment(sample: SampleData, manager: APIClient) -> None:
+def test_probabilities_are_the_priorities_within_the_highest_segment(sample: SampleData, manager: APIClient) -> None:
     other = factories.make_group(vo=sample.vo, priority=3000.0, shares_jobs=True)
     sample.prod.priority = 1000.0
     sample.prod.save()
@@ -53,14 +53,14 @@ def test_chances_are_the_priorities_within_the_highest_segment(sample: SampleDat
     assert sum(q["chance"] for q in queues) == pytest.approx(1.0)
 
 
-def test_it_claims_nothing(sample: SampleData, manager: APIClient) -> None:
+def test_a_preview_claims_nothing(sample: SampleData, manager: APIClient) -> None:
     factories.make_job(group=sample.prod, owner=sample.alice)
     preview(manager)
     assert QueuedJob.objects.count() == 1
     assert not Match.objects.exists()
 
 
-def test_a_queue_that_was_just_emptied_is_not_seen(sample: SampleData, manager: APIClient) -> None:
+def test_an_emptied_queue_is_not_listed(sample: SampleData, manager: APIClient) -> None:
     factories.make_job(group=sample.prod, owner=sample.alice)
     factories.make_task_queue(group=sample.prod, owner=sample.alice, job_type="emptied")
     seen = preview(manager)
@@ -68,7 +68,7 @@ def test_a_queue_that_was_just_emptied_is_not_seen(sample: SampleData, manager: 
     assert {condition["left"] for condition in seen["conditions"]} == {1}
 
 
-def test_conditions_are_cumulative_and_in_the_order_of_the_design(sample: SampleData, manager: APIClient) -> None:
+def test_conditions_are_cumulative_and_in_their_order(sample: SampleData, manager: APIClient) -> None:
     factories.make_job(group=sample.prod, owner=sample.alice, tags=["gpu"])
     factories.make_job(group=sample.prod, owner=sample.alice, sites=["LCG.RAL.uk"])
     factories.make_job(group=sample.prod, owner=sample.alice, cpu_time_s=500)
@@ -78,7 +78,7 @@ def test_conditions_are_cumulative_and_in_the_order_of_the_design(sample: Sample
     assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, 2, *[1] * (len(NAMES) - 10)]
 
 
-def test_what_is_not_named_is_not_compared(sample: SampleData, manager: APIClient) -> None:
+def test_properties_left_out_of_a_preview_are_not_compared(sample: SampleData, manager: APIClient) -> None:
     factories.make_job(
         group=sample.prod, owner=sample.alice, sites=["LCG.RAL.uk"], platforms=["el9"], grid_ces=["elsewhere"]
     )
@@ -95,7 +95,7 @@ def test_compatible_platforms_run_older_jobs(sample: SampleData, manager: APICli
     assert preview(manager, platforms=["x86_64-el7"])["task_queues"] == []
 
 
-def test_a_group_makes_it_a_private_pilot(sample: SampleData, manager: APIClient) -> None:
+def test_a_preview_with_a_group_is_of_a_private_pilot(sample: SampleData, manager: APIClient) -> None:
     plain = factories.make_group(name="lhcb_user", vo=sample.vo)
     alice, _ = sample.alice, factories.make_job(group=sample.prod, owner=sample.alice)
     dora = factories.make_user(username="dora", groups=[plain])

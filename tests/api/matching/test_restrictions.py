@@ -67,7 +67,7 @@ def left(said: dict[str, Any], name: str) -> int:
     return int(found)
 
 
-def test_a_closed_throttle_is_told(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+def test_a_closed_throttle_is_shown(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=3)
     busy(3)
     job = of_alice(sample)
@@ -96,7 +96,7 @@ def test_a_closed_throttle_is_told(sample: SampleData, alice: APIClient, manager
 
 
 @pytest.mark.usefixtures("large_slot")
-def test_what_the_server_would_count_is_told_as_counted(
+def test_a_throttle_counted_by_the_server_is_shown_as_counted(
     sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient
 ) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=1)
@@ -114,7 +114,7 @@ def test_what_the_server_would_count_is_told_as_counted(
     assert {job.pk, other.pk} == set(Match.objects.values_list("job", flat=True))
 
 
-def test_an_expression_that_asks_about_the_job_closes_some_queues(
+def test_an_expression_about_the_job_closes_some_queues(
     sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
@@ -134,7 +134,7 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
 
 
 @pytest.mark.usefixtures("large_slot")
-def test_a_full_limit_is_told(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+def test_a_full_limit_is_shown(sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
     Limit.objects.create(running=1, user=sample.alice, site=Site.objects.get())
     job = of_alice(sample)
     bobs = factories.make_job(group=sample.prod, owner=sample.bob, job_type="Merge")
@@ -154,7 +154,7 @@ def test_a_full_limit_is_told(sample: SampleData, alice: APIClient, manager: API
     assert condition(said, "limit") == (0, 1, f"may be held back by limits; at present, {why}")
 
 
-def test_a_delay_is_told_with_its_time(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+def test_a_delay_is_shown_with_its_time(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
     Limit.objects.create(delay_s=1000, vo=sample.vo)
     of_alice(sample)
     of_alice(sample)
@@ -164,7 +164,7 @@ def test_a_delay_is_told_with_its_time(sample: SampleData, alice: APIClient, pil
     assert re.fullmatch(r"jobs of the VO lhcb are matched every 1000 s, the next in (9\d\d|1000)\.\d s", why)
 
 
-def test_cpu_time_that_is_used_up_is_told(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
+def test_a_used_up_cpu_time_quota_is_shown(sample: SampleData, alice: APIClient, pilot: APIClient) -> None:
     Limit.objects.create(cpu_s_per_day=100, group=sample.prod)
     of_alice(sample)
     of_alice(sample)
@@ -175,7 +175,7 @@ def test_cpu_time_that_is_used_up_is_told(sample: SampleData, alice: APIClient, 
     assert matches(pilot) == 204
 
 
-def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(sample: SampleData, alice: APIClient) -> None:
+def test_a_full_quota_refuses_a_whole_submission(sample: SampleData, alice: APIClient) -> None:
     Limit.objects.create(waiting=3, user=sample.alice)
     Limit.objects.create(waiting=1, group=sample.prod, job_type="Merge")
 
@@ -197,7 +197,7 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(sample: SampleData, 
     assert submit("User").status_code == 201
 
 
-def test_a_site_with_many_queues_is_asked_for_once(
+def test_a_site_with_many_queues_is_evaluated_once(
     sample: SampleData, alice: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements="CurMatches < 3 && TARGET.GPUs == 0")
@@ -216,7 +216,7 @@ def test_a_site_with_many_queues_is_asked_for_once(
     assert len(asked) == 1
 
 
-def test_an_expression_that_takes_too_long_to_ask_about_all_jobs_closes_the_site(
+def test_an_expression_that_takes_too_long_closes_the_site(
     sample: SampleData, manager: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
@@ -291,7 +291,7 @@ def test_advertised_requirements_about_the_job_hold_under_every_policy(
     ]
 
 
-def test_several_limits_are_all_told_and_the_throttle_first(sample: SampleData, alice: APIClient) -> None:
+def test_the_throttle_and_all_full_limits_are_shown(sample: SampleData, alice: APIClient) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=0)
     busy(0)
     site = Site.objects.get()
@@ -339,7 +339,7 @@ def test_several_limits_are_all_told_and_the_throttle_first(sample: SampleData, 
         ),
     ],
 )
-def test_a_site_that_never_advertised_is_told_of_as_a_match_would_find_it(
+def test_a_site_without_advertisements_is_shown_as_a_match_would_count_it(
     sample: SampleData, alice: APIClient, pilot: APIClient, fields: dict[str, Any], why: str
 ) -> None:
     throttle(**fields)

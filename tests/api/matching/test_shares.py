@@ -50,9 +50,7 @@ def count_all() -> None:
         pass
 
 
-def test_the_whole_answer_of_a_group_that_got_nothing_yet(
-    sample: SampleData, user_group: Group, client_of: Clients
-) -> None:
+def test_the_answer_for_a_group_without_usage(sample: SampleData, user_group: Group, client_of: Clients) -> None:
     found = shares(client_of(sample.alice))
     delivered = found.pop("delivered")
     assert found == {
@@ -105,7 +103,9 @@ def test_delivered_shares_are_of_the_vo_and_of_the_time_asked(
     ]
 
 
-def test_what_was_delivered_is_told_by_cpu_segment(sample: SampleData, user_group: Group, client_of: Clients) -> None:
+def test_delivered_shares_are_returned_by_cpu_segment(
+    sample: SampleData, user_group: Group, client_of: Clients
+) -> None:
     deliver(sample.prod, ago_s=600, lasts_s=10, cpu_time_s=400)
     for _ in range(3):
         deliver(user_group, ago_s=600, lasts_s=10, cpu_time_s=500)
@@ -118,7 +118,9 @@ def test_what_was_delivered_is_told_by_cpu_segment(sample: SampleData, user_grou
     assert segments[0]["lease_time"]["fraction"] == pytest.approx(0.25)
 
 
-def test_a_match_shows_at_once(sample: SampleData, pilot: APIClient, client_of: Clients) -> None:
+def test_a_match_appears_in_the_delivered_share_at_once(
+    sample: SampleData, pilot: APIClient, client_of: Clients
+) -> None:
     make_job(owner=sample.alice, group=sample.prod)
     assert pilot.post("/api/v1/matches/", offer(), format="json").status_code == 201
     pass_time(seconds=10)
@@ -127,7 +129,9 @@ def test_a_match_shows_at_once(sample: SampleData, pilot: APIClient, client_of: 
     assert hour["lease_time"]["seconds"] == pytest.approx(10, abs=2)
 
 
-def test_every_factor_of_a_corrected_share_is_told(sample: SampleData, user_group: Group, client_of: Clients) -> None:
+def test_every_factor_of_a_corrected_share_is_returned(
+    sample: SampleData, user_group: Group, client_of: Clients
+) -> None:
     sample.vo.history_fair_share = True
     sample.vo.save()
     deliver(sample.prod, ago_s=1000, lasts_s=400)
@@ -153,7 +157,7 @@ def test_every_factor_of_a_corrected_share_is_told(sample: SampleData, user_grou
     ("who", "status"),
     [("alice", 200), ("mallory", 200), ("olga", 200), ("charlie", 404), ("pilot", 403), ("nobody", 401)],
 )
-def test_who_may_read_the_shares_of_a_group(who: str, status: int, sample: SampleData, client_of: Clients) -> None:
+def test_access_rights_to_the_shares_of_a_group(who: str, status: int, sample: SampleData, client_of: Clients) -> None:
     client = APIClient() if who == "nobody" else client_of(getattr(sample, who))
     assert client.get("/api/v1/groups/lhcb_prod/shares/").status_code == status
 
@@ -169,7 +173,7 @@ def test_a_group_that_does_not_exist_is_not_found(sample: SampleData, client_of:
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_it_takes_the_same_queries_for_one_group_and_for_ten(
+def test_shares_need_the_same_queries_for_one_group_and_ten(
     sample: SampleData, client_of: Clients, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     client = client_of(sample.alice)

@@ -103,7 +103,7 @@ def test_a_grid_middleware_that_no_computing_element_has_where_the_job_fits(alic
     assert warnings(alice, {"grid_middlewares": ["Arc", "local"], "sites": ["LCG.CERN.ch"]}) == []
 
 
-def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, sample: SampleData) -> None:
+def test_throttles_and_limits_cause_no_warning(alice: APIClient, sample: SampleData) -> None:
     Site.objects.update(throttle_policy="matches", max_matches=0)
     Limit.objects.create(vo=sample.vo, running=0)
     assert warnings(alice, {}) == []
@@ -123,7 +123,7 @@ def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, samp
         ({"output_data": ["file"]}, "No site has a storage element for output_data today"),
     ],
 )
-def test_descriptions_that_will_hardly_work(body: dict[str, object], words: str, alice: APIClient) -> None:
+def test_suspicious_descriptions_are_warned_of(body: dict[str, object], words: str, alice: APIClient) -> None:
     (warning,) = warnings(alice, body)
     assert words in warning
 
@@ -138,7 +138,7 @@ def test_descriptions_that_will_hardly_work(body: dict[str, object], words: str,
         {"priority": 10},
     ],
 )
-def test_descriptions_that_may_work(body: dict[str, object], alice: APIClient) -> None:
+def test_valid_descriptions_are_not_warned_of(body: dict[str, object], alice: APIClient) -> None:
     assert warnings(alice, body) == []
 
 
@@ -169,7 +169,7 @@ def test_the_same_request_again_has_the_same_warnings(alice: APIClient) -> None:
     assert first["warnings"]
 
 
-def test_a_thousand_jobs_cost_as_many_statements_as_one(alice: APIClient) -> None:
+def test_a_thousand_jobs_need_as_many_statements_as_one(alice: APIClient) -> None:
     def statements(jobs: int) -> int:
         wanted = [{"executable": "a", "tags": ["none"], "job_name": str(number)} for number in range(jobs)]
         with CaptureQueriesContext(connection) as captured:
@@ -192,9 +192,7 @@ def test_platforms_that_no_node_of_the_queues_has(alice: APIClient) -> None:
     assert "it requires the platform el9" in warning
 
 
-def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
-    alice: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_comparison_of_many_kinds_of_jobs_is_bounded(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MOST_COMPARED", 3)
     jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
@@ -205,7 +203,7 @@ def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
     )
 
 
-def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_queues_beyond_the_warned_ones_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MAX_WARNINGS", 2)
     jobs = [{"executable": "a", "processors": processors} for processors in (20, 21, 22, 23, 23, 24, 24)]
     answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
@@ -216,7 +214,7 @@ def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monke
     assert told[-1].startswith("3 more kinds of jobs, of 3 jobs in all, were not compared with the queues;")
 
 
-def test_a_doubt_about_some_of_the_jobs_names_them(alice: APIClient) -> None:
+def test_a_warning_about_some_of_the_jobs_names_them(alice: APIClient) -> None:
     jobs = [{"executable": "a"}, {"executable": "./b.sh"}, {"executable": "c", "priority": 0}, {"executable": "./b.sh"}]
     answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
     ids = [job["id"] for job in answer["jobs"]]
@@ -228,7 +226,7 @@ def test_a_doubt_about_some_of_the_jobs_names_them(alice: APIClient) -> None:
     assert of_all.startswith("The executable")
 
 
-def test_doubts_beyond_the_first_are_counted(alice: APIClient) -> None:
+def test_warnings_beyond_the_first_are_counted(alice: APIClient) -> None:
     jobs: list[dict[str, object]] = [{"executable": f"./{number}.sh"} for number in range(MAX_WARNINGS + 7)]
     jobs.append({"executable": "a", "processors": 64})
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]

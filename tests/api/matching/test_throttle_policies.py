@@ -113,7 +113,7 @@ LEVEL2 = "policy: level2, max_submitting_and_output_gathering_jobs"
         ('policy: custom, requirements: "TARGET.NoSuchThing =?= undefined && CurMatches < 2"', IDLE, 2),
     ],
 )
-def test_so_many_jobs_are_given_until_the_site_is_closed(
+def test_a_throttle_admits_its_number_of_jobs(
     sample: SampleData,
     gateway: APIClient,
     pilot: APIClient,
@@ -142,7 +142,7 @@ CLASSAD = "[ CurrentSubmittingJobs = 2; CurrentGatheringOutputJobs = 1; CurrentJ
         ("policy: custom, requirements: CurMatches + CurrentJobs < MaxJobs", 2),
     ],
 )
-def test_numbers_and_a_classad_that_say_the_same_leave_the_same_room(
+def test_equal_numbers_and_classads_leave_the_same_room(
     gateway: APIClient, pilot: APIClient, jobs: list[Job], written: str, expected: int
 ) -> None:
     throttle(written)
@@ -184,7 +184,7 @@ def test_an_advertisement_holds_for_three_cycles(
 
 
 @pytest.mark.parametrize("when_expired", ["count", "closed"])
-def test_a_site_that_is_back_is_believed_again(
+def test_advertisements_after_an_outage_are_used_again(
     gateway: APIClient, pilot: APIClient, jobs: list[Job], when_expired: str
 ) -> None:
     throttle(f"policy: matches, max_matches: 1, when_expired: {when_expired}")
@@ -217,7 +217,7 @@ def test_matches_younger_than_the_measurement_are_not_forgotten(
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-0.001"])
-def test_an_age_that_is_none_is_refused(gateway: APIClient, number: str) -> None:
+def test_an_invalid_age_is_refused(gateway: APIClient, number: str) -> None:
     throttle("policy: level0, max_submitting_jobs: 5")
     body = '{"current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0, "measured_s_ago": %s}'
     answer = gateway.post("/api/v1/sites/LCG.CERN.ch/advertisements/", body % number, content_type="application/json")

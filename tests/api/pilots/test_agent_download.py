@@ -11,7 +11,7 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 
-def test_what_is_fetched_has_the_sha256_of_the_configuration_and_of_the_header() -> None:
+def test_the_downloaded_agent_has_the_announced_sha256() -> None:
     pilot = APIClient()
     pilot.credentials(HTTP_AUTHORIZATION=f"Bearer {factories.make_pilot_token(factories.make_pilot())}")
     agent = pilot.get("/api/v1/pilots/config/").json()["agent"]
@@ -21,7 +21,7 @@ def test_what_is_fetched_has_the_sha256_of_the_configuration_and_of_the_header()
     assert fetched.content.startswith(b"#!/usr/bin/env python3\n")
 
 
-def test_everybody_may_fetch_the_script_of_this_server(settings: Settings) -> None:
+def test_the_pilot_script_is_public(settings: Settings) -> None:
     settings.WMS_SERVER_URL = "https://wms.example.org/"
     fetched = APIClient().get("/api/v1/pilots/pilot.sh", headers={"Accept": "application/x-nonsense"})
     assert fetched.status_code == 200

@@ -15,7 +15,7 @@ from wms.wire.protocol import WatchdogMargins
 
 
 @pytest.mark.django_db
-def test_the_configuration_tells_everything_about_the_place(
+def test_the_configuration_contains_all_values_of_the_place(
     client: Client, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     settings.WMS_HEARTBEAT_S, settings.WMS_LEASE_GRACE_S = 7, 3

@@ -37,5 +37,5 @@ def test_managers_find_the_pilots_of_their_vo_and_owners_their_private_ones() ->
     assert len(listed(make_user(operator=True))) == 2
 
 
-def test_nobody_else_finds_pilots() -> None:
+def test_other_users_see_no_pilots() -> None:
     assert APIClient().get("/api/v1/pilots/").status_code == 401

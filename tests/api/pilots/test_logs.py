@@ -25,7 +25,7 @@ def address(pilot: Pilot) -> str:
 # ---- sending ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_pilot_sends_chunk_by_chunk_and_is_told_where_to_go_on(client: Client) -> None:
+def test_log_chunks_are_acknowledged_with_the_next_position(client: Client) -> None:
     pilot = make_pilot()
     token = make_pilot_token(pilot)
     received = len(CHUNK["text"])  # type: ignore[arg-type]
@@ -50,11 +50,11 @@ def test_only_a_pilot_that_was_not_revoked_sends(client: Client, credential: str
     assert not PilotLogPart.objects.exists()
 
 
-def test_nobody_is_asked_for_a_token(client: Client) -> None:
+def test_an_anonymous_request_is_401(client: Client) -> None:
     assert client.post(LOG, CHUNK, content_type="application/json").status_code == 401
 
 
-def test_a_pilot_that_has_ended_may_still_say_why(client: Client) -> None:
+def test_an_ended_pilot_may_still_send_its_log(client: Client) -> None:
     pilot = make_pilot(status=PilotStatus.FAILED)
     assert post(client, LOG, CHUNK, token=make_pilot_token(pilot)).status_code == 200
 
@@ -77,14 +77,14 @@ def test_a_pilot_that_has_ended_may_still_say_why(client: Client) -> None:
         ([], "body"),
     ],
 )
-def test_a_chunk_that_is_wrong_is_refused_and_keeps_nothing(client: Client, body: object, field: str) -> None:
+def test_an_invalid_chunk_is_refused_and_not_stored(client: Client, body: object, field: str) -> None:
     answer = post(client, LOG, body, token=make_pilot_token())
     assert answer.status_code == 400
     assert field in answer.json()["errors"]
     assert not PilotLogPart.objects.exists()
 
 
-def test_the_largest_chunk_is_taken(client: Client) -> None:
+def test_the_largest_chunk_is_accepted(client: Client) -> None:
     text = "\N{SNOWMAN}" * MAX_LOG_CHUNK
     assert post(client, LOG, {"offset": 0, "text": text}, token=make_pilot_token()).status_code == 200
 
@@ -121,7 +121,7 @@ def people(*, shares_jobs: bool) -> tuple[Pilot, Pilot, dict[str, User]]:
         ("operator", 200, 200, 200),
     ],
 )
-def test_who_may_read_the_log_of_a_pilot(
+def test_access_rights_to_the_log_of_a_pilot(
     client: Client, name: str, generic: int, private: int, shared: int, *, shares_jobs: bool
 ) -> None:
     of_many, of_one, who = people(shares_jobs=shares_jobs)
@@ -130,7 +130,7 @@ def test_who_may_read_the_log_of_a_pilot(
     assert client.get(address(of_one), headers=headers).status_code == (shared if shares_jobs else private)
 
 
-def test_a_pilot_reads_no_log_and_nobody_is_asked_for_a_token(client: Client) -> None:
+def test_pilots_read_no_logs_and_anonymous_requests_are_401(client: Client) -> None:
     pilot = make_pilot()
     assert client.get(address(pilot), headers=bearer(make_pilot_token(pilot))).status_code == 403
     assert client.get(address(pilot)).status_code == 401
@@ -142,7 +142,7 @@ def test_a_pilot_that_does_not_exist_has_no_log(client: Client) -> None:
         assert client.get(f"/api/v1/pilots/{key}/log/", headers=headers).status_code == 404
 
 
-def test_what_the_batch_system_kept_is_read_too(client: Client) -> None:
+def test_batch_system_output_is_readable(client: Client) -> None:
     pilot = make_pilot()
     logs.append(LogPart(offset=0, text="one\n"), pilot_id=pilot.pk, now=NOW)
     logs.keep_output("two\n", pilot_id=pilot.pk, now=NOW)

@@ -125,7 +125,7 @@ def made_by_hand(sample: SampleData, group: Group, owner: User | None) -> str:
 
 
 @pytest.mark.parametrize("job", ["alice alone", "bob alone"])
-def test_a_pilot_of_a_suspended_owner_gets_nothing(sample: SampleData, job: str) -> None:
+def test_a_pilot_of_a_suspended_owner_gets_no_jobs(sample: SampleData, job: str) -> None:
     token = made_by_hand(sample, sample.alone, sample.alice)
     User.objects.filter(pk=sample.alice.pk).update(is_active=False)
     JOBS[job](sample)
@@ -133,9 +133,7 @@ def test_a_pilot_of_a_suspended_owner_gets_nothing(sample: SampleData, job: str)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_only_members_share_whoever_left_or_is_suspended_gets_no_job_of_former_mates(
-    sample: SampleData, leaves: bool
-) -> None:
+def test_former_and_suspended_members_get_no_jobs_of_the_group(sample: SampleData, leaves: bool) -> None:
     token = made_by_hand(sample, sample.sharing, sample.alice)
     first = JOBS["bob sharing"](sample)
     assert got(token) == first.pk
@@ -148,7 +146,7 @@ def test_only_members_share_whoever_left_or_is_suspended_gets_no_job_of_former_m
     assert got(made_by_hand(sample, sample.sharing, sample.alice)) is None
 
 
-def test_jobs_of_who_left_the_group_wait_until_the_owner_rejoins(sample: SampleData) -> None:
+def test_jobs_of_a_former_member_wait_until_the_owner_rejoins(sample: SampleData) -> None:
     """For private and for generic pilots (ADR 39)."""
     waiting = JOBS["alice sharing"](sample)
     Membership.objects.filter(user=sample.alice, group=sample.sharing).delete()

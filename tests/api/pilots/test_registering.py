@@ -92,7 +92,7 @@ def test_a_wrong_registration_is_refused_with_its_field(
 
 
 @pytest.mark.django_db
-def test_the_token_of_a_site_learns_no_names_of_vos_that_it_does_not_serve(client: Client) -> None:
+def test_a_site_token_discloses_no_other_vos(client: Client) -> None:
     vo = make_vo(name="lhcb")
     make_site(name="LCG.Secret.org", vos=[make_vo(name="atlas")])
     queue = make_queue(ce=make_ce(site=make_site(name="LCG.Secrets.org", vos=[vo])))
@@ -154,7 +154,7 @@ def test_no_pilot_registers_at_a_banned_place(
     ("accepted", "status"),
     [([], 201), ([PilotType.GENERIC], 201), ([PilotType.PRIVATE], 403), ([PilotType.GENERIC, PilotType.PRIVATE], 201)],
 )
-def test_a_ce_that_accepts_no_generic_pilots_gets_none(client: Client, accepted: list[PilotType], status: int) -> None:
+def test_a_ce_without_generic_pilots_gets_none(client: Client, accepted: list[PilotType], status: int) -> None:
     queue, vo = make_queue(ce=make_ce(pilot_types=accepted)), make_vo()
     answer = post(client, REGISTER, registration(queue, vo), token=register_token(queue.ce.site))
     assert answer.status_code == status

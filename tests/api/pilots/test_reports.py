@@ -16,7 +16,7 @@ from tests.factories import make_pilot, make_pilot_token, make_platform, make_qu
 
 
 @pytest.mark.django_db
-def test_a_fit_node_is_kept_and_the_pilot_goes_on(client: Client) -> None:
+def test_the_report_of_a_fit_node_is_stored_and_the_pilot_continues(client: Client) -> None:
     pilot = make_pilot()
     answer = post(client, REPORT, FIT, token=make_pilot_token(pilot))
 
@@ -57,7 +57,7 @@ def test_an_unfit_node_ends_the_pilot_with_the_reason(client: Client) -> None:
         (["el9"], {"platform": "deb12", "container_runtime_version": None}, True, True),
     ],
 )
-def test_a_node_that_is_no_node_of_its_queue_is_told_with_its_checks_and_goes_on(
+def test_a_platform_mismatch_is_reported_and_the_pilot_goes_on(
     client: Client, configured: list[str], told: dict[str, object], provides: bool, contradicts: bool
 ) -> None:
     make_platform(name="el9", runs=["el8"])
@@ -78,7 +78,7 @@ def test_a_node_that_is_no_node_of_its_queue_is_told_with_its_checks_and_goes_on
 
 
 @pytest.mark.django_db
-def test_what_jobs_met_on_a_node_is_kept_and_the_pilot_goes_on(client: Client) -> None:
+def test_node_problems_of_jobs_are_stored_and_the_pilot_goes_on(client: Client) -> None:
     pilot = make_pilot()
     token = make_pilot_token(pilot)
     post(client, REPORT, FIT, token=token)
@@ -97,7 +97,7 @@ def test_what_jobs_met_on_a_node_is_kept_and_the_pilot_goes_on(client: Client) -
 
 @pytest.mark.django_db
 @pytest.mark.django_db
-def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> None:
+def test_the_end_of_a_pilot_may_be_reported_twice(client: Client) -> None:
     pilot = make_pilot()
     token = make_pilot_token(pilot)
 
@@ -112,7 +112,7 @@ def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> Non
 
 
 @pytest.mark.django_db
-def test_a_pilot_that_could_not_work_has_failed_with_its_reason(client: Client) -> None:
+def test_a_pilot_that_could_not_work_is_failed_with_its_reason(client: Client) -> None:
     pilot = make_pilot()
     sentence = "the server speaks protocol 2, this agent 1; a newer agent is needed"
 
@@ -124,7 +124,7 @@ def test_a_pilot_that_could_not_work_has_failed_with_its_reason(client: Client) 
 
 
 @pytest.mark.django_db
-def test_an_ended_pilot_that_reports_is_told_to_leave(client: Client) -> None:
+def test_an_ended_pilot_is_refused_when_it_reports(client: Client) -> None:
     pilot = make_pilot(status=PilotStatus.FAILED)
     answer = post(client, REPORT, FIT, token=make_pilot_token(pilot))
     assert (answer.status_code, answer.json()["code"]) == (403, "pilot_ended")

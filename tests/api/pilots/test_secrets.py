@@ -61,7 +61,7 @@ def register(client: Client, body: object, *, secret: str) -> "Answer":
 
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("status", [PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.STALLED])
-def test_a_secret_opens_the_registration_of_its_pilot_once(client: Client, private: bool, status: PilotStatus) -> None:
+def test_a_registration_secret_is_valid_once(client: Client, private: bool, status: PilotStatus) -> None:
     pilot, secret = make_sent(private=private, status=status)
 
     answer = register(client, place_of(pilot), secret=secret)
@@ -102,7 +102,7 @@ def test_only_the_digest_of_a_secret_is_stored() -> None:
         ({"quee": "x"}, 400, "invalid_input"),
     ],
 )
-def test_a_secret_of_another_place_opens_nothing_and_is_not_used_up(
+def test_a_secret_of_another_place_is_refused_and_stays_valid(
     client: Client, change: dict[str, object], status: int, code: str
 ) -> None:
     pilot, secret = make_sent()
@@ -116,7 +116,7 @@ def test_a_secret_of_another_place_opens_nothing_and_is_not_used_up(
     assert register(client, place_of(pilot), secret=secret).status_code == 201
 
 
-def test_at_a_banned_site_a_secret_is_kept_for_later(client: Client) -> None:
+def test_a_secret_used_at_a_banned_site_stays_valid(client: Client) -> None:
     pilot, secret = make_sent()
     Site.objects.update(state=ResourceState.BANNED)
     assert register(client, place_of(pilot), secret=secret).json()["code"] == "site_banned"
@@ -124,7 +124,7 @@ def test_at_a_banned_site_a_secret_is_kept_for_later(client: Client) -> None:
     assert register(client, place_of(pilot), secret=secret).status_code == 201
 
 
-def test_an_expired_secret_opens_nothing(client: Client) -> None:
+def test_an_expired_secret_is_refused(client: Client) -> None:
     pilot, secret = make_sent()
     PilotSecret.objects.update(expires_at=datetime.now(tz=UTC) - timedelta(seconds=1))
     answer = register(client, place_of(pilot), secret=secret)
@@ -133,7 +133,7 @@ def test_an_expired_secret_opens_nothing(client: Client) -> None:
 
 
 @pytest.mark.parametrize("secret", ["wmsr_", "wmsr_unknown"])
-def test_an_unknown_secret_opens_nothing(client: Client, secret: str) -> None:
+def test_an_unknown_secret_is_refused(client: Client, secret: str) -> None:
     pilot, _ = make_sent()
     assert register(client, place_of(pilot), secret=secret).status_code == 401
 
@@ -145,7 +145,7 @@ def test_an_unknown_secret_opens_nothing(client: Client, secret: str) -> None:
         ({"revoked_at": NOW}, "pilot_revoked"),
     ],
 )
-def test_a_pilot_that_was_given_up_is_turned_away(client: Client, columns: dict[str, object], code: str) -> None:
+def test_a_pilot_that_already_ended_cannot_register(client: Client, columns: dict[str, object], code: str) -> None:
     pilot, secret = make_sent()
     Pilot.objects.update(**columns)
     before = Pilot.objects.values().get()
@@ -168,7 +168,7 @@ def test_a_pilot_that_was_given_up_is_turned_away(client: Client, columns: dict[
         ("get", "/api/v1/sites/"),
     ],
 )
-def test_a_secret_opens_nothing_else(client: Client, method: str, url: str) -> None:
+def test_a_registration_secret_is_refused_elsewhere(client: Client, method: str, url: str) -> None:
     _, secret = make_sent()
     headers = {"Authorization": f"Bearer {secret}"}
     answer = getattr(client, method)(url, content_type="application/json", headers=headers)

@@ -69,7 +69,7 @@ def test_all_pools_come_in_pages_with_their_queues(alice: APIClient, pools: list
     assert {pool["vo"] for pool in found} == {"lhcb"}
 
 
-def test_of_very_many_queues_the_first_are_told_and_all_counted(vo: VO, alice: APIClient) -> None:
+def test_the_first_of_many_queues_are_listed_and_all_counted(vo: VO, alice: APIClient) -> None:
     ce = factories.make_ce(name="c", site=factories.make_site(name="S", vos=[vo]), parameters={"Memory": 1})
     Queue.objects.bulk_create(Queue(ce=ce, name=f"q{n:03}", cpu_time_s=1) for n in reversed(range(201)))
     register(vo, {"Memory": 1})
@@ -77,7 +77,7 @@ def test_of_very_many_queues_the_first_are_told_and_all_counted(vo: VO, alice: A
     assert (pool["queue_count"], pool["queues"]) == (201, [f"S/c/q{n:03}" for n in range(200)])
 
 
-def test_a_page_costs_the_same_whatever_is_on_it(alice: APIClient, pools: list[str]) -> None:
+def test_a_page_of_pools_needs_a_constant_number_of_queries(alice: APIClient, pools: list[str]) -> None:
     def queries(size: int) -> int:
         with CaptureQueriesContext(connection) as captured:
             assert len(alice.get(f"{ADDRESS}?page_size={size}").json()["submit_pools"]) == size
@@ -101,16 +101,14 @@ def test_a_page_costs_the_same_whatever_is_on_it(alice: APIClient, pools: list[s
         ("site=LCG.CERN.hc", "site"),
     ],
 )
-def test_a_question_that_has_no_answer_names_the_field(
-    query: str, field: str, alice: APIClient, pools: list[str]
-) -> None:
+def test_an_unresolvable_place_names_the_field(query: str, field: str, alice: APIClient, pools: list[str]) -> None:
     assert pools
     answer = alice.get(f"{ADDRESS}?{query}")
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
 
 
-def test_pools_and_queues_of_other_vos_are_not_told(vo: VO, alice: APIClient) -> None:
+def test_pools_and_queues_of_other_vos_are_not_shown(vo: VO, alice: APIClient) -> None:
     other = factories.make_vo(name="atlas")
     shared = factories.make_queue(name="shared", parameters={"Memory": 4000})
     theirs = factories.make_queue(
@@ -123,7 +121,7 @@ def test_pools_and_queues_of_other_vos_are_not_told(vo: VO, alice: APIClient) ->
     assert alice.get(ADDRESS, {"queue": theirs.name}).status_code == 400
 
 
-def test_who_has_several_vos_says_which(pools: list[str]) -> None:
+def test_a_member_of_several_vos_must_name_one(pools: list[str]) -> None:
     factories.make_vo(name="atlas")
     olga = client_of(factories.make_user(operator=True))
     assert olga.get(ADDRESS).json()["errors"] == {"vo": ["You have several VOs; name one."]}

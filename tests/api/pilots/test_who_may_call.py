@@ -11,7 +11,7 @@ from tests.factories import make_pilot_token
 @pytest.mark.django_db
 @pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("url", [CONFIG, REPORT])
-def test_only_a_living_pilot_opens_its_addresses(client: Client, url: str, credential: str) -> None:
+def test_only_a_living_pilot_may_call_its_endpoints(client: Client, url: str, credential: str) -> None:
     make, status = CREDENTIALS[credential]
     token = make()
     before = list(Pilot.objects.order_by("pk").values())
@@ -26,13 +26,13 @@ def test_only_a_living_pilot_opens_its_addresses(client: Client, url: str, crede
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("url", [CONFIG, REPORT, REGISTER])
-def test_nobody_is_asked_for_a_token(client: Client, url: str) -> None:
+def test_an_anonymous_request_is_401(client: Client, url: str) -> None:
     answer = client.get(url) if url == CONFIG else client.post(url, FIT, content_type="application/json")
     assert answer.status_code == 401
     assert "Bearer" in answer["WWW-Authenticate"]
 
 
 @pytest.mark.django_db
-def test_a_pilot_opens_no_address_of_users(client: Client) -> None:
+def test_a_pilot_may_not_call_endpoints_of_users(client: Client) -> None:
     for url in ("/api/v1/jobs/", "/api/v1/auth/me/", "/api/v1/sites/"):
         assert client.get(url, headers=bearer(make_pilot_token())).status_code == 403

@@ -46,7 +46,7 @@ def sites(client: APIClient, query: str = "") -> list[dict[str, Any]]:
     return found
 
 
-def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClient, lhcb: VO) -> None:
+def test_a_user_sees_the_sites_of_the_own_vos_with_ces_and_queues(alice: APIClient, lhcb: VO) -> None:
     later = datetime.now(tz=UTC) + timedelta(days=1)
     parameters = {"Memory": 2000, "SoftwareTag": ["v1", "v2"]}
     site = make_site(name="CERN", vos=[lhcb], parameters=parameters, vo_parameters={"lhcb": {"Memory": 4000}})
@@ -66,14 +66,14 @@ def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClien
     assert {name: found_queue[name] for name in slot} == slot
 
 
-def test_a_site_that_other_vos_share_does_not_tell_their_names(alice: APIClient, lhcb: VO) -> None:
+def test_a_shared_site_does_not_disclose_other_vos(alice: APIClient, lhcb: VO) -> None:
     make_site(name="CERN", vos=[lhcb, make_vo(name="atlas")])
     assert [site["vos"] for site in sites(alice)] == [["lhcb"]]
     operator = client_with(make_token(make_user(operator=True)))
     assert [site["vos"] for site in sites(operator)] == [["atlas", "lhcb"]]
 
 
-def test_parameters_of_one_vo_are_shown_when_it_is_asked_for(alice: APIClient, lhcb: VO) -> None:
+def test_parameters_of_one_vo_are_shown_on_request(alice: APIClient, lhcb: VO) -> None:
     site = make_site(parameters={"Memory": 2000}, vo_parameters={"lhcb": {"Memory": 4000}, "atlas": {"Memory": 1}})
     make_queue(ce=make_ce(site=site), vo_parameters={"lhcb": {"Scratch": 1}})
     make_vo(name="atlas")
@@ -83,7 +83,7 @@ def test_parameters_of_one_vo_are_shown_when_it_is_asked_for(alice: APIClient, l
     assert sites(alice, "?vo=atlas") == []
 
 
-def test_what_holds_for_some_of_the_callers_vos_only_is_shown_for_these(lhcb: VO) -> None:
+def test_parameters_of_some_vos_of_the_caller_are_shown_by_vo(lhcb: VO) -> None:
     atlas, cms = make_vo(name="atlas"), make_vo(name="cms")
     site = make_site(
         parameters={"Memory": 2000, "Disk": 1, "Flag": True},
@@ -112,7 +112,7 @@ def test_a_ban_that_is_over_is_not_shown(alice: APIClient) -> None:
     assert (found["state"], found["state_until"]) == ("active", None)
 
 
-def test_thirty_sites_cost_as_many_queries_as_one(
+def test_thirty_sites_need_as_many_queries_as_one(
     alice: APIClient, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(30):
@@ -135,7 +135,7 @@ def test_a_wrong_query_is_refused(alice: APIClient, query: str) -> None:
 
 
 @pytest.mark.parametrize(("caller", "status"), [("nobody", 401), ("site", 403), ("unknown", 401), ("user", 200)])
-def test_who_may_list_sites(caller: str, status: int) -> None:
+def test_access_rights_to_the_list_of_sites(caller: str, status: int) -> None:
     clients = {
         "nobody": APIClient(),
         "site": client_with(issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())),
@@ -156,7 +156,7 @@ def authenticated(token: str) -> SiteCredential | None:
     return None if found is None else found[1]
 
 
-def test_a_token_tells_site_and_purpose(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_site_token_contains_site_and_purpose(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     site = make_site(name="CERN")
     token = issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     with django_assert_num_queries(1):
@@ -181,7 +181,7 @@ def test_a_token_that_was_issued_and_revoked_is_refused() -> None:
         authenticated(token)
 
 
-def test_tokens_of_other_kinds_are_left_to_others_without_a_query(
+def test_tokens_of_other_kinds_are_ignored_without_a_query(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     with django_assert_num_queries(0):
@@ -192,7 +192,7 @@ def test_tokens_of_other_kinds_are_left_to_others_without_a_query(
 # ---- The gateway's program -------------------------------------------------------------------------------------------
 
 
-def test_everybody_may_fetch_the_program_that_advertises_a_site() -> None:
+def test_the_advertising_program_is_public() -> None:
     answer = APIClient().get("/api/v1/gateway/wms_advertise.py", headers={"Accept": "image/png"})
     assert (answer.status_code, answer["Content-Type"]) == (200, "text/x-python")
     assert answer.content == gateway_package()

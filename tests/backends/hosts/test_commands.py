@@ -38,7 +38,7 @@ def options(request: pytest.FixtureRequest) -> Mapping[str, object]:
 AWKWARD = ["a b", "", "it's", '"$HOME"', "*", "a\\nb", "€", "-x", ";true"]
 
 
-def test_arguments_input_and_output_arrive_as_they_are(options: Mapping[str, object], short: Path) -> None:
+def test_arguments_input_and_output_are_passed_unchanged(options: Mapping[str, object], short: Path) -> None:
     there = commands(options, short)
     show = ["python3", "-c", "import json, sys; json.dump([sys.argv[1:], sys.stdin.read()], sys.stdout)"]
     assert json.loads(there.run([*show, *AWKWARD], stdin="line\n€ " * 50_000)) == [AWKWARD, "line\n€ " * 50_000]
@@ -46,7 +46,7 @@ def test_arguments_input_and_output_arrive_as_they_are(options: Mapping[str, obj
     assert there.run(["cat"]) == ""
 
 
-def test_the_servers_variables_stay_here_and_those_of_the_options_arrive(
+def test_only_variables_of_the_options_are_passed(
     options: Mapping[str, object], short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WMS_SECRET_KEY", "secret-of-the-server")
@@ -72,7 +72,7 @@ def test_programs_are_found_in_their_directory_first(
     assert there.run(["sh", "-c", "echo $TZ"]) == "b\n"
 
 
-def test_a_command_that_refuses_says_why(options: Mapping[str, object], short: Path) -> None:
+def test_the_error_output_of_a_failed_command_is_reported(options: Mapping[str, object], short: Path) -> None:
     there = commands(options, short)
     with pytest.raises(BatchCommandFailedError, match=r"^sh.* ended with exit code 3: no such partition$"):
         there.run(["sh", "-c", "echo no such partition >&2; exit 3"])
@@ -82,9 +82,7 @@ def test_a_command_that_refuses_says_why(options: Mapping[str, object], short: P
         there.run(["no-such-program"])
 
 
-def test_of_a_command_that_was_killed_or_takes_too_long_nobody_knows(
-    options: Mapping[str, object], short: Path
-) -> None:
+def test_a_killed_or_timed_out_command_has_an_unknown_result(options: Mapping[str, object], short: Path) -> None:
     there = commands(options, short)
     with pytest.raises(CommandLostError):
         there.run(["sh", "-c", "kill -9 $$"])
@@ -95,14 +93,14 @@ def test_of_a_command_that_was_killed_or_takes_too_long_nobody_knows(
     assert there.run(["echo", "well"]) == "well\n"
 
 
-def test_what_takes_too_long_here_is_killed_with_all_that_it_started(short: Path) -> None:
+def test_a_timed_out_local_command_is_killed_with_its_children(short: Path) -> None:
     seconds = marker()
     with pytest.raises(CommandLostError):
         commands({}, short).run(["sh", "-c", f"sleep {seconds} & sleep {seconds}; true"], timeout_s=0.5)
     wait_for(lambda: processes_with(seconds) == [])
 
 
-def test_a_host_does_what_it_is_asked(options: Mapping[str, object], tmp_path: Path, short: Path) -> None:
+def test_commands_run_on_the_host(options: Mapping[str, object], tmp_path: Path, short: Path) -> None:
     there = commands(options, short)
     directory = str(tmp_path / "there")
     assert ask_host(there, {"do": "write", "directory": directory, "files": {"a/b": "text"}}) == directory
@@ -118,7 +116,7 @@ def test_a_host_does_what_it_is_asked(options: Mapping[str, object], tmp_path: P
         ask_host(there, {"do": "tail"}, python="echo")
 
 
-def test_options_that_are_not_common_are_left(options: Mapping[str, object], short: Path) -> None:
+def test_options_of_other_types_are_ignored(options: Mapping[str, object], short: Path) -> None:
     more = {"directory": "there", "python": "python3.12", "partition": "main"}
     assert commands_of({**options, **more, "programs": "/opt"}, directory=short)[1] == more
 
@@ -152,13 +150,13 @@ def test_a_wrong_option_is_one_sentence(wrong: Mapping[str, object], words: str,
         commands_of(wrong, directory=tmp_path)
 
 
-def test_a_host_whose_key_is_not_known_is_refused(sshd: SSHHost, short: Path) -> None:
+def test_an_unknown_host_key_is_refused(sshd: SSHHost, short: Path) -> None:
     unknown = {**sshd.options, "known_hosts": sshd.host_key.replace("127.0.0.1", "elsewhere")}
     with pytest.raises(CommandLostError, match=rf"not known: give the lines of `ssh-keyscan -p {sshd.port} 127.0.0.1`"):
         commands(unknown, short / "ce").run(["true"])
 
 
-def test_a_host_that_shows_another_key_is_refused(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
+def test_a_changed_host_key_is_refused(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
     make_key(tmp_path / "other")
     changed = {**sshd.options, "known_hosts": known_host(sshd.port, tmp_path / "other")}
     with pytest.raises(CommandLostError, match="differs from the known one"):
@@ -171,13 +169,13 @@ def test_host_keys_may_be_in_a_file_that_the_site_keeps(sshd: SSHHost, tmp_path:
     assert commands({**sshd.options, "known_hosts": str(file)}, short / "ce").run(["echo", "in"]) == "in\n"
 
 
-def test_a_key_that_the_host_does_not_take_is_a_sentence(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
+def test_a_refused_user_key_is_one_sentence(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
     make_key(tmp_path / "other")
     with pytest.raises(CommandLostError, match="denies access: check the options user and identity_file"):
         commands({**sshd.options, "identity_file": str(tmp_path / "other")}, short / "ce").run(["true"])
 
 
-def test_a_host_that_is_down_is_a_sentence(tmp_path: Path, short: Path) -> None:
+def test_an_unreachable_host_is_one_sentence(tmp_path: Path, short: Path) -> None:
     (tmp_path / "sshd").mkdir()
     with ssh_host(tmp_path / "sshd") as host:
         there = commands(host.options, short / "ce")
@@ -194,7 +192,7 @@ def test_commands_share_one_connection_whoever_runs_them(sshd: SSHHost, short: P
     assert other.run(["sh", "-c", "echo $SSH_CONNECTION"]) not in origins
 
 
-def test_where_the_sockets_name_would_be_too_long_a_short_place_serves(
+def test_a_long_socket_path_is_replaced_by_a_short_one(
     sshd: SSHHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("x" * 100)

@@ -45,7 +45,7 @@ def test_the_agent_runs_from_this_machines_copy(tmp_path: Path) -> None:
     assert list(unpacked.rglob("*.pyc"))  # compiled once, by the first
 
 
-def test_the_copy_is_unpacked_once_by_however_many(tmp_path: Path) -> None:
+def test_concurrent_starts_unpack_the_agent_once(tmp_path: Path) -> None:
     barrier = threading.Barrier(4)
     scripts = []
 
@@ -65,7 +65,7 @@ def test_the_copy_is_unpacked_once_by_however_many(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "ce").iterdir()] == [f"agent-{agent_package().sha256[:16]}"]
 
 
-def test_dismissed_pilots_are_asked_to_leave_and_say_how_they_ended(local: Host) -> None:
+def test_dismissed_pilots_are_signalled_and_report_their_end(local: Host) -> None:
     stamps = [start(local.backend(), local.place)[0] for _ in range(3)]
     dismiss(local.directory.parent)
     assert [exit_code(local, stamp) for stamp in stamps] == [-signal.SIGTERM] * 3
@@ -81,7 +81,7 @@ def test_dismissed_pilots_that_do_not_leave_are_killed(local: Host, monkeypatch:
     assert exit_code(local, stamp) == -signal.SIGKILL
 
 
-def test_what_a_payload_calls_a_process_is_none_of_ours(local: Host) -> None:
+def test_payload_processes_with_pilot_names_are_not_pilots(local: Host) -> None:
     _, own = start(local.backend(), local.place, "exit0")
     wait_for((own / "exit_code").exists)
     with subprocess.Popen(["sleep", "600"]) as bystander:
@@ -105,7 +105,7 @@ print(backend.submit([order()])[0].batch_id)
 """
 
 
-def test_pilots_outlive_who_started_them_but_not_the_stack(local: Host) -> None:
+def test_pilots_outlive_their_starter_but_not_the_stack(local: Host) -> None:
     guard = Guard()
     try:
         root = Path(__file__).parents[3]
@@ -140,6 +140,6 @@ def test_a_wrong_option_is_one_sentence(options: Mapping[str, object], words: st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_cannot_be_written_is_a_sentence() -> None:
+def test_an_unwritable_directory_is_one_sentence() -> None:
     with pytest.raises(BackendError, match="The agent cannot be unpacked into /proc/none"):
         LocalBackend(description(Path("/proc/none"), {})).submit([order()])

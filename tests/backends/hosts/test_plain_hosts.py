@@ -37,7 +37,7 @@ def secrets_seen(secrets: list[str]) -> list[str]:
     return found
 
 
-def test_ten_pilots_are_started_in_one_call_and_their_secrets_are_nowhere_to_be_read(plain: Host) -> None:
+def test_ten_pilots_start_in_one_call_without_readable_secrets(plain: Host) -> None:
     orders = [order() for _ in range(10)]
     secrets = [one.secret for one in orders]
     seen: list[str] = []
@@ -70,7 +70,7 @@ def test_ten_pilots_are_started_in_one_call_and_their_secrets_are_nowhere_to_be_
     assert {stamp: one.batch_id for stamp, one in states.items()} == {one.stamp: one.batch_id for one in submissions}
 
 
-def test_a_pilot_is_a_session_of_its_own_with_nothing_open_of_whoever_started_it(plain: Host) -> None:
+def test_a_pilot_has_its_own_session_and_no_inherited_files(plain: Host) -> None:
     # A director waits for some signals instead of taking them; its pilots must hear those all the same.
     blocked = {signal.SIGTERM, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -92,7 +92,7 @@ def test_a_pilot_is_a_session_of_its_own_with_nothing_open_of_whoever_started_it
     assert not int(status["SigIgn"], 16) & (1 << (signal.SIGTERM - 1) | 1 << (signal.SIGHUP - 1))
 
 
-def test_a_stamp_is_started_once_however_often_and_by_how_many_it_is_asked_for(plain: Host) -> None:
+def test_a_stamp_is_started_once_by_concurrent_requests(plain: Host) -> None:
     orders = [order() for _ in range(5)]
     barrier = threading.Barrier(3)
     batch_ids: list[list[str]] = []
@@ -131,7 +131,7 @@ def test_how_pilots_ended_is_known_and_a_pilot_that_has_ended_is_not_started_aga
     assert plain.backend(max_processes=3).capacity() == 2
 
 
-def test_killed_pilots_have_ended_by_that_signal_whoever_killed_them(plain: Host) -> None:
+def test_killed_pilots_end_with_the_signal(plain: Host) -> None:
     ours, _ = start(plain.backend(), plain.place)
     others, own = start(plain.backend(), plain.place)
     stubborn, _ = start(plain.backend(), plain.place, "stubborn")
@@ -143,7 +143,7 @@ def test_killed_pilots_have_ended_by_that_signal_whoever_killed_them(plain: Host
     assert plain.backend(max_processes=3).capacity() == 3
 
 
-def test_a_pilot_whose_shell_was_killed_runs_until_it_ends_itself(plain: Host) -> None:
+def test_a_pilot_whose_shell_was_killed_is_still_running(plain: Host) -> None:
     stamp, own = start(plain.backend(), plain.place)
     process = process_of(own)
     os.kill(process.shell, signal.SIGKILL)
@@ -173,7 +173,7 @@ def test_after_a_restart_of_the_host_its_pilots_have_ended(plain: Host) -> None:
 
 
 @pytest.mark.parametrize("content", ["elsewhere {boot} 1 1 1 1\n", "", "nonsense\n", "a b c d e f\n"])
-def test_what_this_host_does_not_know_is_unknown_and_not_ended(plain: Host, content: str) -> None:
+def test_a_pilot_unknown_to_the_host_is_not_reported_as_ended(plain: Host, content: str) -> None:
     plain.place.mkdir(parents=True)
     (plain.place / "stamp").mkdir()
     (plain.place / "stamp" / "process").write_text(content.format(boot=host._boot()))
@@ -181,7 +181,7 @@ def test_what_this_host_does_not_know_is_unknown_and_not_ended(plain: Host, cont
     plain.backend().kill([Handle(stamp="stamp")])
 
 
-def test_a_pilot_that_cannot_be_started_keeps_no_other_back(plain: Host) -> None:
+def test_a_pilot_that_cannot_start_does_not_stop_others(plain: Host) -> None:
     blocked, wanted = order(), order()
     plain.place.mkdir(parents=True)
     (plain.place / blocked.stamp).write_text("in the way")
@@ -193,7 +193,7 @@ def test_a_pilot_that_cannot_be_started_keeps_no_other_back(plain: Host) -> None
     assert state(plain, wanted.stamp).batch_id == second.batch_id
 
 
-def test_a_pilot_that_cannot_note_its_process_does_not_run(plain: Host) -> None:
+def test_a_pilot_that_cannot_record_its_process_does_not_run(plain: Host) -> None:
     wanted = order()
     (plain.place / wanted.stamp).mkdir(parents=True)
     (plain.place / wanted.stamp / "process").symlink_to("nowhere")  # as bad as a full disk
@@ -203,7 +203,7 @@ def test_a_pilot_that_cannot_note_its_process_does_not_run(plain: Host) -> None:
     assert not (plain.place / wanted.stamp / "begun").exists()
 
 
-def test_a_pilot_whose_note_is_spoilt_is_not_started_again(plain: Host) -> None:
+def test_a_pilot_with_a_damaged_record_is_not_started_again(plain: Host) -> None:
     wanted = order()
     (plain.place / wanted.stamp).mkdir(parents=True)
     (plain.place / wanted.stamp / "process").write_text("spoilt")

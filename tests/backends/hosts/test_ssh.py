@@ -70,7 +70,7 @@ def test_a_pilot_whose_answer_was_lost_is_found_and_not_started_twice(
     assert (own / "begun").read_text() == "begun\n"
 
 
-def test_an_order_that_never_arrived_is_unknown(ssh: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_that_never_arrived_is_unknown(ssh: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = order()
     with monkeypatch.context() as broken:
         wrap_ssh(tmp_path / "broken", "echo Connection reset by peer >&2; exit 255", broken)
@@ -161,7 +161,7 @@ def test_a_pilot_installs_itself_and_has_its_place_as_arguments(sshd: SSHHost, t
     assert f"--stamp {wanted.stamp} --max-idle-s 7 --work-dir work" in said
 
 
-def test_a_host_without_the_interpreter_is_a_sentence(sshd: SSHHost, short: Path) -> None:
+def test_a_host_without_the_interpreter_is_one_sentence(sshd: SSHHost, short: Path) -> None:
     options = {**sshd.options, "directory": str(short), "python": "python9"}
     with pytest.raises(BackendError, match=r"python9 on 127\.0\.0\.1 ended with exit code 127: .*python9"):
         SSHBackend(description(short / "ce", options)).capacity()

@@ -44,7 +44,7 @@ def login(directory: Path, first: str, shell: str = "sh") -> str:
         pytest.param("printf '\\377\\0{}[]'; echo Maintenance on Monday. >&2", id="bytes"),
     ],
 )
-def test_what_a_login_shell_writes_first_is_no_answer(first: str, tmp_path: Path, short: Path) -> None:
+def test_output_of_a_login_shell_is_ignored(first: str, tmp_path: Path, short: Path) -> None:
     with no_pilot_left(tmp_path), ssh_host(tmp_path, configuration=login(tmp_path, first)) as host:
         there, _ = commands_of({**host.options, "environment": {"TZ": "b c"}}, directory=short)
         assert there.run(["sh", "-s"], stdin='echo "$TZ"') == "b c\n"
@@ -63,14 +63,14 @@ def test_what_a_login_shell_writes_first_is_no_answer(first: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_any_login_shell_hands_arguments_on(shell: str, tmp_path: Path, short: Path) -> None:
+def test_arguments_pass_through_any_login_shell(shell: str, tmp_path: Path, short: Path) -> None:
     with ssh_host(tmp_path, configuration=login(tmp_path, ":", shell)) as host:
         there, _ = commands_of({**host.options, "programs": "/usr/bin"}, directory=short)
         show = ["python3", "-c", "import json, sys; json.dump(sys.argv[1:], sys.stdout)"]
         assert json.loads(there.run([*show, *AWKWARD])) == AWKWARD
 
 
-def test_a_host_that_lets_nobody_run_anything_says_so(tmp_path: Path, short: Path) -> None:
+def test_a_host_without_a_usable_shell_is_reported(tmp_path: Path, short: Path) -> None:
     with ssh_host(tmp_path, configuration="ForceCommand echo Transfers only.\n") as host:
         there, _ = commands_of(host.options, directory=short)
         with pytest.raises(CommandLostError, match=r"was not run; the host answered 'Transfers only\.\\n' instead\.$"):
@@ -116,7 +116,7 @@ def master_below(directory: Path) -> psutil.Process:
     return master
 
 
-def test_a_socket_that_nobody_listens_to_is_no_hindrance(sshd: SSHHost, short: Path) -> None:
+def test_a_stale_socket_is_ignored(sshd: SSHHost, short: Path) -> None:
     there, _ = commands_of(sshd.options, directory=short / "ce")
     there.run(["true"])
     (path,) = [path for path in (short / "ce").iterdir() if path.is_socket()]
@@ -126,7 +126,7 @@ def test_a_socket_that_nobody_listens_to_is_no_hindrance(sshd: SSHHost, short: P
     assert there.run(["echo", "well"]) == "well\n"
 
 
-def test_nothing_waits_for_a_person(tmp_path: Path, short: Path) -> None:
+def test_no_command_prompts_for_input(tmp_path: Path, short: Path) -> None:
     configuration = "PubkeyAuthentication no\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes\n"
     with ssh_host(tmp_path, configuration=f"Match all\n{configuration}") as host:
         there, _ = commands_of(host.options, directory=short)

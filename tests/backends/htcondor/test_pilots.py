@@ -67,7 +67,7 @@ def test_the_secret_is_in_no_attribute_no_command_line_and_no_environment(ce: CE
     assert order.secret not in "".join(shown)
 
 
-def test_what_the_slot_asks_for_is_asked_of_htcondor(ce: CE) -> None:
+def test_the_slot_is_translated_to_htcondor_requests(ce: CE) -> None:
     ce.start(
         processors=2, memory_mb=1500, disk_mb=700, gpus=1, wall_time_s=3601, platforms=("el9", "el8", "other"),
         tags=("cvmfs", "unknown"),
@@ -118,7 +118,7 @@ FREE: list[tuple[dict[str, Any], int]] = [
 ]  # fmt: skip
 
 
-def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE) -> None:
+def test_free_slots_are_counted_by_pilot_requests(ce: CE) -> None:
     ce.run_until_ready(processors=2, memory_mb=1024)
     wait_for(lambda: ce.backend(max_pending=0).capacity() == 2)
     queues = [BatchQueue(slot=BatchRequest(queue="any", **slot), cpu_time_s=1) for slot, _ in FREE]
@@ -132,11 +132,11 @@ def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE) -> None:
     wait_for(lambda: capacities(3) == [free + 3 for _, free in FREE], state=lambda: capacities(3))
 
 
-def test_pilots_that_were_never_submitted_are_unknown(ce: CE) -> None:
+def test_unsubmitted_pilots_are_unknown(ce: CE) -> None:
     assert ce.backend().status([Handle(stamp="nobody"), Handle(stamp="none", batch_id="1.0")]) == {}
 
 
-def test_a_clean_leaves_the_output_alone(ce: CE) -> None:
+def test_cleaning_keeps_the_output(ce: CE) -> None:
     handle = ce.start("exit0")
     ce.reach(Presence.ENDED, handle)
 
@@ -156,7 +156,7 @@ def test_a_pilot_is_killed(ce: CE, queue: str) -> None:
     wait_for(lambda: ce.processes_of(handle) == [])
 
 
-def test_pilots_that_wait_that_have_ended_and_that_never_were_are_killed_together(ce: CE) -> None:
+def test_waiting_ended_and_unknown_pilots_are_killed_in_one_call(ce: CE) -> None:
     waiting, ended = ce.start(memory_mb=10**6), ce.start("exit0")
     ce.reach(Presence.ENDED, ended)
 

@@ -14,7 +14,7 @@ from tests.ssh import ssh_host
 pytestmark = pytest.mark.root
 
 
-def test_a_pilot_that_a_person_holds_waits_until_it_is_released(ce: CE) -> None:
+def test_a_pilot_held_by_a_person_waits_until_it_is_released(ce: CE) -> None:
     handle = ce.start(memory_mb=10**6)
 
     ce.pool.run("condor_hold", handle.batch_id)
@@ -70,7 +70,7 @@ def test_a_pilot_that_was_evicted_has_ended_and_is_not_started_again(ce: CE) -> 
     assert ce.pool.run("condor_history", "-af", "NumJobStarts", "-limit", "1").split() == ["1"]
 
 
-def test_a_pilot_that_an_operator_removed_has_ended_by_his_word(ce: CE) -> None:
+def test_a_pilot_removed_by_an_operator_has_ended_with_the_reason(ce: CE) -> None:
     handle = ce.run_until_ready()
 
     ce.pool.run("condor_rm", handle.batch_id)
@@ -84,7 +84,7 @@ def test_a_pilot_that_outlives_its_slot_is_removed(ce: CE) -> None:
     assert ce.reach(Presence.ENDED, handle).reason == "it ran longer than 1 s"
 
 
-def test_a_schedd_that_is_down_is_a_trouble_and_no_end_of_pilots(ce: CE) -> None:
+def test_an_unreachable_schedd_is_an_error_and_ends_no_pilot(ce: CE) -> None:
     running, ended = ce.run_until_ready(), ce.start("exit0")
     ce.reach(Presence.ENDED, ended)
     ce.pool.run("condor_off", "-fast", "-schedd")
@@ -155,7 +155,7 @@ def test_a_pilot_whose_answer_was_lost_with_the_whole_host_is_not_submitted_twic
     assert len(ce.pool.jobs()) == 1
 
 
-def test_a_refused_pilot_keeps_none_of_the_others_back_and_leaves_no_secret(ce: CE) -> None:
+def test_a_refused_pilot_stops_no_others_and_leaves_no_secret(ce: CE) -> None:
     backend = ce.backend(features={"broken": "Memory >"})
     good, refused = ce.order("exit0"), ce.order(tags=("broken",))
 

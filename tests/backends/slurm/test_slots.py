@@ -32,7 +32,7 @@ FREE: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(make: MakeBackend) -> None:
+def test_free_slots_are_counted_by_pilot_requests(make: MakeBackend) -> None:
     send(make(), order(processors=CORES - 2, memory_mb=MEMORY_MB - 2000, gpus=GPUS - 1))
     features = {"x86_64-el9": "el9", "x86_64-el8": "el8", "quick": "fast"}
     wait_for(lambda: make(max_pending=0).capacity() == 2)
@@ -72,7 +72,7 @@ def test_only_pilots_that_wait_for_the_same_partitions_count_as_waiting(make: Ma
     assert make(queues=[queue(processors=5)], max_pending=3).capacity() == 1 + 3
 
 
-def test_queues_are_partitions_that_slurm_knows(make: MakeBackend) -> None:
+def test_queues_are_partitions_of_slurm(make: MakeBackend) -> None:
     with pytest.raises(BackendError, match='no node of the partition "long,nope"; check its spelling'):
         make(queues=[queue("nope"), queue("long")]).capacity()
     backend = make(queues=[queue("nope"), queue()], max_pending=0)
@@ -81,7 +81,7 @@ def test_queues_are_partitions_that_slurm_knows(make: MakeBackend) -> None:
     assert doubt == "Slurm shows no node of the partition nope, where pilots of the queue nope are to go."
 
 
-def test_a_queue_that_promises_more_than_its_partition_gives_is_doubted(make: MakeBackend) -> None:
+def test_a_queue_that_exceeds_its_partition_is_reported(make: MakeBackend) -> None:
     longest_s = SHORT_MINUTES * 60
     assert make(queues=[queue("short", cpu_time_s=longest_s), queue(cpu_time_s=3600)]).doubts() == []
     (doubt,) = make(queues=[queue(), queue("short", cpu_time_s=86400)]).doubts()
@@ -96,7 +96,7 @@ def test_a_queue_that_promises_more_than_its_partition_gives_is_doubted(make: Ma
     )
 
 
-def test_pilots_that_do_not_say_how_long_get_what_is_usual(make: MakeBackend, cluster: SlurmCluster) -> None:
+def test_pilots_without_a_time_limit_get_the_default_time(make: MakeBackend, cluster: SlurmCluster) -> None:
     cluster.run("scontrol", "update", "partitionname=main", "defaulttime=10")
     try:
         (doubt,) = make(queues=[queue(cpu_time_s=3600)]).doubts()

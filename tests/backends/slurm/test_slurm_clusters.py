@@ -43,7 +43,7 @@ def test_a_pilot_installs_itself_runs_and_ends(make: MakeBackend, tmp_path: Path
     assert [path.name for path in directory.iterdir() if "secret" in path.name] == []
 
 
-def test_the_secret_is_seen_nowhere_but_in_its_file(make: MakeBackend, cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_the_secret_is_only_in_its_file(make: MakeBackend, cluster: SlurmCluster, tmp_path: Path) -> None:
     backend, wanted = make(), order(queue="short", wall_time_s=3600)  # it waits
     batch_id = send(backend, wanted)
     directory = tmp_path / "pilots" / wanted.stamp
@@ -84,7 +84,7 @@ def test_a_slot_is_rewritten_as_options_of_sbatch(make: MakeBackend, cluster: Sl
     assert shown["Comment"] == "a"  # the rest is another word
 
 
-def test_a_slot_that_says_little_is_asked_for_with_little(make: MakeBackend, cluster: SlurmCluster) -> None:
+def test_unset_slot_values_are_not_requested(make: MakeBackend, cluster: SlurmCluster) -> None:
     shown = cluster.shown(send(make(partition="short"), order(wall_time_s=None, memory_mb=0)))
     assert (shown["Partition"], shown["TimeLimit"], shown["Features"]) == ("short", "00:02:00", "(null)")
     assert shown["MinMemoryCPU"] == "100M"  # of the cluster; 0 would be all of it
@@ -114,16 +114,14 @@ def test_many_pilots_take_as_few_calls_as_one(make: MakeBackend, monkeypatch: py
     assert len(calls) == 1
 
 
-def test_nothing_is_submitted_for_no_orders(make: MakeBackend) -> None:
+def test_an_empty_request_submits_nothing(make: MakeBackend) -> None:
     assert list(make().submit([])) == []
     assert make().status([]) == {}
     make().kill([])
     make().clean([])
 
 
-def test_a_refused_pilot_keeps_none_of_the_others_back(
-    make: MakeBackend, cluster: SlurmCluster, tmp_path: Path
-) -> None:
+def test_a_refused_pilot_does_not_stop_others(make: MakeBackend, cluster: SlurmCluster, tmp_path: Path) -> None:
     good, bad, also_good = order(), order(queue="nope"), order()
     submissions = make().submit([good, bad, also_good])
     assert [bool(one.batch_id) for one in submissions] == [True, False, True]
@@ -136,7 +134,7 @@ def test_a_refused_pilot_keeps_none_of_the_others_back(
     assert jobs_of(cluster, bad) == []
 
 
-def test_why_sbatch_refuses_is_told(make: MakeBackend) -> None:
+def test_the_error_of_sbatch_is_reported(make: MakeBackend) -> None:
     (submission,) = make(submit_arguments=["--nonsense=1"]).submit([order()])
     assert (submission.batch_id, submission.error.partition(";")[0]) == (
         "", "Slurm refused it: unrecognized option '--nonsense=1'",
@@ -159,7 +157,7 @@ def test_a_pilot_whose_answer_was_lost_is_found_by_its_stamp_and_not_submitted_t
     assert jobs_of(cluster, wanted) == [batch_id]
 
 
-def test_a_pilot_that_was_not_submitted_is_not_said_to_have_ended(make: MakeBackend) -> None:
+def test_an_unsubmitted_pilot_is_not_reported_as_ended(make: MakeBackend) -> None:
     assert make().status([handle(order())]) == {}
 
 
@@ -167,7 +165,7 @@ def test_a_pilot_that_was_not_submitted_is_not_said_to_have_ended(make: MakeBack
     ("does", "exit_code", "reason"),
     [("exit0", 0, "COMPLETED"), ("exit3", 3, "FAILED: NonZeroExitCode"), ("killed", -9, "FAILED: ")],
 )
-def test_how_a_pilot_ended_is_told(make: MakeBackend, does: str, exit_code: int, reason: str) -> None:
+def test_the_end_of_a_pilot_is_reported(make: MakeBackend, does: str, exit_code: int, reason: str) -> None:
     backend, wanted = make(), order(does)
     send(backend, wanted)
     state = await_presence(backend, wanted, Presence.ENDED)
@@ -176,7 +174,7 @@ def test_how_a_pilot_ended_is_told(make: MakeBackend, does: str, exit_code: int,
 
 
 @pytest.mark.parametrize(("does", "exit_code"), [("exit3", 3), ("killed", -9)])
-def test_an_end_that_slurm_forgot_is_read_in_its_accounting(
+def test_an_end_missing_in_squeue_is_read_from_the_accounting(
     make: MakeBackend, tmp_path: Path, does: str, exit_code: int
 ) -> None:
     # As squeue is some minutes after the end of a job.
@@ -198,7 +196,7 @@ def test_a_pilot_that_lives_is_unknown_rather_than_ended_when_squeue_does_not_li
     assert make(programs=wrapped(tmp_path / "bin", "squeue", "exit 0")).status([handle(wanted)]) == {}
 
 
-def test_why_a_pilot_waits_is_told(make: MakeBackend) -> None:
+def test_the_pending_reason_of_a_pilot_is_reported(make: MakeBackend) -> None:
     backend, too_long = make(), order(queue="short", wall_time_s=3600)
     send(backend, too_long)
     wait_for(lambda: state_of(backend, too_long).reason == "PartitionTimeLimit")
@@ -245,7 +243,7 @@ def test_a_suspended_pilot_runs_and_is_killed(make: MakeBackend, cluster: SlurmC
     await_presence(backend, wanted, Presence.ENDED)
 
 
-def test_a_pilot_is_told_before_its_time_is_over_and_ended_when_it_is(
+def test_a_pilot_is_signalled_before_its_time_limit_and_then_ended(
     make: MakeBackend, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     backend, told, ended = make(), order(), order("stubborn")
@@ -261,7 +259,7 @@ def test_a_pilot_is_told_before_its_time_is_over_and_ended_when_it_is(
     assert await_presence(backend, ended, Presence.ENDED).reason == "TIMEOUT: TimeLimit"
 
 
-def test_a_lost_node_is_not_the_end_of_its_pilots(make: MakeBackend, cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_a_lost_node_does_not_end_its_pilots(make: MakeBackend, cluster: SlurmCluster, tmp_path: Path) -> None:
     backend, wanted = make(), order()
     send(backend, wanted)
     await_start(backend, wanted, tmp_path)
@@ -275,7 +273,7 @@ def test_a_lost_node_is_not_the_end_of_its_pilots(make: MakeBackend, cluster: Sl
         cluster.wait_until_idle()
 
 
-def test_a_slurm_that_is_down_is_an_error_and_no_end_of_pilots(
+def test_an_unreachable_slurm_is_an_error_and_ends_no_pilot(
     make: MakeBackend, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     backend, wanted, later = make(), order(), order()
@@ -300,7 +298,7 @@ def test_a_slurm_that_is_down_is_an_error_and_no_end_of_pilots(
     assert await_presence(backend, wanted, Presence.ENDED).exit_code == -9
 
 
-def test_a_slurm_that_goes_down_amid_many_is_not_asked_for_each(make: MakeBackend, tmp_path: Path) -> None:
+def test_an_outage_of_slurm_stops_further_calls(make: MakeBackend, tmp_path: Path) -> None:
     words = "sbatch: error: Unable to contact slurm controller (connect failure)"
     script = (
         f"[ -e {tmp_path}/called ] && {{ echo '{words}' >&2; echo >> {tmp_path}/down; exit 1; }}\n"
@@ -314,7 +312,7 @@ def test_a_slurm_that_goes_down_amid_many_is_not_asked_for_each(make: MakeBacken
     assert (tmp_path / "down").read_text() == "\n"
 
 
-def test_capacity_is_what_is_idle_and_what_may_wait(make: MakeBackend) -> None:
+def test_capacity_is_idle_slots_plus_allowed_waiting(make: MakeBackend) -> None:
     backend, wanted = make(max_pending=3), order(processors=6)
     assert backend.capacity() == CORES + 3  # the node once, though it is in two partitions
     send(backend, wanted)
@@ -326,12 +324,12 @@ def test_capacity_is_what_is_idle_and_what_may_wait(make: MakeBackend) -> None:
     assert make(max_pending=0, partition="short").capacity() == 0
 
 
-def test_a_partition_that_is_not_there_has_no_capacity(make: MakeBackend) -> None:
+def test_an_unknown_partition_has_no_capacity(make: MakeBackend) -> None:
     with pytest.raises(BackendError, match='no node of the partition "nope"'):
         make(partition="nope").capacity()
 
 
-def test_what_an_ended_pilot_left_is_removed_but_not_its_output(make: MakeBackend, tmp_path: Path) -> None:
+def test_files_of_an_ended_pilot_are_removed_except_its_output(make: MakeBackend, tmp_path: Path) -> None:
     backend, wanted = make(), order("exit0")
     send(backend, wanted)
     await_presence(backend, wanted, Presence.ENDED)
@@ -347,11 +345,11 @@ def test_a_directory_may_have_any_name(make: MakeBackend, tmp_path: Path) -> Non
     assert backend.output(handle(wanted)) == "a pilot writes\n"
 
 
-def test_a_pilot_without_output_has_none(make: MakeBackend) -> None:
+def test_a_pilot_without_output_has_empty_output(make: MakeBackend) -> None:
     assert make().output(handle(order())) == ""
 
 
-def test_two_clusters_know_only_their_own_pilots(
+def test_two_clusters_report_only_their_own_pilots(
     make: MakeBackend, clusters: tuple[SlurmCluster, SlurmCluster], tmp_path: Path
 ) -> None:
     here, there = make(clusters[0]), make(clusters[1])

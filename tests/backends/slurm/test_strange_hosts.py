@@ -34,14 +34,14 @@ def test_the_id_is_found_whatever_else_sbatch_says(
     assert [one.batch_id for one in submissions] == [jobs_of(cluster, one)[0] for one in orders]
 
 
-def test_an_sbatch_that_tells_no_id_has_submitted_all_the_same(make: MakeBackend, tmp_path: Path) -> None:
+def test_an_sbatch_without_an_id_counts_as_submitted(make: MakeBackend, tmp_path: Path) -> None:
     wanted = order()
     programs = wrapped(tmp_path / "bin", "sbatch", f"{REAL}; echo thank you")
     assert list(make(programs=programs).submit([wanted])) == [SubmitResult(stamp=wanted.stamp)]
     assert state_of(make(), wanted).batch_id == send(make(), wanted)
 
 
-def test_names_that_begin_alike_and_jobs_of_others_are_no_pilots(make: MakeBackend, cluster: SlurmCluster) -> None:
+def test_similar_names_and_jobs_of_others_are_no_pilots(make: MakeBackend, cluster: SlurmCluster) -> None:
     wanted = order()
     for name in (f"wms-{wanted.stamp}0", f"wms-{wanted.stamp[:-1]}", f"my|wms-{wanted.stamp}", "wms-", "a|b wms"):
         cluster.run("sbatch", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 60")
@@ -67,7 +67,9 @@ def test_a_pilot_that_was_requeued_waits(make: MakeBackend, cluster: SlurmCluste
 
 
 @pytest.mark.parametrize("through_ssh", [False, True])
-def test_thousands_are_asked_after_and_killed_together(make: MakeBackend, tmp_path: Path, through_ssh: bool) -> None:
+def test_thousands_of_pilots_are_queried_and_killed_together(
+    make: MakeBackend, tmp_path: Path, through_ssh: bool
+) -> None:
     (tmp_path / "sshd").mkdir()
     with ssh_host(tmp_path / "sshd") as there:
         backend = make(**there.options) if through_ssh else make()
@@ -82,7 +84,7 @@ def test_thousands_are_asked_after_and_killed_together(make: MakeBackend, tmp_pa
         backend.clean(handles)
 
 
-def test_logs_go_when_nobody_has_written_to_them_for_long(make: MakeBackend, tmp_path: Path) -> None:
+def test_old_logs_are_removed(make: MakeBackend, tmp_path: Path) -> None:
     now, old = time.time(), time.time() - host.KEEP_LOGS_S - 60
     place = tmp_path / "pilots"
 

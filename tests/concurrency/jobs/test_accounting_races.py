@@ -23,7 +23,7 @@ ENDS = (JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_change_is_counted_once_whoever_commits_when_and_however_many_runs_there_are(seed: int) -> None:
+def test_each_change_is_counted_once_in_any_commit_order(seed: int) -> None:
     group = factories.make_group()
     alice = factories.make_user(groups=[group])
     jobs = [factories.make_job(owner=alice, group=group, status=JobStatus.MATCHED) for _ in range(48)]

@@ -56,7 +56,7 @@ def test_identical_requests_at_once_are_one_submission() -> None:
     assert JobHistory.objects.count() == 40
 
 
-def test_of_different_requests_with_one_id_at_once_one_is_taken() -> None:
+def test_one_of_concurrent_requests_with_one_id_is_accepted() -> None:
     group = factories.make_group()
     owner = factories.make_user(groups=[group])
     request_id = str(uuid4())
@@ -98,9 +98,7 @@ def test_killing_a_job_while_a_pilot_takes_it_stops_the_pilot() -> None:
 
 
 @pytest.mark.parametrize("action", [Action.KILL, Action.HOLD, Action.DELETE])
-def test_a_job_that_comes_into_a_queue_meanwhile_does_not_stay_there(
-    action: Action, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_queued_during_its_kill_is_removed(action: Action, monkeypatch: pytest.MonkeyPatch) -> None:
     job = factories.make_job(status=JobStatus.HELD)
     withdraw = queueing.withdraw
     calls: list[Collection[int]] = []
@@ -122,7 +120,7 @@ def test_a_job_that_comes_into_a_queue_meanwhile_does_not_stay_there(
     assert len(calls) == 2
 
 
-def test_a_change_meets_a_job_that_a_pilot_has_just_taken() -> None:
+def test_editing_a_job_that_was_just_matched_is_refused() -> None:
     job = factories.make_job()
     outcome: list[type[Exception]] = []
     with ThreadPoolExecutor(max_workers=1) as pool, transaction.atomic():
@@ -147,7 +145,7 @@ def test_a_change_meets_a_job_that_a_pilot_has_just_taken() -> None:
     assert not QueuedJob.objects.exists()
 
 
-def test_many_hands_on_the_same_jobs_leave_queues_and_statuses_in_agreement() -> None:
+def test_concurrent_actions_keep_queues_and_statuses_consistent() -> None:
     submission = factories.make_submission()
     factories.make_job(submission=submission)
     request = parse_submission({"executable": "a", "parameters": {"count": 60}})

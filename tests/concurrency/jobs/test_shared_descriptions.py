@@ -20,7 +20,7 @@ ROUNDS = 15
 KINDS = 30
 
 
-def test_each_description_is_stored_once_whoever_comes_first() -> None:
+def test_concurrent_equal_descriptions_are_stored_once() -> None:
     group = factories.make_group()
     owners = [factories.make_user(groups=[group]) for _ in range(4)]
     edited = factories.make_job(owner=owners[0], group=group, arguments="0 of 0")

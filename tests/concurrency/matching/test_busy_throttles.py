@@ -72,7 +72,7 @@ def asks(pilot: Pilot, *, seed: int) -> list[int]:
         f"CurMatches < {ROOM}",
     ],
 )
-def test_no_pilot_goes_empty_while_there_is_room(group: Group, queue: Queue, expression: str) -> None:
+def test_no_pilot_gets_an_empty_match_while_there_is_room(group: Group, queue: Queue, expression: str) -> None:
     Site.objects.filter(pk=queue.ce.site_id).update(throttle_policy="custom", throttle_requirements=expression)
     advertise(queue.ce.site_id, IDLE)
     pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(PILOTS)]
@@ -99,9 +99,7 @@ def test_under_the_lock_exactly_the_room_is_given(group: Group, queue: Queue, ro
 
 
 @pytest.mark.usefixtures("locked_at_once")
-def test_a_lock_that_cannot_be_had_in_time_is_503_and_never_204(
-    group: Group, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_timeout_is_503_and_never_204(group: Group, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_throttle, "LOCK_WAIT_S", 0.2)
     site_id = queue.ce.site_id
     Site.objects.filter(pk=site_id).update(throttle_policy="custom", throttle_requirements="TARGET.CPUTime > 500")

@@ -99,7 +99,7 @@ def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_sa
     assert set(Match.objects.values_list("job_id", flat=True)) == {first_drawn, later_drawn}
 
 
-def test_a_job_that_another_holds_is_passed_over_without_waiting(group: Group) -> None:
+def test_a_locked_job_is_skipped_without_waiting(group: Group) -> None:
     """Nine of ten are held by somebody who does not let go; the tenth is taken all the same."""
     owner = make_user(groups=[group])
     ids = [make_job(group=group, owner=owner).pk for _ in range(10)]
@@ -110,7 +110,7 @@ def test_a_job_that_another_holds_is_passed_over_without_waiting(group: Group) -
     assert held == set(ids[:9])
 
 
-def test_jobs_beyond_the_ten_oldest_are_taken_when_others_hold_those(group: Group) -> None:
+def test_jobs_beyond_the_ten_oldest_are_claimed_when_those_are_locked(group: Group) -> None:
     owner = make_user(groups=[group])
     ids = [make_job(group=group, owner=owner).pk for _ in range(12)]
     pilot = make_pilot(vo=group.vo)
@@ -119,7 +119,7 @@ def test_jobs_beyond_the_ten_oldest_are_taken_when_others_hold_those(group: Grou
         assert at_once([lambda: ask(pilot, chance=Random(1))], timeout_s=30) == [[ids[11]]]
 
 
-def test_a_pilot_waits_for_the_only_job_and_gets_it_when_the_other_lets_go(group: Group) -> None:
+def test_a_pilot_waits_for_a_locked_only_job(group: Group) -> None:
     job = make_job(group=group)
     pilot = make_pilot(vo=group.vo)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -138,7 +138,7 @@ def test_a_pilot_waits_for_the_only_job_and_gets_it_when_the_other_lets_go(group
         assert asking.result(timeout=within(60)) == [job.pk]
 
 
-def test_a_queue_whose_only_job_goes_meanwhile_gives_way_to_the_next_segment(group: Group) -> None:
+def test_after_a_queue_is_emptied_the_next_segment_is_drawn(group: Group) -> None:
     owner = make_user(groups=[group])
     high = make_job(group=group, owner=owner, cpu_time_s=300_000)
     low = make_job(group=group, owner=owner, cpu_time_s=500)
@@ -187,7 +187,7 @@ def test_a_pilot_that_is_drained_while_it_claims_has_that_job_at_most(group: Gro
     assert draining.tell_drained_pilots(now=timezone.now()) == 1
 
 
-def test_a_claim_waits_for_who_drains_its_pilot(group: Group) -> None:
+def test_a_claim_waits_for_the_drain_of_its_pilot(group: Group) -> None:
     make_job(group=group)
     pilot = make_pilot(vo=group.vo)
     with ThreadPoolExecutor(1) as pool:

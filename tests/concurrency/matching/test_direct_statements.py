@@ -3,7 +3,7 @@
 import pytest
 from django.db import DataError, connection, transaction
 
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import query_directly
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -11,17 +11,17 @@ HALF = "SELECT ($1::int / $2::int)::text, NULL::text"
 
 
 def half(number: str, *, by: str = "2") -> list[tuple[str | None, ...]]:
-    return ask_directly("half", HALF, number, by)
+    return query_directly("half", HALF, number, by)
 
 
-def test_it_answers_texts_inside_and_outside_of_transactions() -> None:
+def test_direct_statements_return_texts_inside_and_outside_transactions() -> None:
     assert half("4") == half("5") == [("2", None)]
     with transaction.atomic():
         assert half("6") == [("3", None)]
     assert half("6") == [("3", None)]
 
 
-def test_it_is_known_again_after_the_driver_has_forgotten_all_statements() -> None:
+def test_a_direct_statement_is_prepared_again_after_deallocate() -> None:
     half("4")
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
@@ -30,16 +30,16 @@ def test_it_is_known_again_after_the_driver_has_forgotten_all_statements() -> No
 
 def test_a_connection_that_was_lost_is_opened_anew() -> None:
     half("4")
-    ((before,),) = ask_directly("process", "SELECT pg_backend_pid()::text")
+    ((before,),) = query_directly("process", "SELECT pg_backend_pid()::text")
     other = connection.copy()
     with other.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [before])
     other.close()
     assert half("4") == [("2", None)]
-    assert ask_directly("process", "SELECT pg_backend_pid()::text") != [(before,)]
+    assert query_directly("process", "SELECT pg_backend_pid()::text") != [(before,)]
 
 
-def test_what_is_wrong_is_an_error_of_the_database_and_leaves_the_connection_usable() -> None:
+def test_a_failed_direct_statement_leaves_the_connection_usable() -> None:
     for _ in range(2):
         with pytest.raises(DataError, match="division by zero"):
             half("4", by="0")

@@ -52,7 +52,7 @@ def known_empty(claimant: Claimant) -> bool:
     return empty_answer(claimant, left=LEFT, searched=None).is_stored
 
 
-def test_a_request_whose_first_try_is_claiming_elsewhere_is_not_answered_by_reading(group: Group, pilot: Pilot) -> None:
+def test_a_request_with_a_running_claim_is_not_answered_by_a_read(group: Group, pilot: Pilot) -> None:
     """The lease of a claim that has not committed is invisible; that claim is known by its lock."""
     make_job(group=group)
     again = claimant_of(pilot, uuid4())

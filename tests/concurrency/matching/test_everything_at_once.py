@@ -19,7 +19,7 @@ from django.utils import timezone
 from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import expiry, leases
-from matching.services.match import PilotNotWelcomeError, match
+from matching.services.match import PilotRefusedError, match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
@@ -76,7 +76,7 @@ class Storm:
 
     def match(self, chance: Random) -> None:
         offer = OfferRequest(cpu_time_s=chance.choice([500, 300_000]), processors=3)
-        with suppress(PilotNotWelcomeError):
+        with suppress(PilotRefusedError):
             match(
                 offer,
                 request_id=uuid4(),
@@ -204,7 +204,7 @@ def test_every_pilot_that_matched_is_flagged_though_it_ends_meanwhile(storm: Sto
         try:
             offer = OfferRequest(cpu_time_s=300_000)
             return len(match(offer, request_id=uuid4(), pilot_id=pilot_id, max_jobs=1, chance=Random(pilot_id)))
-        except PilotNotWelcomeError:
+        except PilotRefusedError:
             return 0
 
     works: list[Callable[[], int]] = []

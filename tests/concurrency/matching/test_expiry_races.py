@@ -54,7 +54,7 @@ def while_it_waits(work: Callable[[], object]) -> "tuple[ThreadPoolExecutor, Fut
     return pool, future
 
 
-def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stalling() -> None:
+def test_a_heartbeat_during_the_stall_check_prevents_stalling() -> None:
     (lease,) = leased()
     Match.objects.update(
         reported_at=database_now() - timedelta(hours=1), expires_at=database_now() + timedelta(hours=1)
@@ -69,7 +69,7 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
     assert Job.objects.get().status == JobStatus.MATCHED
 
 
-def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job() -> None:
+def test_a_heartbeat_during_the_end_of_its_lease_does_not_change_the_job() -> None:
     (lease,) = leased()
     beat = partial(leases.heartbeat, lease.pk, usage=Usage(cpu_s=5.0), tails=Tails("of the past"), acknowledged=[])
     with transaction.atomic():
@@ -139,7 +139,7 @@ def test_an_end_that_comes_while_its_job_is_rescheduled_puts_it_back_into_its_qu
     assert Match.objects.get().end_reason == "finished"
 
 
-def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
+def test_a_heartbeat_during_the_expiry_check_keeps_the_lease() -> None:
     (lease,) = leased()
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))
     with transaction.atomic():
@@ -166,7 +166,7 @@ def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_noth
     assert (job.heartbeat_at, job.cpu_s, job.std_output_tail) == (None, None, "")
 
 
-def test_a_kill_that_comes_while_a_lease_ends_is_obeyed() -> None:
+def test_a_kill_during_the_end_of_a_lease_is_executed() -> None:
     (lease,) = leased()
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))
     with transaction.atomic():

@@ -99,7 +99,7 @@ def test_a_level_that_is_held_back_is_claimed_once_and_not_at_each_match(group: 
     assert len(claims) == 2
 
 
-def test_a_job_that_comes_to_a_held_back_level_is_found(group: Group) -> None:
+def test_a_new_job_in_a_held_back_level_is_found(group: Group) -> None:
     owner = make_user(groups=[group])
     pilot = pilot_at(make_queue(**LARGE_SLOT), group)
     first = make_job(group=group, owner=owner)
@@ -113,7 +113,7 @@ def test_a_job_that_comes_to_a_held_back_level_is_found(group: Group) -> None:
     assert ask(pilot) == [first.pk]
 
 
-def test_whoever_found_a_level_held_back_hears_that_its_jobs_avoid_the_place_no_more(group: Group) -> None:
+def test_a_held_back_level_is_drawn_again_when_its_jobs_avoid_the_place_no_more(group: Group) -> None:
     bad, other = pilot_at(make_queue(), group), make_queue()
     job = make_job(group=group)
     ask(bad)

@@ -44,7 +44,7 @@ def test_a_claim_refuses_a_job_whose_owner_left_after_it_was_drawn(group: Group,
     assert Job.objects.get(pk=job.pk).status == JobStatus.WAITING
 
 
-def test_the_index_follows_who_leaves_and_rejoins(group: Group, alice: User) -> None:
+def test_the_index_follows_leaving_and_rejoining(group: Group, alice: User) -> None:
     job = make_job(group=group, owner=alice)
     pilot = make_pilot(vo=group.vo)
     index.renewed()
@@ -60,7 +60,7 @@ def test_the_index_follows_who_leaves_and_rejoins(group: Group, alice: User) -> 
     assert Match.objects.get().ended_at is None
 
 
-def test_what_is_remembered_of_a_member_is_forgotten_when_it_leaves(group: Group, alice: User) -> None:
+def test_cached_membership_is_dropped_when_a_member_leaves(group: Group, alice: User) -> None:
     """A private pilot of Alice runs her mates' jobs as long as she is one of them, also in a process that knew her."""
     pilot = make_pilot(group=group, owner=alice)
     first, second = make_job(group=group), make_job(group=group)
@@ -71,7 +71,7 @@ def test_what_is_remembered_of_a_member_is_forgotten_when_it_leaves(group: Group
     assert ask(make_pilot(group=group, owner=alice), chance=Random(1)) == []
 
 
-def test_who_left_may_still_kill_and_delete(group: Group, alice: User) -> None:
+def test_a_former_member_may_still_kill_and_delete_jobs(group: Group, alice: User) -> None:
     job = make_job(group=group, owner=alice)
     Membership.objects.filter(user=alice).delete()
     for action, status in ((Action.KILL, JobStatus.KILLED), (Action.DELETE, JobStatus.DELETED)):

@@ -125,7 +125,7 @@ def next_job(pilot: Pilot) -> int | None:
     return leases[0].job_id if leases else None
 
 
-def test_a_pilot_gets_nothing_only_when_nothing_is_left() -> None:
+def test_a_match_is_empty_only_when_no_job_is_left() -> None:
     """16 pilots, 16 jobs of one level: each gets one, however they collide."""
     group = make_group()
     owner = make_user(groups=[group])
@@ -140,7 +140,7 @@ def test_a_pilot_gets_nothing_only_when_nothing_is_left() -> None:
     assert at_once([partial(one, pilot) for pilot in pilots]) == [1] * 16
 
 
-def test_one_request_asked_by_eight_connections_gets_one_lease() -> None:
+def test_one_request_sent_on_eight_connections_gets_one_lease() -> None:
     group = make_group()
     for _ in range(8):
         make_job(group=group)
@@ -155,7 +155,7 @@ def test_one_request_asked_by_eight_connections_gets_one_lease() -> None:
     assert Match.objects.count() == 1
 
 
-def test_eight_claimers_empty_queues_of_forty_jobs_and_none_goes_away_while_one_is_left() -> None:
+def test_eight_claimers_empty_forty_jobs_without_early_empty_matches() -> None:
     """No false "nothing": whoever comes away empty-handed, does so after the last job was given."""
     group = make_group(shares_jobs=True)
     owner = make_user(groups=[group])

@@ -73,7 +73,7 @@ def test_eight_matchers_at_a_site_with_room_for_twenty(
         assert {job.description["cpu_time_s"] for job in Job.objects.filter(status=JobStatus.MATCHED)} == {5000}
 
 
-def test_what_is_advertised_amid_matches_forgets_none(group: Group, queue: Queue) -> None:
+def test_advertisements_during_matches_lose_no_match(group: Group, queue: Queue) -> None:
     Site.objects.filter(pk=queue.ce.site_id).update(throttle_policy="level0", max_submitting_jobs=20)
     advertise(queue.ce.site_id, IDLE)
     pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(MATCHERS - 1)]
@@ -90,7 +90,7 @@ def test_what_is_advertised_amid_matches_forgets_none(group: Group, queue: Queue
     assert sum(map(len, at_once([*works, advertise_old_news]))) == Match.objects.count() == 20
 
 
-def test_pilots_elsewhere_get_theirs(group: Group, queue: Queue) -> None:
+def test_pilots_at_other_sites_get_jobs(group: Group, queue: Queue) -> None:
     Site.objects.filter(pk=queue.ce.site_id).update(throttle_policy="matches", max_matches=3)
     elsewhere = make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT))
     throttled = [make_pilot(vo=group.vo, queue=queue) for _ in range(3)]

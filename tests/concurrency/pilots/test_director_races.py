@@ -22,9 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize(("jobs", "max_pilots", "sent"), [(10, 100, 10), (50, 7, 7)])
-def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_limits(
-    jobs: int, max_pilots: int, sent: int
-) -> None:
+def test_two_concurrent_directors_respect_waiting_jobs_and_limits(jobs: int, max_pilots: int, sent: int) -> None:
     queue = make_queue(max_waiting_pilots=100, max_pilots=max_pilots)
     CEHealth.objects.create(ce=queue.ce, asked_at=NOW, free_slots=1000)
     make_task_queue(group=make_group(), job_ids=range(1, jobs + 1))
@@ -34,7 +32,7 @@ def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_lim
     assert Pilot.objects.count() == sent
 
 
-def test_of_many_rounds_at_one_ce_one_submits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_many_concurrent_rounds_submits(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = ScriptedBackend()
     monkeypatch.setattr(ce_cycle, "backend_of", lambda _ce: backend)
     queue = make_queue()
@@ -49,7 +47,7 @@ def test_of_many_rounds_at_one_ce_one_submits(monkeypatch: pytest.MonkeyPatch) -
     assert Pilot.objects.filter(status=PilotStatus.WAITING).count() == 5
 
 
-def test_a_secret_in_many_hands_opens_one_registration() -> None:
+def test_a_secret_used_concurrently_registers_one_pilot() -> None:
     queue, now = make_queue(), datetime.now(tz=UTC)
     pilot = Pilot.objects.create(vo=make_vo(), queue=queue, status=PilotStatus.WAITING, submitted_at=now)
     with transaction.atomic():

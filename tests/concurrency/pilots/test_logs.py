@@ -26,7 +26,7 @@ def test_the_same_chunks_at_once_are_kept_once() -> None:
     assert log.text in {"one\ntwo\n", "[… 4 characters left out …]\ntwo\n"}
 
 
-def test_a_log_that_is_added_to_while_old_ones_are_removed_loses_nothing_of_it() -> None:
+def test_a_log_extended_during_the_removal_of_old_logs_is_kept() -> None:
     pilots = [make_pilot() for _ in range(20)]
     for pilot in pilots:
         logs.append(LogPart(offset=0, text="old\n"), pilot_id=pilot.pk, now=NOW)

@@ -11,7 +11,7 @@ from tests.threads import at_once
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_no_flaw_is_lost_to_another_nor_to_a_look_at_the_node() -> None:
+def test_concurrent_node_problems_and_checks_lose_nothing() -> None:
     pilot = make_pilot()
     look = NodeCheck(host_name="wn1", ok=True, node={"processors": 8})
     flaws = [NodeFlaw(name="software", detail=str(number)) for number in range(8)]
@@ -26,7 +26,7 @@ def test_no_flaw_is_lost_to_another_nor_to_a_look_at_the_node() -> None:
     assert (pilot.node["processors"], pilot.host_name) == (8, "wn1")
 
 
-def test_of_last_words_that_are_sent_at_once_the_first_hold() -> None:
+def test_the_first_of_concurrent_end_reports_is_kept() -> None:
     pilot = make_pilot()
     words = [partial(leave, pilot_id=pilot.pk, reason=f"try {n}", failed=n % 2 == 0, now=NOW) for n in range(6)]
     answers = {(told.status, told.status_reason) for told in at_once(words)}

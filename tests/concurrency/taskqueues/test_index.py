@@ -72,7 +72,7 @@ def test_a_transaction_that_began_earlier_and_committed_later_is_not_missed(
     assert jobs_of(index.renewed(), late_queue) == {1: 1}
 
 
-def test_a_level_that_appears_is_known(group: Group, owner: User) -> None:
+def test_a_new_level_is_in_the_index(group: Group, owner: User) -> None:
     task_queue = queued(make_job(group=group, owner=owner, priority=1)).task_queue
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_a_level_that_appears_is_known(group: Group, owner: User) -> None:
     assert jobs_of(index.renewed(), task_queue) == {1: 1, 9: 3}
 
 
-def test_a_level_that_emptied_and_refilled_is_known(group: Group, owner: User) -> None:
+def test_a_refilled_level_is_in_the_index(group: Group, owner: User) -> None:
     """A claim proves the level empty; what comes later is news."""
     job = make_job(group=group, owner=owner)
     task_queue = queued(job).task_queue
@@ -93,7 +93,7 @@ def test_a_level_that_emptied_and_refilled_is_known(group: Group, owner: User) -
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
 
 
-def test_an_empty_answer_of_an_older_reading_does_not_hide_what_a_newer_one_knows(group: Group, owner: User) -> None:
+def test_an_empty_level_of_an_older_reading_does_not_hide_newer_jobs(group: Group, owner: User) -> None:
     job = make_job(group=group, owner=owner)
     task_queue = queued(job).task_queue
     old = index.renewed()
@@ -103,7 +103,7 @@ def test_an_empty_answer_of_an_older_reading_does_not_hide_what_a_newer_one_know
     assert jobs_of(index.renewed(), task_queue) == {1: 2}
 
 
-def test_withdrawals_that_are_news_do_not_hide_what_came_after_an_empty_answer(group: Group, owner: User) -> None:
+def test_withdrawals_do_not_hide_jobs_added_after_an_empty_level(group: Group, owner: User) -> None:
     jobs = [make_job(group=group, owner=owner) for _ in range(5)]
     task_queue = queued(jobs[0]).task_queue
     snapshot = index.renewed()
@@ -128,7 +128,7 @@ def test_removed_and_new_queues(group: Group, owner: User) -> None:
     assert len(first.columns) == 4  # who still works with it is not disturbed
 
 
-def test_priorities_and_counts_of_an_evaluation_are_known(group: Group, owner: User) -> None:
+def test_priorities_and_counts_of_an_evaluation_are_in_the_index(group: Group, owner: User) -> None:
     one = queued(make_job(group=group, owner=owner, job_type="one")).task_queue
     other = queued(make_job(group=group, owner=owner, job_type="other")).task_queue
     index.renewed()
@@ -144,7 +144,7 @@ def test_priorities_and_counts_of_an_evaluation_are_known(group: Group, owner: U
     assert snapshot.priority[row] == 10.0
 
 
-def test_what_comes_while_an_evaluation_is_on_its_way_is_counted_once(
+def test_jobs_added_during_an_evaluation_are_counted_once(
     group: Group, owner: User, elsewhere: ThreadPoolExecutor
 ) -> None:
     """The evaluation has counted and not committed; a job comes, and the index reads it before and after."""
@@ -177,7 +177,7 @@ def test_suspending_an_owner_reaches_the_index_and_so_does_the_end_of_it(group: 
         assert is_trusted() is active
 
 
-def test_what_is_remembered_of_the_configuration_lasts_until_it_changes(group: Group, owner: User) -> None:
+def test_the_configuration_cache_lasts_until_a_change(group: Group, owner: User) -> None:
     index.renewed().memo["a question"] = "an answer"
     make_job(group=group, owner=owner)
     assert index.renewed().memo == {"a question": "an answer"}
@@ -185,7 +185,7 @@ def test_what_is_remembered_of_the_configuration_lasts_until_it_changes(group: G
     assert index.renewed().memo == {}
 
 
-def test_a_hundred_who_wait_share_a_few_readings(group: Group) -> None:
+def test_a_hundred_waiting_requests_share_a_few_readings(group: Group) -> None:
     index.renewed()
     together = Barrier(100)
 
@@ -197,7 +197,7 @@ def test_a_hundred_who_wait_share_a_few_readings(group: Group) -> None:
     assert len({id(snapshot) for snapshot in found}) <= 5
 
 
-def test_who_waits_for_a_reading_wakes_nobody_else(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_request_wakes_no_other(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who woke one another kept the processors from the reading for which they all waited."""
     index.renewed()
     waits: list[None] = []
@@ -231,7 +231,7 @@ def test_an_index_whose_connection_was_cut_reads_again(group: Group, owner: User
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
 
 
-def test_who_has_not_read_for_long_reads_everything_anew(
+def test_after_a_long_pause_the_index_is_read_completely(
     group: Group, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The changes that it has missed are removed from the table by then."""
@@ -260,7 +260,7 @@ def test_with_a_greatest_age_of_zero_each_match_reads_first(group: Group, owner:
     assert jobs_of(index.current(), task_queue) == {1: 1}
 
 
-def test_a_reading_that_fails_is_told_to_who_waits_and_the_next_one_may_succeed(
+def test_a_failed_reading_is_raised_to_waiting_requests_only(
     group: Group, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.renewed()
@@ -269,7 +269,7 @@ def test_a_reading_that_fails_is_told_to_who_waits_and_the_next_one_may_succeed(
         raise OperationalError("the server is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(shared, "read_news", fail)
+        broken.setattr(shared, "read_changes", fail)
         with pytest.raises(shared.ReadingFailedError):
             index.renewed()
     task_queue = queued(make_job(group=group, owner=owner)).task_queue

@@ -121,7 +121,7 @@ def test_a_submission_that_finds_its_queue_gone_makes_a_new_one() -> None:
     assert QueuedJob.objects.get().task_queue_id == new[0][2]
 
 
-def test_a_submission_that_must_try_again_holds_none_of_the_queues_that_it_made(
+def test_a_retried_submission_keeps_no_locks_on_its_new_queues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of two definitions one is there, and gone before it is locked; another submission of both comes in between."""
@@ -179,7 +179,7 @@ def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_t
     assert set(SubmitPool.objects.values_list("last_used_at", "refreshed_at")) == {(later_use, later_use)}
 
 
-def test_a_queue_that_comes_while_priorities_are_computed_is_counted_the_next_time(
+def test_a_queue_created_during_an_evaluation_is_counted_in_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = definitions(2)
@@ -200,7 +200,7 @@ def test_a_queue_that_comes_while_priorities_are_computed_is_counted_the_next_ti
     assert list(TaskQueue.objects.values_list("priority", flat=True)) == [500.0, 500.0]
 
 
-def test_the_jobs_counted_are_those_of_the_snapshot_that_is_told() -> None:
+def test_counted_jobs_are_those_of_the_recorded_snapshot() -> None:
     """An index adds what the snapshot does not hold: were it another's than the count's, a job would count twice."""
     (wanted,) = definitions(1)
     put((1, wanted))

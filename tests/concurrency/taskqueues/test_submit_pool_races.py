@@ -49,7 +49,7 @@ def test_a_pool_that_a_submission_is_about_to_use_is_not_removed() -> None:
     assert SubmitPool.objects.get().pk == pool_id
 
 
-def test_a_submission_that_comes_during_the_removal_makes_the_pool_anew() -> None:
+def test_a_submission_during_the_removal_makes_the_pool_anew() -> None:
     vo = make_vo()
     queue = make_queue(parameters={"Memory": 8000})
     pool_id = old_pool(vo)
@@ -158,7 +158,7 @@ def test_a_queue_that_changes_while_a_pool_is_made_is_seen_by_the_next_refresh()
     assert members(pool_id) == {queue}
 
 
-def test_a_mark_that_comes_during_a_refresh_is_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_added_during_a_refresh_is_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     vo = make_vo()
     pool_id = register(vo)
     submit_pools.refresh_stale(now=NOW)
@@ -205,7 +205,7 @@ def test_a_queue_that_is_deleted_during_a_refresh_is_left_out() -> None:
     assert members(pool_id) == {kept}
 
 
-def test_a_queue_can_be_deleted_while_a_new_pool_takes_it_in() -> None:
+def test_a_queue_can_be_deleted_while_a_pool_is_made() -> None:
     """Django deletes the memberships that exist; one that is added later is deleted with the queue."""
     vo = make_vo()
     queue = make_queue(parameters={"Memory": 8000})

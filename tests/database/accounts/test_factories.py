@@ -21,7 +21,7 @@ def test_every_factory_needs_no_argument_but_names_of_requirements() -> None:
     assert ApiToken.objects.get().user == alice
 
 
-def test_a_task_queue_has_the_jobs_it_was_asked_to_have() -> None:
+def test_the_task_queue_factory_makes_the_requested_jobs() -> None:
     task_queue = factories.make_task_queue(job_ids=[7, 8], user_priority=3)
 
     assert set(QueuedJob.objects.filter(task_queue=task_queue).values_list("job_id", "user_priority")) == {

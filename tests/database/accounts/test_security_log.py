@@ -17,7 +17,7 @@ from wms.kernel.log_lines import MASK
 pytestmark = pytest.mark.django_db
 
 
-def test_who_from_where_and_what_in_the_table_and_in_the_log(
+def test_events_have_actor_address_and_action_in_table_and_log(
     caplog: pytest.LogCaptureFixture, django_capture_on_commit_callbacks: Any
 ) -> None:
     alice = make_user(username="alice")

@@ -14,18 +14,18 @@ from wms.accounts.models import ApiToken, Membership, User
 pytestmark = pytest.mark.django_db
 
 
-def test_one_acts_in_the_group_that_is_named() -> None:
+def test_the_named_group_is_used() -> None:
     users, production = make_group(name="lhcb_user"), make_group(name="lhcb_prod")
     alice = make_user(groups=[users, production], default_group=users)
     assert services.acting_group(alice, "lhcb_prod") == production
 
 
-def test_without_a_name_one_acts_in_the_default_group() -> None:
+def test_without_a_named_group_the_default_group_is_used() -> None:
     users, production = make_group(), make_group()
     assert services.acting_group(make_user(groups=[users, production], default_group=production), None) == production
 
 
-def test_without_a_name_and_a_default_one_acts_in_the_only_group() -> None:
+def test_without_a_default_the_only_group_is_used() -> None:
     group = make_group()
     assert services.acting_group(make_user(groups=[group]), None) == group
 
@@ -37,7 +37,7 @@ def test_with_several_groups_and_no_default_the_group_must_be_named() -> None:
     assert refusal.value.errors == {"group": ["Name the group to act in, one of lhcb_prod, lhcb_user."]}
 
 
-def test_a_default_group_that_one_has_left_does_not_count() -> None:
+def test_a_default_group_that_the_user_left_is_ignored() -> None:
     left, users = make_group(), make_group()
     alice = make_user(groups=[left, users], default_group=left)
     Membership.objects.filter(group=left).delete()
@@ -45,14 +45,14 @@ def test_a_default_group_that_one_has_left_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "lhcb_user", ""])
-def test_who_is_in_no_group_acts_in_none(name: str | None) -> None:
+def test_a_user_without_groups_is_refused(name: str | None) -> None:
     make_group(name="lhcb_user")
     with pytest.raises(services.GroupNeededError) as refusal:
         services.acting_group(make_user(), name)
     assert list(refusal.value.errors) == ["group"]
 
 
-def test_a_misspelt_group_is_refused_with_the_nearest_of_ones_own() -> None:
+def test_a_misspelt_group_is_refused_with_the_nearest_own_group() -> None:
     make_group(name="lhcb_usr")  # nearer, but not alice's
     alice = make_user(groups=[make_group(name="lhcb_user"), make_group(name="lhcb_prod")])
     with pytest.raises(services.NotAMemberError) as refusal:
@@ -117,7 +117,7 @@ def printed(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_the_command_prints_a_token_that_opens_and_nothing_else() -> None:
+def test_the_command_prints_only_a_valid_token() -> None:
     make_user(username="alice")
     token = printed("alice").removesuffix("\n")
     bearer = queries.bearer_of(token, now=timezone.now())

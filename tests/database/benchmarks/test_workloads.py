@@ -21,7 +21,7 @@ WORKLOADS = [uniform, lhcb]
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.django_db(transaction=True)
-def test_a_loaded_workload_is_what_submission_would_have_made(
+def test_a_loaded_workload_equals_submitted_jobs(
     workload: Callable[..., Workload], settings: pytest.FixtureRequest
 ) -> None:
     shape = workload(queues=60, jobs=2000)
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_workload() -> None:
     assert lhcb(queues=50, jobs=1000, seed=3) == lhcb(queues=50, jobs=1000, seed=3)
 
 
-def test_uniform_asks_for_sites_bans_platforms_and_tags_as_often_as_is_said() -> None:
+def test_uniform_has_the_stated_fractions_of_sites_bans_platforms_and_tags() -> None:
     queues = uniform().queues
 
     def part(field: str) -> float:

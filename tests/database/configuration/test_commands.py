@@ -39,7 +39,7 @@ def test_a_dry_run_prints_the_difference_and_writes_nothing(example: Path) -> No
     assert counts() == before
 
 
-def test_the_command_says_when_there_is_nothing_to_change(example: Path) -> None:
+def test_the_command_reports_that_nothing_changes(example: Path) -> None:
     run("configure", str(example))
     assert run("configure", str(example))[0] == ["nothing to change"]
 
@@ -81,7 +81,7 @@ def test_the_command_lists_the_problems_by_line(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot be read: No such file or directory"):
         run("configure", str(tmp_path / "none.yaml"))
     with pytest.raises(CommandError, match="cannot be read: Is a directory"):

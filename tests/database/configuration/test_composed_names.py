@@ -41,7 +41,7 @@ def client() -> APIClient:
     return client
 
 
-def test_a_file_is_stored_composed_and_its_other_spelling_changes_nothing() -> None:
+def test_a_file_is_stored_in_nfc_and_its_decomposed_form_changes_nothing() -> None:
     configure(file_of(NFD), environ={}, now=NOW)
     queue, site = Queue.objects.get(), Site.objects.get()
     assert (queue.tags, queue.job_types, Limit.objects.get().job_type) == ([NFC], [NFC], NFC)
@@ -53,7 +53,7 @@ def test_a_file_is_stored_composed_and_its_other_spelling_changes_nothing() -> N
 @pytest.mark.parametrize("configured", [NFC, NFD])
 @pytest.mark.parametrize("asked", [NFC, NFD])
 @pytest.mark.parametrize("form", ["json", "jdl", "cfg"])
-def test_a_job_meets_a_queue_however_both_are_spelled(configured: str, asked: str, form: str) -> None:
+def test_a_job_fits_a_queue_in_either_unicode_form(configured: str, asked: str, form: str) -> None:
     configure(file_of(configured), environ={}, now=NOW)
     bodies: dict[str, object] = {
         "json": {
@@ -82,7 +82,7 @@ def test_a_job_meets_a_queue_however_both_are_spelled(configured: str, asked: st
     assert eligible["eligible"] == {"A": {"c": ["q"]}}
 
 
-def test_an_offer_in_the_other_spelling_fits() -> None:
+def test_an_offer_in_the_other_unicode_form_fits() -> None:
     configure(file_of(NFC), environ={}, now=NOW)
     client().post("/api/v1/jobs/", {"executable": "a", "tags": [NFC], "job_type": NFC}, format="json")
     operator = APIClient()
@@ -92,7 +92,7 @@ def test_an_offer_in_the_other_spelling_fits() -> None:
     assert [queue["jobs"] for queue in answer.json()["task_queues"]] == [1]
 
 
-def test_a_definition_is_found_by_either_spelling() -> None:
+def test_a_definition_is_found_by_either_unicode_form() -> None:
     configure(file_of(NFD), environ={}, now=NOW)
     RequirementDefinition.objects.create(name=NFC, kind="capacity")
     body = {"executable": "a", "requirements": {NFD: "x"}}

@@ -80,7 +80,7 @@ def test_the_whole_example_is_stored() -> None:
     }
 
 
-def test_the_example_warns_of_nothing() -> None:
+def test_the_example_causes_no_warning() -> None:
     assert not apply(EXAMPLE).warnings
 
 
@@ -155,7 +155,7 @@ def test_lists_among_options_stay_lists_in_their_order() -> None:
     assert ComputingElement.objects.get().options == options
 
 
-def test_a_second_time_changes_nothing() -> None:
+def test_applying_a_file_again_changes_nothing() -> None:
     assert len(apply(EXAMPLE).differences) == 16
     before = counts()
     passwords = list(User.objects.order_by("pk").values_list("password", flat=True))
@@ -165,7 +165,7 @@ def test_a_second_time_changes_nothing() -> None:
     assert list(User.objects.order_by("pk").values_list("password", flat=True)) == passwords
 
 
-def test_what_a_queue_does_not_say_of_its_slots_is_nothing_but_the_time_they_last() -> None:
+def test_unset_slot_values_of_a_queue_are_zero_except_wall_time() -> None:
     slot = "sites: [{name: A, ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 1%s}]}]}]"
     apply(slot % "")
     queue = Queue.objects.get()
@@ -208,21 +208,21 @@ def test_a_key_that_is_left_out_stays_as_it_is() -> None:
     assert export() == before
 
 
-def test_a_ban_by_an_operator_outlives_a_file_that_says_nothing_of_it() -> None:
+def test_a_ban_is_kept_if_the_file_does_not_name_the_state() -> None:
     apply("sites: [{name: A}]")
     Site.objects.update(state=ResourceState.BANNED, state_reason="fire")
     apply("sites: [{name: A, parameters: {x: 1}}]")
     assert Site.objects.get().state == ResourceState.BANNED
 
 
-def test_what_the_file_does_not_name_is_not_deleted() -> None:
+def test_objects_missing_in_the_file_are_not_deleted() -> None:
     apply(EXAMPLE)
     before = counts()
     apply("groups: [{name: other, vo: lhcb}]")
     assert counts() == [before[0], before[1] + 1, *before[2:]]
 
 
-def test_stated_lists_are_stated_in_full() -> None:
+def test_a_list_in_the_file_replaces_the_stored_list() -> None:
     apply(EXAMPLE)
     apply(
         "vos: [{name: lhcb, setup: LHCb-Production, managers: [alice]}]\n"
@@ -239,7 +239,7 @@ def test_stated_lists_are_stated_in_full() -> None:
     assert not Limit.objects.exists()
 
 
-def test_memberships_by_claim_are_no_configuration_until_a_file_names_them() -> None:
+def test_memberships_by_claim_are_kept_until_a_file_names_them() -> None:
     groups = [make_group(name=name, vo=make_vo(name=f"vo_{name}")) for name in ("claimed", "given")]
     alice = make_user(username="alice", groups=groups, default_group=groups[0])
     account = SocialAccount.objects.create(user=alice, provider="https://auth.example.org", uid="alice")
@@ -362,7 +362,7 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
         ("sites: [{name: A, vo_parameters: {cms: {x: 1}}}]", 'line 1: sites[0].vo_parameters.cms: there is no vo "cms", neither in the file nor in the database.'),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_the_database_is_refused(text: str, problem: str) -> None:
+def test_values_that_the_database_cannot_store_are_refused(text: str, problem: str) -> None:
     lhcb = make_vo(name="lhcb")
     make_vo(name="atlas")
     make_user(username="alice", dns=["/CN=alice"])

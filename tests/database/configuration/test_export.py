@@ -21,7 +21,7 @@ from wms.configuration.export import export
 pytestmark = pytest.mark.django_db
 
 
-def test_the_export_changes_nothing_and_tells_no_secret() -> None:
+def test_the_export_changes_nothing_and_contains_no_secret() -> None:
     apply(EXAMPLE)
     exported = export()
     outcome = apply(exported, environ={})

@@ -18,7 +18,7 @@ from wms.configuration.export import export
 pytestmark = pytest.mark.django_db
 
 
-def test_another_throttle_holds_at_once_for_what_was_advertised() -> None:
+def test_a_changed_throttle_applies_at_once_to_the_last_advertisement() -> None:
     apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 5}}]")
     advertise(Site.objects.get().pk, of_numbers({SUBMITTING: 2}))
     assert ThrottleState.objects.get().room == 3
@@ -33,7 +33,7 @@ def test_a_site_advertises_by_the_token_that_the_file_names_and_nothing_warns() 
     assert outcome.warnings == ()
 
 
-def test_a_limit_that_is_changed_keeps_what_is_counted_for_it() -> None:
+def test_a_changed_limit_keeps_its_counters() -> None:
     make_user(username="alice")
     apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100, waiting: 5}, {scope: {user: alice}, delay_s: 1}]")
     used, paced = Limit.objects.order_by("pk")
@@ -53,7 +53,7 @@ def test_a_limit_that_is_changed_keeps_what_is_counted_for_it() -> None:
     assert apply("limits: [{scope: {user: alice}, delay_s: 2}]").differences == ()
 
 
-def test_a_limit_of_somebody_else_is_another_one() -> None:
+def test_a_limit_of_another_owner_is_a_separate_limit() -> None:
     make_user(username="alice")
     make_user(username="bob")
     apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100}]")
@@ -62,7 +62,7 @@ def test_a_limit_of_somebody_else_is_another_one() -> None:
     assert LimitCount.objects.get().cpu_s == 0
 
 
-def test_limits_that_say_the_same_are_all_known() -> None:
+def test_equal_limits_are_matched_one_by_one() -> None:
     alice = make_user(username="alice")
     for _ in range(2):
         Limit.objects.create(user=alice, running=1)

@@ -137,7 +137,7 @@ OFFERING = f"""{OFFERING_NUMBERS.rstrip()}
         (None, True, "truth"),
     ],
 )
-def test_the_definition_says_how_values_are_compared(kind: str | None, asked: object, fitting: str) -> None:
+def test_the_definition_decides_how_values_are_compared(kind: str | None, asked: object, fitting: str) -> None:
     apply(BASE + OFFERING)
     if kind:
         # Not by the file, which refuses a capacity beside the texts: databases from before have both (ADR 31).
@@ -145,7 +145,7 @@ def test_the_definition_says_how_values_are_compared(kind: str | None, asked: ob
     assert queues("lhcb", P=asked) == set(fitting.split())
 
 
-def test_a_definition_that_comes_later_or_changes_reaches_pools_at_once_and_leaves_their_ids() -> None:
+def test_a_new_or_changed_definition_updates_pools_and_keeps_their_ids() -> None:
     apply(BASE + OFFERING_NUMBERS)
     answer = client("alice").post("/api/v1/jobs/", {"executable": "a", "requirements": {"P": 8}}, format="json")
     assert answer.status_code == 201
@@ -182,7 +182,7 @@ def test_a_definition_that_comes_later_or_changes_reaches_pools_at_once_and_leav
         ("{name: Disk, kind: capacity, vos: [atlas]}", "parameters: {Disk: 5}", "much", 201, 400),
     ],
 )
-def test_a_name_is_known_by_a_definition_or_a_resource_of_the_own_vo(
+def test_a_requirement_name_needs_a_definition_or_a_resource_of_the_vo(
     definition: str, resource: str, asked: object, alice: int, bob: int
 ) -> None:
     apply(f"{BASE}requirement_definitions: [{definition}]\nsites: [{{name: A, {resource}}}]")
@@ -226,7 +226,7 @@ def test_a_name_is_known_by_a_definition_or_a_resource_of_the_own_vo(
         ("sites: [{name: A, status: {state: banned, reason: test}}]", "q"),
     ],
 )
-def test_a_changed_level_reaches_the_pools_at_once(change: str, fitting: str) -> None:
+def test_a_changed_level_updates_the_pools_at_once(change: str, fitting: str) -> None:
     apply(
         f"{BASE}sites: [{{name: A, vos: [lhcb], parameters: {{Memory: 4000}}, "
         "ces: [{name: ce, type: local, queues: [{name: q, cpu_time_s: 1}]}]}]"
@@ -236,7 +236,7 @@ def test_a_changed_level_reaches_the_pools_at_once(change: str, fitting: str) ->
     assert set(SubmitPool.objects.get().queues.values_list("name", flat=True)) == set(fitting.split())
 
 
-def test_a_removed_definition_leaves_jobs_that_it_let_in_waiting() -> None:
+def test_jobs_keep_waiting_after_their_definition_is_removed() -> None:
     apply(f"{BASE}requirement_definitions: [{{name: Disk, kind: capacity}}]")
     alice = client("alice")
     (job,) = alice.post("/api/v1/jobs/", {"executable": "a", "requirements": {"Disk": 5}}, format="json").json()["jobs"]
@@ -277,7 +277,7 @@ DEFINED = f"{BASE}requirement_definitions: [{{name: Memory, kind: capacity, unit
     ],
 )
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_capacity_that_is_no_number_is_refused_with_its_line(value: str, problem: str, dry_run: bool) -> None:
+def test_a_non_numeric_capacity_is_refused_with_its_line(value: str, problem: str, dry_run: bool) -> None:
     text = f"{DEFINED}sites:\n- name: A\n  ces:\n  - name: c\n    type: local\n"
     text += "    queues:\n    - name: q\n      cpu_time_s: 1\n"
     text += f"      parameters:\n        Other: x\n        Memory: {value}\n"
@@ -291,7 +291,7 @@ def test_a_capacity_that_is_no_number_is_refused_with_its_line(value: str, probl
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
 @pytest.mark.parametrize("of_vo", [False, True])
-def test_each_level_is_looked_at_for_all_vos_and_for_each(level: str, of_vo: bool) -> None:
+def test_capacities_are_checked_at_each_level_and_for_each_vo(level: str, of_vo: bool) -> None:
     says = 'vo_parameters: {lhcb: {MEMORY: "1"}}' if of_vo else 'parameters: {MEMORY: "1"}'
     of = {name: f", {says}" if name == level else "" for name in ("site", "ce", "queue")}
     with pytest.raises(ConfigurationError, match="MEMORY is a capacity in MB"):
@@ -308,7 +308,7 @@ def test_each_level_is_looked_at_for_all_vos_and_for_each(level: str, of_vo: boo
         ("exact", '["1", 1]'), ("set", "false"),
     ],
 )  # fmt: skip
-def test_what_can_be_compared_is_accepted(kind: str, value: str) -> None:
+def test_comparable_values_are_accepted(kind: str, value: str) -> None:
     apply(
         f"{BASE}requirement_definitions: [{{name: Memory, kind: {kind}}}]\n"
         f"sites: [{{name: A, parameters: {{Memory: {value}}}}}]"
@@ -325,7 +325,7 @@ def test_a_definition_of_another_vo_refuses_nothing() -> None:
         apply("sites: [{name: A, vos: [atlas, lhcb]}]")
 
 
-def test_a_definition_that_comes_later_names_the_values_that_it_does_not_allow() -> None:
+def test_a_new_definition_names_the_conflicting_values() -> None:
     apply(f'{BASE}sites: [{{name: A, parameters: {{Memory: "1"}}}}, {{name: B, parameters: {{Memory: 1}}}}]')
     late = "\nrequirement_definitions:\n- name: memory\n  kind: capacity\n"
     with pytest.raises(ConfigurationError, match=r"line 4: .*kind: memory is not a number of 0 or more at site A;"):
@@ -335,7 +335,7 @@ def test_a_definition_that_comes_later_names_the_values_that_it_does_not_allow()
     assert RequirementDefinition.objects.get().kind == "capacity"
 
 
-def test_a_definition_that_becomes_a_capacity_names_the_values_too() -> None:
+def test_a_definition_changed_to_a_capacity_names_the_conflicting_values() -> None:
     apply(
         f"{BASE}requirement_definitions: [{{name: Memory, kind: set}}]\nsites: [{{name: A, parameters: {{Memory: x}}}}]"
     )
@@ -343,7 +343,7 @@ def test_a_definition_that_becomes_a_capacity_names_the_values_too() -> None:
         apply("requirement_definitions: [{name: Memory, kind: capacity}]")
 
 
-def test_what_was_unfit_before_is_warned_of_and_stops_no_other_change() -> None:
+def test_earlier_conflicting_values_cause_a_warning_only() -> None:
     apply(f"{DEFINED}sites: [{{name: A}}]")
     Site.objects.update(parameters={"Memory": "4000"})
     (warning,) = configure(b"vos: [{name: cms, setup: P}]", environ={}, now=NOW).warnings

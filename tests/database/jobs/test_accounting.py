@@ -58,7 +58,7 @@ def totals(width: Width = Width.HOUR, names: Collection[str] = COUNTED) -> dict[
     return {begin: tuple(sums) for begin, *sums in rows.order_by("begun_at") if any(sums)}
 
 
-def test_the_first_run_begins_the_accounting_and_accounts_for_nothing_of_the_past() -> None:
+def test_the_first_run_starts_the_accounting_without_past_jobs() -> None:
     move(matched(), JobStatus.RUNNING, JobStatus.DONE)
     assert queries.state() is None
     assert account(now=NOON) is True
@@ -86,7 +86,7 @@ def test_starts_and_ends_are_in_their_hour_day_and_week_once() -> None:
     assert totals()[NOON] == (2, 1, 0, 0)
 
 
-def test_lines_of_the_server_of_a_backup_do_not_count_when_their_numbers_come_up_again() -> None:
+def test_history_of_a_restored_server_is_not_counted_again() -> None:
     account(now=NOON)
     move(matched(), JobStatus.RUNNING)
     restored, own = JobHistory.objects.get(), matched()
@@ -107,7 +107,7 @@ def test_lines_of_the_server_of_a_backup_do_not_count_when_their_numbers_come_up
     assert totals()[NOON][0] == 0
 
 
-def test_a_payload_that_stalls_goes_on_and_a_new_reason_is_no_start() -> None:
+def test_a_revived_stalled_job_is_not_counted_as_a_start() -> None:
     account(now=NOON)
     job = matched()
     move(job, JobStatus.RUNNING, JobStatus.STALLED, JobStatus.RUNNING, JobStatus.STALLED)
@@ -175,7 +175,7 @@ def test_levels_are_sampled_every_ten_minutes_by_reason() -> None:
     assert list(samples.values_list("samples", flat=True)) == [2, 1]
 
 
-def test_jobs_that_no_queue_fits_are_told_apart_and_are_never_more_than_wait() -> None:
+def test_jobs_that_no_queue_fits_are_counted_separately() -> None:
     group, other = factories.make_group(), factories.make_group()
     alice = factories.make_user(groups=[group, other])
     for of_group, job_type, count in ((group, "User", 3), (group, "MC", 2), (other, "User", 1)):
@@ -237,7 +237,7 @@ def test_old_hours_are_removed_and_days_and_weeks_are_kept_longer(settings: Sett
     assert JobBucketSum.objects.count() == len(Width) * len(Grouping)
 
 
-def test_a_database_whose_transactions_are_counted_anew_begins_again() -> None:
+def test_accounting_restarts_after_a_reset_of_transaction_numbers() -> None:
     account(now=NOON)
     Accounting.objects.update(seen="9000000000:9000000000:")
     move(matched(), JobStatus.RUNNING)
@@ -247,7 +247,7 @@ def test_a_database_whose_transactions_are_counted_anew_begins_again() -> None:
     assert totals() == {NOON: (1, 0, 0, 0)}
 
 
-def test_an_error_leaves_the_position_and_the_next_run_makes_up_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_the_next_run_counts_the_missing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     account(now=NOON)
     move(matched(), JobStatus.RUNNING)
 
@@ -293,7 +293,7 @@ def shown(by: User, span: Span, grouping: Grouping) -> dict[tuple[str, datetime,
     found = queries.accounted(span, by=by, grouping=grouping, group=None, site=None, most=1000)
     numbers = {
         (course.name, begin, name): number
-        for course in found.courses
+        for course in found.by_value
         for begin, sums in course.sums.items()
         for name, number in asdict(sums).items()
     }
@@ -337,11 +337,11 @@ def started(by: User, *, grouping: Grouping = Grouping.USER, most: int = 12, **n
     result = queries.accounted(HOUR, by=by, grouping=grouping, most=most, **narrowed)
     return {
         "rest" if course.is_rest else course.name: sum(sums.started for sums in course.sums.values())
-        for course in result.courses
+        for course in result.by_value
     }
 
 
-def test_everybody_sees_what_the_jobs_did_that_it_sees() -> None:
+def test_accounting_is_visible_as_its_jobs_are() -> None:
     vo = factories.make_vo()
     sharing, closed = factories.make_group(vo=vo, shares_jobs=True), factories.make_group(vo=vo)
     alice, bob, carol = (
@@ -360,7 +360,7 @@ def test_everybody_sees_what_the_jobs_did_that_it_sees() -> None:
     assert started(operator, group=closed) == {"alice": 1, "carol": 1}
 
 
-def test_few_courses_are_shown_and_the_others_are_summed_up() -> None:
+def test_the_largest_series_are_shown_and_others_summed_up() -> None:
     account(now=NOON)
     sites = {name: factories.make_site(name=name) for name in ("A", "B", "C", "D")}
     for name, count in (("A", 1), ("B", 4), ("C", 2), ("D", 3)):
@@ -407,6 +407,6 @@ def test_an_action_on_many_jobs_is_accounted_for() -> None:
     account(now=NOON)
     assert bulk.act_on(Action.KILL, ids, by=alice, now=NOON).done == 25
     account(now=NOON)
-    (course,) = queries.accounted(HOUR, by=alice, grouping=Grouping.SITE, group=None, site=None, most=12).courses
+    (course,) = queries.accounted(HOUR, by=alice, grouping=Grouping.SITE, group=None, site=None, most=12).by_value
     assert course.name == ""
     assert asdict(course.sums[NOON])["killed"] == 25

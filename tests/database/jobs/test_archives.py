@@ -34,7 +34,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("packing", PACKERS)
-def test_archives_are_known_by_their_content_not_their_name(packing: str) -> None:
+def test_archives_are_recognized_by_content_not_by_name(packing: str) -> None:
     packed = PACKERS[packing](tar(("a", b"x" * 2000), ("d/b", b"")))
     assert upload(packed, owner=make_user(), name="data.txt").sandbox.is_archive
 
@@ -77,7 +77,7 @@ def test_an_unsafe_archive_is_refused_in_every_packing(packing: str, directory: 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE, b"S", b"Z"])
-def test_a_member_that_is_no_file_is_refused(kind: bytes) -> None:
+def test_a_special_file_member_is_refused(kind: bytes) -> None:
     info = tarfile.TarInfo("odd")
     info.type = kind
     packed = io.BytesIO()
@@ -91,7 +91,7 @@ def test_a_member_that_is_no_file_is_refused(kind: bytes) -> None:
 
 
 @pytest.mark.django_db
-def test_a_bomb_is_refused_by_what_its_header_announces(settings: Settings) -> None:
+def test_a_decompression_bomb_is_refused_by_its_header(settings: Settings) -> None:
     settings.WMS_SANDBOX_MAX_UNPACKED_BYTES = 10**6
     info = tarfile.TarInfo("bomb")
     info.size = 10**12
@@ -100,7 +100,7 @@ def test_a_bomb_is_refused_by_what_its_header_announces(settings: Settings) -> N
 
 
 @pytest.mark.django_db
-def test_a_bomb_in_the_extensions_of_a_header_takes_no_memory() -> None:
+def test_a_decompression_bomb_in_header_extensions_takes_no_memory() -> None:
     info = tarfile.TarInfo("x")
     info.type = tarfile.XHDTYPE
     info.size = 150 * 1024 * 1024
@@ -141,7 +141,7 @@ def test_a_damaged_archive_is_refused(packing: str) -> None:
 
 
 @pytest.mark.django_db
-def test_an_archive_that_breaks_off_at_a_wrong_header_is_refused() -> None:
+def test_an_archive_with_a_corrupt_header_is_refused() -> None:
     whole = bytearray(tar(("a", b"x"), ("b", b"y")))
     whole[1024] ^= 1  # the second header's name: its check sum no longer fits, which tarfile takes for the end
     with pytest.raises(DamagedArchiveError):
@@ -149,7 +149,7 @@ def test_an_archive_that_breaks_off_at_a_wrong_header_is_refused() -> None:
 
 
 @pytest.mark.django_db
-def test_a_header_that_leads_backwards_is_refused() -> None:
+def test_a_header_with_a_negative_offset_is_refused() -> None:
     info = tarfile.TarInfo("loop")
     header = bytearray(info.tobuf(format=tarfile.GNU_FORMAT))
     header[124:136] = b"\xff" * 11 + b"\x00"  # a negative size in base 256

@@ -59,7 +59,7 @@ def alice() -> User:
         (["a_1x", "aB", "ab"], "a", NameRest.ANYTHING),
     ],
 )
-def test_names_have_a_beginning_in_common(alice: User, names: list[str], prefix: str, rest: NameRest) -> None:
+def test_the_common_prefix_of_names_is_stored(alice: User, names: list[str], prefix: str, rest: NameRest) -> None:
     content = submitted(alice, *names)
     assert (content.name_prefix, content.name_rest) == (prefix, rest)
     jobs = Job.objects.filter(submission=content.submission_id).order_by("pk")
@@ -77,7 +77,7 @@ def test_names_have_a_beginning_in_common(alice: User, names: list[str], prefix:
         (["sim-7", "sim-7"], "sim-7", "sim-7", NameRest.NOTHING),
     ],
 )
-def test_an_edited_name_widens_what_is_known(
+def test_an_edited_name_extends_the_summary(
     alice: User, names: list[str], edited: str, prefix: str, rest: NameRest
 ) -> None:
     content = submitted(alice, *names)
@@ -104,7 +104,7 @@ def test_few_labels_and_stems_of_names_are_noted(alice: User) -> None:
 
 
 @pytest.mark.parametrize(("number", "noted"), [(MOST, MOST), (MOST + 1, 0)])
-def test_of_too_many_values_none_is_noted(alice: User, number: int, noted: int) -> None:
+def test_too_many_different_values_store_none(alice: User, number: int, noted: int) -> None:
     content = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(number)})
     assert content.labels is not None
     assert content.name_stems is not None
@@ -122,7 +122,7 @@ def test_of_too_many_values_none_is_noted(alice: User, number: int, noted: int) 
         ({f"{n}x": f"{n}" for n in range(MOST + 1)}, {"job_group": "new", "job_name": "new"}, [], []),
     ],
 )
-def test_an_edited_job_adds_its_values(
+def test_an_edited_job_adds_its_values_to_the_summary(
     alice: User, jobs: dict[str, str], changes: dict[str, str], labels: list[str] | None, stems: list[str] | None
 ) -> None:
     content = submitted_with_labels(alice, jobs)

@@ -320,7 +320,7 @@ def test_deleted_jobs_are_counted_only_if_named(operator: User) -> None:
     assert numbers(operator, "status", status="Deleted") == {("Deleted",): 1}
 
 
-def test_a_recount_mends_wrong_counters_and_verify_names_it(operator: User) -> None:
+def test_verify_reports_wrong_counters_and_a_recount_corrects_them(operator: User) -> None:
     factories.make_job()
     _add()
     JobCount.objects.update(jobs=7)
@@ -355,7 +355,7 @@ def test_adding_nothing_writes_nothing() -> None:
 
 
 @pytest.mark.django_db
-def test_a_run_beside_another_one_does_nothing() -> None:
+def test_a_concurrent_run_does_nothing() -> None:
     factories.make_job()
     assert counting.add_changes() == 1
     assert counting.add_changes() == 0

@@ -51,7 +51,7 @@ def test_a_job_waits_for_the_sites_that_hold_every_file(
     assert description["banned_sites"] == described.get("banned_sites", [])
 
 
-def test_a_file_that_is_nowhere_refuses_the_whole_request_and_is_named(sample: SampleData) -> None:
+def test_a_file_without_replicas_refuses_the_whole_request(sample: SampleData) -> None:
     sample.hold(a=["CERN"])
     jobs = [{"executable": "x", "input_data": ["/lhcb/a"]}, {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}]
     with pytest.raises(InvalidDescriptionError) as refused:
@@ -72,7 +72,7 @@ def test_of_many_missing_files_the_first_are_named_and_the_others_counted(sample
     assert len(sentence) < 300
 
 
-def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are_read(sample: SampleData) -> None:
+def test_one_missing_file_among_a_thousand_is_named(sample: SampleData) -> None:
     names = [f"run/{number:03}" for number in range(1000)]
     sample.hold(**{name: ["CERN"] for name in names[:-1]})
     with pytest.raises(InvalidDescriptionError) as refused:
@@ -83,14 +83,14 @@ def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are
     assert sites_of(sample.job(*names)) == ["CERN"]
 
 
-def test_files_whose_copies_cross_run_at_any_site_with_one_of_each(sample: SampleData) -> None:
+def test_jobs_run_at_any_site_that_holds_all_files(sample: SampleData) -> None:
     shared = factories.make_storage_element(name="shared", sites=[sample.sites["CERN"], sample.sites["PIC"]])
     sample.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
     factories.make_replica("/lhcb/b", vo=sample.vo, storage_element=shared)
     assert sites_of(sample.job("a", "b")) == ["CERN", "RAL"]
 
 
-def test_a_file_whose_only_storage_element_is_gone_is_nowhere(sample: SampleData) -> None:
+def test_a_file_of_a_removed_storage_element_has_no_replica(sample: SampleData) -> None:
     sample.hold(a=["CERN"], b=["CERN", "RAL"])
     job_id = sample.job("a")
     sample.elements["CERN"].delete()
@@ -118,7 +118,7 @@ def test_files_of_another_vo_are_not_found(sample: SampleData) -> None:
         (["nowhere"], {}, "none does"),
     ],
 )
-def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
+def test_a_job_without_a_common_site_is_checking_and_explained(
     sample: SampleData, files: list[str], described: dict[str, object], words: str
 ) -> None:
     sample.hold(a=["CERN"], b=["RAL"])
@@ -154,7 +154,7 @@ def test_a_parametric_description_reads_a_file_for_each_job(sample: SampleData) 
     assert [sites_of(job.id) for job in result.jobs] == [["CERN"], ["RAL"]]
 
 
-def test_explain_says_that_the_sites_are_those_of_the_data(sample: SampleData) -> None:
+def test_explain_names_the_sites_of_the_input_data(sample: SampleData) -> None:
     factories.make_queue(ce=factories.make_ce(site=sample.sites["PIC"]))
     sample.hold(a=["CERN"])
     job_id = sample.job("a")
@@ -179,7 +179,7 @@ def test_a_job_that_is_edited_stays_where_its_data_are(sample: SampleData) -> No
 
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("changes", [{"sites": ["PIC"]}, {"banned_sites": ["RAL", "CERN"]}])
-def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
+def test_editing_sites_cannot_exclude_the_sites_of_the_data(
     sample: SampleData, changes: dict[str, object], held: bool
 ) -> None:
     sample.hold(a=["CERN", "RAL"])
@@ -194,7 +194,7 @@ def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
     assert sites_of(job_id) == (None if held else ["CERN", "RAL"])
 
 
-def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(sample: SampleData) -> None:
+def test_an_edited_job_whose_data_disappeared_is_checking(sample: SampleData) -> None:
     sample.hold(a=["CERN"])
     job_id = sample.job("a")
     sample.lose("a")
@@ -202,7 +202,7 @@ def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(samp
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_a_job_that_is_released_goes_where_its_data_are_by_now(sample: SampleData) -> None:
+def test_a_released_job_is_queued_for_the_current_sites_of_its_data(sample: SampleData) -> None:
     sample.hold(a=["CERN"])
     moved, lost = sample.job("a"), sample.job("a")
     for job_id in (moved, lost):
@@ -216,7 +216,7 @@ def test_a_job_that_is_released_goes_where_its_data_are_by_now(sample: SampleDat
     assert broken() == []
 
 
-def test_a_job_that_is_rescheduled_goes_where_its_data_are_by_now(sample: SampleData) -> None:
+def test_a_rescheduled_job_is_queued_for_the_current_sites_of_its_data(sample: SampleData) -> None:
     sample.hold(a=["RAL"])
     job = factories.make_job(
         owner=sample.alice, group=sample.group, status=JobStatus.RESCHEDULED, input_data=["/lhcb/a"]
@@ -227,7 +227,7 @@ def test_a_job_that_is_rescheduled_goes_where_its_data_are_by_now(sample: Sample
 
 
 @pytest.mark.parametrize("action", [Action.KILL, Action.DELETE])
-def test_a_job_that_is_checking_can_be_given_up(sample: SampleData, action: Action) -> None:
+def test_a_checking_job_can_be_killed(sample: SampleData, action: Action) -> None:
     sample.hold(a=["CERN"], b=["RAL"])
     job_id = sample.job("a", "b")
     control.apply_to_one(action, job_id, by=sample.alice, now=NOW)
@@ -251,7 +251,7 @@ def test_a_job_that_is_checking_can_be_given_up(sample: SampleData, action: Acti
         ("/lhcb/{group}/run1", False, False),
     ],
 )
-def test_output_goes_only_to_directories_of_ones_own(
+def test_output_paths_are_in_directories_of_the_owner(
     sample: SampleData, path: str, shared: bool, accepted: bool
 ) -> None:
     group = factories.make_group(vo=sample.vo, shares_jobs=shared)
@@ -276,9 +276,7 @@ def test_output_goes_only_to_directories_of_ones_own(
         ("LFN:/lhcb/hist.root", False),
     ],
 )
-def test_output_is_called_only_as_files_in_directories_of_ones_own(
-    sample: SampleData, lfn: str, accepted: bool
-) -> None:
+def test_logical_names_of_output_are_in_directories_of_the_owner(sample: SampleData, lfn: str, accepted: bool) -> None:
     if accepted:
         (job,) = sample.submit(output_data=["*.log", lfn]).jobs
         assert Job.objects.get(pk=job.id).description["output_data"] == ["*.log", f"LFN:{lfn[4:]}"]

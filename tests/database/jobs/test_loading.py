@@ -41,7 +41,7 @@ def rows() -> list[tuple[object, ...]]:
     return list(Replica.objects.order_by("vo__name", "lfn", "storage_element__name").values_list(*columns))
 
 
-def test_columns_may_be_named_in_any_order_or_stand_in_ours(tmp_path: Path) -> None:
+def test_columns_may_be_named_in_any_order_or_have_the_default_order(tmp_path: Path) -> None:
     assert load(tmp_path, "/lhcb/a,CERN-disk,5,adler32:00000001\n/atlas/b,RAL-disk\n") == (
         "2 replicas read: 2 new, 0 changed.\n"
     )
@@ -59,7 +59,7 @@ def test_a_file_that_is_loaded_again_changes_what_differs_and_marks_nothing(tmp_
     assert ReplicaChange.objects.count() == 1
 
 
-def test_names_come_out_as_they_went_in(tmp_path: Path) -> None:
+def test_csv_names_are_read_unchanged(tmp_path: Path) -> None:
     names = [
         "/lhcb/a\\tb\\N",
         "/lhcb/\\.",
@@ -113,13 +113,13 @@ def test_all_files_belong_to_the_vo_that_is_named(tmp_path: Path) -> None:
         ("/lhcb/\0b,CERN-disk", "Line 3"),
     ],
 )
-def test_a_wrong_line_is_told_by_its_number_and_nothing_is_loaded(tmp_path: Path, line: str, words: str) -> None:
+def test_a_wrong_line_is_reported_by_number_and_nothing_is_loaded(tmp_path: Path, line: str, words: str) -> None:
     said = refusal(tmp_path, f"/lhcb/a,CERN-disk\n\n{line}\n/lhcb/c,CERN-disk\n")
     assert "Line 3" in said
     assert words in said
 
 
-def test_of_many_wrong_lines_the_first_are_told(tmp_path: Path) -> None:
+def test_the_first_of_many_wrong_lines_are_reported(tmp_path: Path) -> None:
     said = refusal(tmp_path, "/lhcb/a,CERN-disk\n" + "x,y\n" * 100)
     assert said.count("\n") == 20
     assert "Line 21 " in said
@@ -139,7 +139,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, content: str | bytes,
     assert words in refusal(tmp_path, content)
 
 
-def test_a_missing_file_and_an_unknown_vo_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_vo_are_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("load_replicas", str(tmp_path / "nothing.csv"))
     assert 'Did you mean "lhcb"' in refusal(tmp_path, "/lhcb/a,CERN-disk\n", "--vo", "lhbc")

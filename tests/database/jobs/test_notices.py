@@ -88,7 +88,7 @@ def test_the_owner_gets_one_message_when_the_last_job_has_ended(
     assert not SubmissionNotice.objects.exists()
 
 
-def test_what_is_rescheduled_after_the_message_is_not_reported_again(server: MailServer, group: Group) -> None:
+def test_a_job_rescheduled_after_the_message_sends_no_second_one(server: MailServer, group: Group) -> None:
     submission = submitted(person(group))
     end(submission, [("Failed", 2)] * 3)
     assert notices.send_due(now=LATER) == 1
@@ -121,7 +121,9 @@ def test_users_choose_when_they_get_mail(
     [{"mail_when": MailWhen.NEVER}, {"is_active": False}, {"email": ""}, {"email": "a@b.org\nBcc: all@example.org"}],
     ids=["mail is off", "suspended", "no address", "no valid address"],
 )
-def test_what_the_account_says_at_the_end_counts(server: MailServer, group: Group, change: dict[str, object]) -> None:
+def test_the_mail_setting_at_the_end_of_the_submission_decides(
+    server: MailServer, group: Group, change: dict[str, object]
+) -> None:
     owner = person(group)
     submission = submitted(owner)
     User.objects.filter(pk=owner.pk).update(**change)
@@ -131,12 +133,12 @@ def test_what_the_account_says_at_the_end_counts(server: MailServer, group: Grou
 
 
 @pytest.mark.parametrize("email", ["", "alice", "a@b.org\nBcc: all@example.org"])
-def test_submissions_of_who_has_no_valid_address_are_not_marked(server: MailServer, group: Group, email: str) -> None:
+def test_submissions_without_a_valid_address_are_not_marked(server: MailServer, group: Group, email: str) -> None:
     submitted(person(group, email=email))
     assert not SubmissionNotice.objects.exists()
 
 
-def test_submissions_of_who_wants_no_mail_cost_no_statement(
+def test_submissions_without_wanted_mail_need_no_statement(
     server: MailServer, group: Group, settings: Settings
 ) -> None:
     def statements(owner: User) -> int:
@@ -153,7 +155,7 @@ def test_submissions_of_who_wants_no_mail_cost_no_statement(
     assert statements(person(group)) == never
 
 
-def test_who_submits_in_a_loop_gets_a_bounded_number_of_messages(server: MailServer, group: Group) -> None:
+def test_the_number_of_messages_to_one_user_is_bounded(server: MailServer, group: Group) -> None:
     owner, other = person(group), person(group, email="bob@example.org")
     for _ in range(MAX_OPEN_NOTICES + 3):
         submitted(owner, jobs=1)
@@ -210,7 +212,7 @@ def test_a_repeated_message_has_the_same_id(server: MailServer, group: Group) ->
     assert server.messages[0]["Message-ID"] == f"<submission-{submission.pk}@wms.example.org>"
 
 
-def test_a_run_looks_at_a_bounded_number_of_submissions_the_oldest_first(
+def test_a_run_checks_a_bounded_number_of_submissions_oldest_first(
     server: MailServer, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "AT_ONCE", 2)
@@ -224,7 +226,7 @@ def test_a_run_looks_at_a_bounded_number_of_submissions_the_oldest_first(
     assert SubmissionNotice.objects.count() == len(submissions) - 1
 
 
-def test_the_task_sends_what_is_due_and_nothing_without_a_mail_server(
+def test_the_task_sends_due_messages_if_a_mail_server_is_set(
     server: MailServer, group: Group, settings: Settings
 ) -> None:
     end(submitted(person(group)), [DONE] * 3)

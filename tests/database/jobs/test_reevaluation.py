@@ -27,7 +27,7 @@ from wms.jobs.services.submission import submit
 pytestmark = pytest.mark.django_db
 
 
-def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothing(sample: SampleData) -> None:
+def test_changed_replicas_move_the_job_once(sample: SampleData) -> None:
     sample.hold(a=["CERN"], b=["RAL"])
     both, only_a, other = sample.job("a", "b"), sample.job("a"), sample.job("b")
     reevaluate(now=NOW)
@@ -46,7 +46,7 @@ def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothin
     assert broken() == []
 
 
-def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone_for_a_while(
+def test_a_given_back_job_keeps_its_delay_while_its_files_are_missing(
     sample: SampleData,
 ) -> None:
     sample.hold(a=["CERN"])
@@ -68,7 +68,7 @@ def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone
     assert queueing.held_back([job_id]) == before
 
 
-def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_then_forgotten(
+def test_a_replica_change_is_evaluated_twice_and_then_removed(
     sample: SampleData,
 ) -> None:
     sample.hold(a=["CERN"])
@@ -135,9 +135,7 @@ def test_more_jobs_than_fit_one_run_are_moved_by_the_next(sample: SampleData, mo
     assert all(sites_of(job) == ["CERN", "RAL"] for job in jobs)
 
 
-def test_a_run_without_changes_asks_the_database_little(
-    sample: SampleData, django_assert_max_num_queries: object
-) -> None:
+def test_a_run_without_changes_needs_few_statements(sample: SampleData, django_assert_max_num_queries: object) -> None:
     sample.hold(a=["CERN"])
     for _ in range(3):
         sample.job("a")
@@ -158,7 +156,7 @@ def test_jobs_that_run_or_have_ended_are_left_alone(sample: SampleData) -> None:
     assert [Job.objects.get(pk=job.pk).status for job in jobs] == ["Running", "Done", "Held"]
 
 
-def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(sample: SampleData) -> None:
+def test_a_job_whose_file_lost_all_replicas_names_it(sample: SampleData) -> None:
     sample.hold(a=["CERN"], b=["CERN"])
     job_id = sample.job("a", "b")
     sample.elements["CERN"].delete()  # as its last replicas: nobody reads them any more
@@ -170,7 +168,7 @@ def test_a_job_whose_file_has_gone_everywhere_is_told_which_one(sample: SampleDa
 
 
 @pytest.mark.parametrize("look", [1, 2, 3])
-def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
+def test_the_stored_sites_of_a_job_match_its_task_queue(
     sample: SampleData, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
     sample.hold(a=["CERN"])
@@ -205,7 +203,7 @@ NO_ROOM = ("Checking", WAITS_FOR_ROOM)
 NO_FILES = ("Checking", WAITS_FOR_REPLICAS)
 
 
-def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldest_are_first(sample: SampleData) -> None:
+def test_jobs_whose_files_arrive_respect_quotas_oldest_first(sample: SampleData) -> None:
     Limit.objects.create(user=sample.alice, waiting=2)
     sample.hold(a=["CERN"], b=["RAL"])
     first, second, third = (sample.job("a", "b") for _ in range(3))
@@ -228,7 +226,7 @@ def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldes
     assert broken() == []
 
 
-def test_a_job_that_waits_for_room_waits_as_soon_as_its_quota_is_gone_or_raised(sample: SampleData) -> None:
+def test_a_removed_or_raised_quota_lets_checking_jobs_wait(sample: SampleData) -> None:
     quota = Limit.objects.create(group=sample.group, waiting=1)
     other = Limit.objects.create(vo=sample.vo, job_type="Merge", waiting=1)
     sample.hold(a=["CERN"], b=["RAL"])
@@ -244,7 +242,7 @@ def test_a_job_that_waits_for_room_waits_as_soon_as_its_quota_is_gone_or_raised(
     other.delete()
 
 
-def test_a_full_quota_of_one_user_holds_nobody_else_back(sample: SampleData) -> None:
+def test_a_full_quota_of_one_user_does_not_delay_others(sample: SampleData) -> None:
     bob = factories.make_user(username="bob", groups=[sample.group])
     Limit.objects.create(user=sample.alice, waiting=1)
     sample.hold(a=["CERN"], b=["RAL"])
@@ -256,7 +254,7 @@ def test_a_full_quota_of_one_user_holds_nobody_else_back(sample: SampleData) -> 
     assert statuses(*of_alice, of_bob) == [WAITS, NO_ROOM, WAITS]
 
 
-def test_a_job_that_waits_for_room_and_loses_its_files_says_so_and_comes_back(sample: SampleData) -> None:
+def test_a_job_waiting_for_quota_that_loses_its_files_is_explained(sample: SampleData) -> None:
     Limit.objects.create(user=sample.alice, waiting=1)
     sample.hold(a=["CERN"], b=["RAL"])
     first, second = sample.job("a", "b"), sample.job("a", "b")
@@ -277,7 +275,7 @@ def test_a_job_that_waits_for_room_and_loses_its_files_says_so_and_comes_back(sa
     assert reevaluate(now=NOW + 2 * LAG) == 0
 
 
-def test_a_job_whose_files_move_while_it_waits_for_room_comes_where_they_are_then(sample: SampleData) -> None:
+def test_a_job_waiting_for_quota_is_queued_at_the_current_sites(sample: SampleData) -> None:
     quota = Limit.objects.create(user=sample.alice, waiting=0)
     sample.hold(a=["CERN"], b=["RAL"])
     Limit.objects.filter(pk=quota.pk).update(waiting=1)
@@ -293,9 +291,7 @@ def test_a_job_whose_files_move_while_it_waits_for_room_comes_where_they_are_the
     assert sites_of(job_id) == ["PIC", "RAL"]
 
 
-def test_many_jobs_that_wait_for_room_are_let_in_page_by_page(
-    sample: SampleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_waiting_for_quota_are_queued_in_pages(sample: SampleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
     quota = Limit.objects.create(user=sample.alice, waiting=5)
     sample.hold(a=["CERN"], b=["RAL"])
@@ -308,7 +304,7 @@ def test_many_jobs_that_wait_for_room_are_let_in_page_by_page(
     assert all(sites_of(job) == ["RAL"] for job in jobs)
 
 
-def test_a_job_that_waited_before_comes_back_whatever_the_quotas_are(sample: SampleData) -> None:
+def test_a_job_that_waited_before_is_queued_despite_full_quotas(sample: SampleData) -> None:
     sample.hold(a=["CERN", "RAL"])
     job_id = sample.job("a")
     Limit.objects.create(user=sample.alice, waiting=0)

@@ -74,7 +74,7 @@ def test_only_rescheduled_jobs_are_queued_again() -> None:
     assert list(QueuedJob.objects.values_list("pk", flat=True)) == [jobs[JobStatus.RESCHEDULED].pk]
 
 
-def test_an_order_to_the_last_pilot_does_not_reach_the_next() -> None:
+def test_a_command_to_the_last_pilot_is_not_sent_to_the_next() -> None:
     job = factories.make_job(status=JobStatus.RUNNING)
     rescheduling.reschedule([job.pk], source="alice", now=NOW)
     JobCommand.objects.create(job=job, name="peek", created_at=NOW, acknowledged_at=NOW)

@@ -114,7 +114,7 @@ def test_a_file_that_a_crash_left_incomplete_is_replaced_by_the_next_upload(dire
 
 
 @pytest.mark.django_db
-def test_a_storage_that_is_no_file_system_is_served_too(settings: Settings) -> None:
+def test_a_storage_without_a_file_system_is_supported(settings: Settings) -> None:
     memory = {"BACKEND": "django.core.files.storage.InMemoryStorage"}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": memory}
 
@@ -136,7 +136,9 @@ def test_a_bad_file_name_stores_nothing(name: str, directory: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_content_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(settings: Settings, directory: Path) -> None:
+def test_an_upload_of_exactly_the_limit_is_accepted_and_one_byte_more_refused(
+    settings: Settings, directory: Path
+) -> None:
     settings.WMS_SANDBOX_MAX_BYTES = 1000
     upload(bytes(1000), owner=make_user())
     with pytest.raises(SandboxTooLargeError):
@@ -149,7 +151,7 @@ def test_a_content_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(settin
 
 
 @pytest.mark.django_db
-def test_an_owner_may_name_what_it_uploaded_in_any_of_its_groups() -> None:
+def test_an_owner_may_use_an_upload_in_any_own_group() -> None:
     group = make_group()
     alice = make_user(groups=[group])
     reference = sandboxes.reference_of(upload(b"x", owner=alice, name="in.dat").sandbox)
@@ -164,7 +166,7 @@ def test_an_owner_may_name_what_it_uploaded_in_any_of_its_groups() -> None:
     ("mates", "shares_jobs", "same_vo", "may"),
     [(True, True, True, True), (True, False, True, False), (False, True, True, False), (True, True, False, False)],
 )
-def test_mates_may_name_it_only_in_a_group_of_the_vo_that_shares_jobs(
+def test_group_members_may_use_an_upload_only_in_a_sharing_group(
     mates: bool, shares_jobs: bool, same_vo: bool, may: bool
 ) -> None:
     vo = make_vo()
@@ -181,7 +183,7 @@ def test_mates_may_name_it_only_in_a_group_of_the_vo_that_shares_jobs(
 
 
 @pytest.mark.django_db
-def test_who_may_not_name_it_does_not_learn_that_it_exists() -> None:
+def test_a_refusal_does_not_disclose_that_an_upload_exists() -> None:
     group = make_group()
     charlie = make_user(groups=[group])
     of_another = sandboxes.reference_of(upload(b"x", owner=make_user()).sandbox)
@@ -198,14 +200,14 @@ def test_who_may_not_name_it_does_not_learn_that_it_exists() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("reference", ["", "x", "sha256:", "sha256:" + "A" * 64, "md5:" + "0" * 64, "0" * 64])
-def test_what_is_no_reference_is_refused(reference: str) -> None:
+def test_an_invalid_sandbox_reference_is_refused(reference: str) -> None:
     group = make_group()
     with pytest.raises(UnusableSandboxError):
         sandboxes.resolve([reference], owner=make_user(groups=[group]), group=group)
 
 
 @pytest.mark.django_db
-def test_the_file_name_is_that_of_the_own_newest_upload_else_of_the_mates() -> None:
+def test_the_file_name_is_that_of_the_newest_own_or_group_upload() -> None:
     group = make_group(shares_jobs=True)
     alice, bob = make_user(groups=[group]), make_user(groups=[group])
     upload(b"x", owner=alice, name="second", minutes=1)
@@ -249,7 +251,7 @@ def test_the_sandboxes_of_many_jobs_cost_one_query(django_assert_num_queries: Dj
 
 
 @pytest.mark.django_db
-def test_a_job_gets_only_what_it_was_given() -> None:
+def test_a_job_may_read_its_own_sandboxes_only() -> None:
     job = make_job()
     given, other = upload(b"1", owner=job.owner), upload(b"2", owner=job.owner)
     InputSandbox.objects.create(job=job, sandbox=given.sandbox, file_name="in.dat")
@@ -295,6 +297,6 @@ def test_an_output_that_is_no_safe_tar_gz_is_refused(content: bytes, error: type
 
 
 @pytest.mark.django_db
-def test_a_job_without_output_says_so() -> None:
+def test_a_job_without_output_is_reported() -> None:
     with pytest.raises(NoOutputError, match="Waiting"):
         sandboxes.output_to_fetch(make_job())

@@ -25,7 +25,7 @@ def test_a_description_is_saved_as_it_was_written() -> None:
     assert not saved.replaced
 
 
-def test_the_same_name_replaces_the_owners_and_nobody_elses() -> None:
+def test_saving_under_an_existing_name_replaces_own_descriptions_only() -> None:
     alice, bob = make_user(), make_user()
     save(bob, text="bob's")
     save(alice, text="first")
@@ -58,7 +58,7 @@ def test_a_user_keeps_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
         ("scan", "\0", "description"),
     ],
 )
-def test_what_cannot_be_saved_is_refused(name: str, text: str, field: str) -> None:
+def test_invalid_saved_descriptions_are_refused(name: str, text: str, field: str) -> None:
     with pytest.raises(RejectedError) as refusal:
         save(make_user(), name=name, text=text)
     assert list(refusal.value.errors) == [field]

@@ -103,11 +103,11 @@ def test_of_a_long_list_only_the_newest_jobs_are_read(alice: User, monkeypatch: 
     assert set(ids(alice, Order(by="name", is_descending=False))) == set(newest)
 
 
-def test_strangers_see_nothing(alice: User) -> None:
+def test_jobs_of_others_are_not_listed(alice: User) -> None:
     assert ids(factories.make_user(), Order(by="name", is_descending=False)) == []
 
 
-def test_a_number_that_no_column_holds_is_a_place_without_an_error(alice: User, subtests: pytest.Subtests) -> None:
+def test_a_position_beyond_the_column_range_is_no_error(alice: User, subtests: pytest.Subtests) -> None:
     names = ("cpu-time", "exit-code", "reschedules", "priority")
     for name, value in product(names, ("1e400", "9" * 30, "nan", "-inf")):
         with subtests.test(name, value=value):

@@ -64,7 +64,7 @@ def test_the_vo_decides_how_long_a_window_may_be(
         ({"max_stalled_s": 0}, {}, (1800, 0.05, 0)),
     ],
 )
-def test_pilots_are_told_the_rule_of_the_queue_else_of_the_vo_else_of_the_server(
+def test_the_stall_rule_comes_from_queue_vo_or_server(
     of_vo: dict[str, float], of_queue: dict[str, float], expected: tuple[int, float, int]
 ) -> None:
     queue, vo = make_queue(), make_vo()
@@ -77,7 +77,7 @@ def test_pilots_are_told_the_rule_of_the_queue_else_of_the_vo_else_of_the_server
     assert (told.stalled_s, told.stalled_cpu_fraction, told.max_stalled_s) == expected
 
 
-def test_the_server_says_what_holds_where_neither_queue_nor_vo_do(settings: Settings) -> None:
+def test_without_queue_and_vo_rules_the_server_stall_rule_applies(settings: Settings) -> None:
     settings.WMS_MAX_STALLED_S = 7200
     vo = make_vo()
     vo.stalled_s = 300

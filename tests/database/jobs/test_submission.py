@@ -40,7 +40,7 @@ def test_a_thousand_definitions_make_a_thousand_queues_in_a_few_statements(
     assert set(QueuedJob.objects.values_list("pk", "task_queue")) == {(job.id, job.task_queue) for job in result.jobs}
 
 
-def test_what_many_jobs_ask_is_signed_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_requirements_are_hashed_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     signed: Counter[str] = Counter()
     sign = QueueDefinition.signature
 

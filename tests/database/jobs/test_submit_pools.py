@@ -41,7 +41,7 @@ def test_a_pool_stays_while_a_job_refers_to_it_that_may_come_back(status: JobSta
 
 
 @pytest.mark.parametrize("status", sorted(FINAL))
-def test_a_pool_goes_when_its_jobs_have_ended(status: JobStatus, job: Job) -> None:
+def test_a_pool_is_removed_when_its_jobs_have_ended(status: JobStatus, job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(status=status, ended_at=NOW)
     assert unused_submit_pools.remove_unused(now=NOW + timedelta(minutes=59)) == 0
     assert unused_submit_pools.remove_unused(now=LATER) == 1
@@ -61,7 +61,7 @@ def test_a_rescheduled_job_makes_its_pool_anew(job: Job) -> None:
     assert QueuedJob.objects.get(pk=job.pk).task_queue.submit_pools == [before.pk]
 
 
-def test_a_pool_that_nobody_refers_to_does_not_keep_the_others(job: Job) -> None:
+def test_an_unused_pool_does_not_keep_others_from_removal(job: Job) -> None:
     other = make_job(requirements={"Memory": 1000})
     with transaction.atomic():
         queueing.withdraw([other.pk])

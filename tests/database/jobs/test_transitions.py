@@ -23,7 +23,7 @@ def _make(*statuses: JobStatus) -> list[int]:
     return [factories.make_job(submission=submission, status=status).pk for status in statuses]
 
 
-def test_those_that_may_move_are_moved_and_the_others_are_named() -> None:
+def test_possible_transitions_are_made_and_others_reported() -> None:
     waiting, running, done = _make(JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE)
     recorded = transitions.record(
         [done, running, waiting, 10**9], status=JobStatus.KILLED, minor="why", source="alice", now=LATER
@@ -37,7 +37,7 @@ def test_those_that_may_move_are_moved_and_the_others_are_named() -> None:
     assert list(lines) == [(job_id, "Killed", "why", "alice", LATER) for job_id in (waiting, running)]
 
 
-def test_the_table_decides_and_ended_at_goes_with_the_end(subtests: pytest.Subtests) -> None:
+def test_transitions_follow_the_table_and_set_ended_at(subtests: pytest.Subtests) -> None:
     for source, target in product(JobStatus, repeat=2):
         with subtests.test(f"{source} to {target}"):
             [job_id] = _make(source)
@@ -55,7 +55,7 @@ def test_the_table_decides_and_ended_at_goes_with_the_end(subtests: pytest.Subte
                 assert not JobHistory.objects.filter(job=job_id).exists()
 
 
-def test_what_may_move_can_be_narrowed_but_not_widened() -> None:
+def test_allowed_source_statuses_can_only_be_narrowed() -> None:
     held, rescheduled, running = _make(JobStatus.HELD, JobStatus.RESCHEDULED, JobStatus.RUNNING)
     recorded = transitions.record(
         [held, rescheduled, running],
@@ -134,7 +134,7 @@ def test_however_many_jobs_are_locked_by_id_and_changed_with_their_history_by_on
     assert JobHistory.objects.count() == 50
 
 
-def test_few_jobs_are_counted_by_the_trigger_and_take_one_statement() -> None:
+def test_few_jobs_are_counted_by_the_trigger_in_one_statement() -> None:
     ids = _make(*[JobStatus.RUNNING] * 3)
     with CaptureQueriesContext(connection) as captured:
         transitions.record(ids, status=JobStatus.KILLED, source="x", now=LATER)

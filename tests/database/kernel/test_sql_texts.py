@@ -36,7 +36,7 @@ def test_one_migration_of_an_app_installs_its_present_texts(app: str) -> None:
     )
 
 
-def test_a_comment_is_no_change() -> None:
+def test_a_changed_comment_keeps_the_digest() -> None:
     assert digest_of(["SELECT 1 -- one\n", "+ 1;"]) == digest_of(["SELECT\n    1 + 1;"]) != digest_of(["SELECT 1 + 2;"])
 
 

@@ -62,7 +62,7 @@ def test_segments_are_those_of_the_setting(group: Group, settings: Settings) -> 
     assert list(delivered_by_leases(since=NOW, until=at(60))) == [(group.pk, 200)]
 
 
-def test_leases_of_one_vo_are_told_apart(group: Group) -> None:
+def test_leases_are_counted_by_vo_and_group(group: Group) -> None:
     other = make_group()
     for of in (group, other):
         lease(of, begins=NOW, ends=at(10))
@@ -116,7 +116,7 @@ def seconds_since(then: datetime) -> float:
     return (database_now() - then).total_seconds()
 
 
-def test_what_was_written_half_is_counted_again_as_a_whole(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_count_is_repeated_as_a_whole(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     now = database_now()
     lease(group, begins=now - timedelta(seconds=1000), ends=now - timedelta(seconds=900))
     record = usage.record

@@ -42,7 +42,7 @@ def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
     assert (state_of(site).room, state_of(site).version) == (3, 1)
 
 
-def test_a_full_site_says_so() -> None:
+def test_an_advertisement_of_a_full_site_is_answered_as_full() -> None:
     standing = advertise(make_throttled_site().pk, numbers(submitting=5))
     assert (standing.accepting, standing.room_left) == (False, 0)
     assert standing.why_closed == (
@@ -75,7 +75,7 @@ def test_a_sequence_not_above_the_last_changes_nothing(sequence: int) -> None:
     assert after == {**before, "gateways": [{**gateway, **said}]}
 
 
-def test_an_ignored_advertisement_is_told_what_is_wrong_and_what_to_do() -> None:
+def test_an_ignored_advertisement_gets_reason_and_remedy() -> None:
     stop_clock()
     site = make_throttled_site(max_submitting_jobs=2)
     first = advertise(site.pk, numbers(submitting=2, sequence=9))
@@ -122,7 +122,7 @@ def test_advertisements_without_a_sequence_do_not_keep_one_alive() -> None:
     assert not advertise(site.pk, numbers(sequence=1)).ignored
 
 
-def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> None:
+def test_an_advertisement_without_sequence_is_always_accepted() -> None:
     site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2, sequence=7))
     assert advertise(site.pk, numbers(submitting=1)).room_left == 4
@@ -130,7 +130,7 @@ def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> 
     assert not advertise(site.pk, numbers(submitting=0, sequence=8)).ignored
 
 
-def test_one_measured_before_the_last_is_ignored() -> None:
+def test_an_advertisement_measured_before_the_last_is_ignored() -> None:
     site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2))
     assert advertise(site.pk, numbers(submitting=0, ago_s=10)).ignored
@@ -139,7 +139,7 @@ def test_one_measured_before_the_last_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("ago_s", [900, 10_000])
-def test_one_that_has_expired_already_is_refused_and_changes_nothing(ago_s: int) -> None:
+def test_an_expired_advertisement_is_refused(ago_s: int) -> None:
     site = make_throttled_site()
     with pytest.raises(ExpiredAdvertisementError, match="measure again"):
         advertise(site.pk, numbers(ago_s=ago_s))
@@ -163,7 +163,7 @@ def test_matches_since_the_measurement_count_whatever_became_of_their_jobs() -> 
     assert advertise(site.pk, numbers()).matched == 0
 
 
-def test_a_job_that_has_gone_elsewhere_since_counts_where_it_was_matched() -> None:
+def test_a_moved_job_counts_at_the_site_of_its_match() -> None:
     site, other = make_throttled_site(), make_site()
     match = lease_at(site, seconds=50, ended_s_ago=30)
     Job.objects.filter(pk=match.job_id).update(site=other)
@@ -179,21 +179,21 @@ def test_the_matches_since_may_have_filled_the_room_already() -> None:
     assert standing.why_closed == "2 matches since the measurement, which left room for 2."
 
 
-def test_the_smaller_maximum_rules() -> None:
+def test_the_smaller_maximum_applies() -> None:
     site = make_throttled_site(max_submitting_jobs=5)
     said = {SUBMITTING: 1, GATHERING: 0, CURRENT: 1}
     assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 3})).room_left == 2
     assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 30})).room_left == 4
 
 
-def test_of_a_site_without_throttle_nothing_is_kept() -> None:
+def test_advertisements_of_sites_without_throttle_are_not_stored() -> None:
     site = make_site()
     standing = advertise(site.pk, numbers(submitting=1000, ago_s=10_000))
     assert (standing.policy, standing.accepting, standing.expires_at) == (ThrottlePolicy.NONE, True, None)
     assert not ThrottleState.objects.exists()
 
 
-def test_a_site_that_is_gone_is_told() -> None:
+def test_an_advertisement_of_a_deleted_site_is_refused() -> None:
     with pytest.raises(Site.DoesNotExist):
         advertise(0, numbers())
 

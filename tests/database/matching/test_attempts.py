@@ -110,7 +110,7 @@ def test_an_attempt_whose_lease_expires_stays_readable(job: Job) -> None:
     assert tails(job) == [(0, "first", None), (1, None, "second")]
 
 
-def test_an_attempt_that_a_user_ends_takes_all_that_its_pilot_still_sends(job: Job) -> None:
+def test_an_attempt_ended_by_a_user_stores_later_lines_of_its_pilot(job: Job) -> None:
     lease = run(job)
     beat(lease, output="first")
     control.apply_to_one(Action.RESCHEDULE, job.pk, by=job.owner, now=timezone.now())
@@ -172,7 +172,7 @@ def test_the_first_heartbeat_of_each_half_minute_is_a_sample_after_some(job: Job
     assert UsageSamples.objects.get().step_s == FIRST_STEP_S
 
 
-def test_what_is_not_measured_is_none_and_each_attempt_has_its_own(job: Job) -> None:
+def test_unmeasured_usage_is_null_and_stored_by_attempt(job: Job) -> None:
     for _ in range(2):
         lease = run(job)
         pass_time(seconds=100)

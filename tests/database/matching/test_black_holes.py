@@ -136,7 +136,7 @@ def test_a_black_hole_is_found_and_gets_no_more_jobs(
     assert find_black_holes() == 0
 
 
-def test_its_pilots_are_no_supply_for_directors(queue: Queue, group: Group) -> None:
+def test_pilots_on_a_black_hole_are_not_counted_by_directors(queue: Queue, group: Group) -> None:
     (pilot,) = sent_pilots(queue, vo=group.vo, host_name="bad", batch_id="b", submitted_at=database_now())
     now = database_now()
     assert sum(found.pilots for found in jobless_pilots(now=now)) == 1
@@ -144,7 +144,7 @@ def test_its_pilots_are_no_supply_for_directors(queue: Queue, group: Group) -> N
     assert jobless_pilots(now=now) == []
 
 
-def test_no_pilot_registers_on_it(bad: Pilot, queue: Queue, group: Group) -> None:
+def test_no_pilot_registers_on_a_black_hole(bad: Pilot, queue: Queue, group: Group) -> None:
     find_black_holes()
     now = database_now()
     place = {"vo": group.vo.name, "site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
@@ -161,7 +161,7 @@ def test_no_pilot_registers_on_it(bad: Pilot, queue: Queue, group: Group) -> Non
     assert register(here, site_id=queue.ce.site_id, token_id=0, now=now + timedelta(hours=2)).token
 
 
-def test_a_pilot_that_tells_later_where_it_is_gets_no_jobs_within_a_minute(
+def test_a_pilot_that_reports_a_black_hole_host_gets_no_jobs_within_a_minute(
     bad: Pilot, group: Group, queue: Queue
 ) -> None:
     find_black_holes()
@@ -184,7 +184,7 @@ def test_the_lease_of_an_answer_that_was_lost_is_still_given(bad: Pilot, group: 
         ask(bad)
 
 
-def test_it_gets_jobs_again_when_its_time_is_over_and_is_looked_at_anew(
+def test_an_expired_black_hole_gets_jobs_and_is_evaluated_anew(
     bad: Pilot, good: Pilot, group: Group, alice: User
 ) -> None:
     find_black_holes()
@@ -204,9 +204,7 @@ def test_it_gets_jobs_again_when_its_time_is_over_and_is_looked_at_anew(
     assert again.until - again.found_at == timedelta(hours=2)
 
 
-def test_somebody_who_had_it_repaired_lets_it_have_jobs_again(
-    bad: Pilot, good: Pilot, group: Group, alice: User
-) -> None:
+def test_a_lifted_black_hole_gets_jobs_again(bad: Pilot, good: Pilot, group: Group, alice: User) -> None:
     find_black_holes()
     pass_time(seconds=1)
     assert exclusions.lift(BlackHole.objects.all(), by="olivia", now=database_now()) == 1
@@ -283,7 +281,7 @@ def test_jobs_that_drained_pilots_hand_back_are_no_fault_of_the_node(
     assert find_black_holes() == 0
 
 
-def test_what_jobs_ask_for_and_a_node_does_not_have_is_no_fault_of_the_node(
+def test_missing_job_requirements_are_no_fault_of_the_node(
     good: Pilot, queue: Queue, group: Group, alice: User, settings: Settings
 ) -> None:
     settings.WMS_RESCHEDULE_DELAY_S = 0
@@ -309,7 +307,7 @@ def test_what_jobs_ask_for_and_a_node_does_not_have_is_no_fault_of_the_node(
 
 
 @pytest.mark.parametrize("exit_code", [0, 1, 134])
-def test_a_payload_that_ran_tells_of_its_node_whatever_the_pilot_says(
+def test_a_payload_that_ran_counts_despite_the_reported_fault(
     queue: Queue, group: Group, alice: User, exit_code: int
 ) -> None:
     make_job(owner=alice, group=group)
@@ -354,12 +352,12 @@ def test_pilots_that_die_with_their_jobs_count(good: Pilot, queue: Queue, group:
 # ---- the machinery -------------------------------------------------------------------------------------------------
 
 
-def test_none_is_looked_for_when_the_setting_says_so(bad: Pilot, settings: Settings) -> None:
+def test_black_hole_detection_can_be_turned_off(bad: Pilot, settings: Settings) -> None:
     settings.WMS_BLACK_HOLE_FAILURES = 0
     assert find_black_holes() == 0
 
 
-def test_what_ended_long_ago_does_not_count(bad: Pilot) -> None:
+def test_leases_that_ended_long_ago_do_not_count(bad: Pilot) -> None:
     pass_time(minutes=61)
     assert find_black_holes() == 0
 
@@ -390,7 +388,7 @@ def test_a_host_is_one_black_hole_at_a_time() -> None:
         ({"failed": 99}, "black_hole_failed_no_more_than_it_fetched"),
     ],
 )
-def test_what_no_black_hole_can_be(change: dict[str, object], constraint: str) -> None:
+def test_invalid_black_holes_are_refused_by_constraints(change: dict[str, object], constraint: str) -> None:
     found = make_black_hole()
     with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
         BlackHole.objects.filter(pk=found.pk).update(**change)

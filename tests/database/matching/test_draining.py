@@ -51,7 +51,7 @@ def drain(pilot: Pilot, reason: str = "drained by bob") -> int:
     return exclusions.drain(Pilot.objects.filter(pk=pilot.pk), reason=reason, now=database_now())
 
 
-def test_a_drained_pilot_gets_no_job_and_is_told_why(group: Group, pilot: Pilot) -> None:
+def test_a_drained_pilot_gets_no_job_and_the_reason(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
     assert drain(pilot) == 1
     with pytest.raises(PilotDrainedError, match="finish those that run, and leave: drained by bob"):
@@ -62,7 +62,7 @@ def test_a_drained_pilot_gets_no_job_and_is_told_why(group: Group, pilot: Pilot)
     assert pilot.drain_reason == "drained by bob"
 
 
-def test_it_hears_so_also_when_nothing_waits(pilot: Pilot) -> None:
+def test_a_drained_pilot_gets_the_reason_without_waiting_jobs(pilot: Pilot) -> None:
     drain(pilot)
     with pytest.raises(PilotDrainedError):
         ask(pilot)
@@ -80,7 +80,7 @@ def test_the_leases_of_an_answer_that_was_lost_are_still_given(group: Group, pil
     assert Match.objects.count() == 2
 
 
-def test_a_busy_pilot_hears_it_on_each_of_its_leases_until_it_says_so(group: Group, pilot: Pilot) -> None:
+def test_the_drain_command_is_sent_on_each_lease_until_acknowledged(group: Group, pilot: Pilot) -> None:
     for _ in range(3):
         make_job(group=group)
     one, other = ask(pilot, max_jobs=2)
@@ -104,7 +104,7 @@ def test_a_busy_pilot_hears_it_on_each_of_its_leases_until_it_says_so(group: Gro
     assert leases.finish(one.pk, exit_code=0, minor=None, usage=Usage(), output_sandbox=None) == JobStatus.DONE
 
 
-def test_the_next_pilot_of_a_job_is_not_drained_by_it(group: Group, pilot: Pilot) -> None:
+def test_the_drain_command_is_not_sent_to_the_next_pilot(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
     (lease,) = ask(pilot)
     drain(pilot)

@@ -84,7 +84,7 @@ def test_twenty_queues_are_drawn_in_proportion_to_their_priorities(group: Group)
     )
 
 
-def test_groups_users_and_queues_get_their_parts(group: Group) -> None:
+def test_groups_users_and_queues_get_their_shares(group: Group) -> None:
     """PRI: a sharing group of 100 beside one of 300 that is divided over two users, of whom one has two queues."""
     divided = make_group(vo=group.vo, priority=300.0)
     alice, bob = make_user(groups=[divided]), make_user(groups=[divided])
@@ -122,17 +122,17 @@ def test_a_level_is_drawn_by_jobs_times_weight(group: Group) -> None:
     assert_as_expected(levels_drawn(group, {1: 20, 3: 5, 9: 5}), {1: 20, 3: 15, 9: 45})
 
 
-def test_ten_leaves_nine_in_a_hundred_thousand_to_priority_nine(group: Group) -> None:
+def test_priority_ten_outweighs_nine_by_the_stated_ratio(group: Group) -> None:
     """Binomial(100,000, 9/100,009), mean 9.0: outside 1 … 20 with less than 0.001 (0.0001 below, 0.0004 above)."""
     assert 1 <= levels_drawn(group, {9: 1, 10: 1})[9] <= 20
 
 
-def test_zero_beside_one_is_not_drawn(group: Group) -> None:
+def test_priority_zero_is_not_drawn_beside_priority_one(group: Group) -> None:
     """Binomial(100,000, 1e-5/1.00001): 0 has 0.37, so the seed says which; more than 5 has 0.0006."""
     assert levels_drawn(group, {0: 1, 1: 1})[0] == 0
 
 
-def test_only_zeros_are_drawn_all_the_same(group: Group) -> None:
+def test_priority_zero_is_drawn_when_alone(group: Group) -> None:
     assert levels_drawn(group, {0: 3}) == {0: DRAWS}
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from matching.models import Match
 from matching.services import retry_after as module
 from matching.services.empty_answers import WRITTEN_EVERY_S
-from matching.services.match import PilotNotWelcomeError, match
+from matching.services.match import PilotRefusedError, match
 from matching.services.offers import OfferRequest
 from matching.services.retry_after import LikelyWork, RetryAfter, seconds_to_wait
 from pilots.domain.pilot import PilotStatus
@@ -68,7 +68,7 @@ def test_an_idle_pilot_is_written_once_a_minute(idle: Pilot) -> None:
     assert written_by(lambda: ask(idle)) == 0
 
 
-def test_another_reason_is_written_at_once(idle: Pilot) -> None:
+def test_a_changed_reason_is_written_at_once(idle: Pilot) -> None:
     assert written_by(lambda: ask(idle, cpu_time_s=10)) == 1
     idle.refresh_from_db()
     assert (idle.nothing_left or {})["cpu_time"] == 0
@@ -96,12 +96,12 @@ def test_a_repeated_request_gets_its_leases_though_nothing_else_fits(idle: Pilot
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
-        ({"revoked_at": timezone.now()}, PilotNotWelcomeError),
-        ({"ended_at": timezone.now(), "status": PilotStatus.DONE}, PilotNotWelcomeError),
+        ({"revoked_at": timezone.now()}, PilotRefusedError),
+        ({"ended_at": timezone.now(), "status": PilotStatus.DONE}, PilotRefusedError),
         ({"drained_at": timezone.now()}, PilotDrainedError),
     ],
 )
-def test_a_pilot_that_gets_nothing_more_is_told(
+def test_a_pilot_that_gets_no_more_jobs_gets_the_reason(
     idle: Pilot, columns: Mapping[str, Any], error: type[Exception]
 ) -> None:
     Pilot.objects.filter(pk=idle.pk).update(**columns)
@@ -109,7 +109,7 @@ def test_a_pilot_that_gets_nothing_more_is_told(
         ask(idle)
 
 
-def test_a_pilot_on_a_black_hole_is_told(idle: Pilot) -> None:
+def test_a_pilot_on_a_black_hole_gets_the_reason(idle: Pilot) -> None:
     Pilot.objects.filter(pk=idle.pk).update(black_hole=make_black_hole())
     with pytest.raises(BlackHoleError):
         ask(idle)
@@ -122,7 +122,7 @@ def test_a_stalled_pilot_runs_again_by_its_first_request(idle: Pilot) -> None:
     assert idle.status == PilotStatus.RUNNING
 
 
-def test_pilots_like_one_that_got_a_job_do_not_queue_behind_the_others(
+def test_pilots_likely_to_get_a_job_have_a_schedule_of_their_own(
     monkeypatch: pytest.MonkeyPatch, group: Group, queue: Queue
 ) -> None:
     for name, made in (("retry_after", RetryAfter), ("retry_after_likely", RetryAfter), ("likely_work", LikelyWork)):

@@ -125,7 +125,7 @@ def test_a_rehearsal_writes_nothing(alice: User) -> None:
     assert checksums() == before
 
 
-def test_a_repeated_rehearsal_and_one_of_many_jobs_ask_the_database_as_little(alice: User) -> None:
+def test_rehearsals_need_a_constant_number_of_queries(alice: User) -> None:
     for number in range(3):
         queue_at(f"LCG.S{number}.org")
     rehearsed(alice)
@@ -176,9 +176,7 @@ def test_jobs_without_a_site_for_their_input_data_are_a_kind_of_their_own(alice:
     ]
 
 
-def test_of_too_many_kinds_those_with_most_jobs_are_compared_and_the_others_counted(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kinds_with_most_jobs_are_compared_and_others_counted(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     queue_at("LCG.CERN.ch")
     queue_at("LCG.PIC.es")
     jobs = [{"processors": number} for number in (1, 2, 2, 3, 3, 3)]

@@ -68,7 +68,7 @@ def give_back(job: Job, *, minor: str = "Software is missing on the node: root6"
     return leases.finish(lease.pk, exit_code=RESCHEDULE_EXIT_CODE, minor=minor, usage=Usage(), output_sandbox=None)
 
 
-def test_a_job_that_was_given_back_goes_elsewhere_first(group: Group) -> None:
+def test_a_given_back_job_is_matched_elsewhere_first(group: Group) -> None:
     bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
     job = make_job(group=group)
     assert jobs_for(bad) == [job.pk]
@@ -78,7 +78,7 @@ def test_a_job_that_was_given_back_goes_elsewhere_first(group: Group) -> None:
     assert jobs_for(good) == [job.pk]
 
 
-def test_nobody_gets_it_before_its_delay_is_over(group: Group) -> None:
+def test_a_given_back_job_is_not_matched_before_its_delay(group: Group) -> None:
     bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
     job = make_job(group=group)
     jobs_for(bad)
@@ -89,7 +89,7 @@ def test_nobody_gets_it_before_its_delay_is_over(group: Group) -> None:
     assert jobs_for(good) == [job.pk]
 
 
-def test_with_one_place_its_attempts_are_spaced_by_a_growing_delay(group: Group) -> None:
+def test_at_a_single_place_attempts_have_growing_delays(group: Group) -> None:
     only, job = pilot_at(make_queue(), group), make_job(group=group)
     waited = []
     while jobs_for(only) == [job.pk] and give_back(job) is JobStatus.WAITING:
@@ -113,7 +113,7 @@ def test_the_delay_has_a_limit(group: Group, settings: Settings) -> None:
     assert QueuedJob.objects.get(pk=job.pk).not_before == database_now() + timedelta(seconds=100)
 
 
-def test_a_place_that_gave_it_back_may_have_it_again_after_a_bounded_time(group: Group) -> None:
+def test_a_place_is_avoided_for_a_bounded_time(group: Group) -> None:
     bad = pilot_at(make_queue(), group)
     make_queue()  # where no pilot comes
     job = make_job(group=group)
@@ -125,7 +125,7 @@ def test_a_place_that_gave_it_back_may_have_it_again_after_a_bounded_time(group:
     assert jobs_for(bad) == [job.pk]
 
 
-def test_two_bad_places_do_not_hand_it_to_each_other_while_a_third_may_take_it(group: Group) -> None:
+def test_a_third_place_is_preferred_to_two_that_gave_the_job_back(group: Group) -> None:
     first, second, third = (pilot_at(make_queue(), group) for _ in range(3))
     job = make_job(group=group)
     for number, bad in enumerate((first, second)):
@@ -137,7 +137,7 @@ def test_two_bad_places_do_not_hand_it_to_each_other_while_a_third_may_take_it(g
     assert jobs_for(third) == [job.pk]
 
 
-def test_where_all_places_gave_it_back_only_the_last_is_avoided(group: Group) -> None:
+def test_if_all_places_gave_the_job_back_only_the_last_is_avoided(group: Group) -> None:
     first, second = (pilot_at(make_queue(), group) for _ in range(2))
     job = make_job(group=group)
     for number, bad in enumerate((first, second)):
@@ -149,7 +149,7 @@ def test_where_all_places_gave_it_back_only_the_last_is_avoided(group: Group) ->
 
 
 @pytest.mark.parametrize("why", ["banned", "does not fit"])
-def test_a_queue_that_cannot_take_it_is_no_reason_to_avoid_the_place(group: Group, why: str) -> None:
+def test_a_place_is_not_avoided_for_a_queue_that_does_not_fit(group: Group, why: str) -> None:
     only = pilot_at(make_queue(cpu_time_s=300_000), group)
     other = make_queue(cpu_time_s=300_000 if why == "banned" else 500)
     if why == "banned":
@@ -193,7 +193,7 @@ def test_a_place_is_avoided_only_as_long_as_another_may_take_the_job(
     assert jobs_for(only) == [job.pk]
 
 
-def test_a_place_that_is_avoided_no_more_has_its_delay_still(group: Group) -> None:
+def test_the_delay_stays_when_a_place_is_avoided_no_more(group: Group) -> None:
     queue, other = make_queue(), make_queue()
     only, job = pilot_at(queue, group), make_job(group=group)
     jobs_for(only)
@@ -205,7 +205,7 @@ def test_a_place_that_is_avoided_no_more_has_its_delay_still(group: Group) -> No
     assert jobs_for(only) == [job.pk]
 
 
-def test_when_the_place_that_has_not_tried_it_closes_only_the_last_is_avoided(group: Group) -> None:
+def test_when_the_other_place_closes_only_the_last_is_avoided(group: Group) -> None:
     queues = [make_queue() for _ in range(3)]
     first, second, third = (pilot_at(queue, group) for queue in queues)
     job = make_job(group=group)
@@ -246,7 +246,7 @@ def test_with_one_queue_the_host_is_avoided_while_other_hosts_live(group: Group)
     assert jobs_for(good) == [job.pk]
 
 
-def test_with_one_host_nothing_is_avoided(group: Group) -> None:
+def test_with_one_host_no_place_is_avoided(group: Group) -> None:
     queue = make_queue()
     only = pilot_at(queue, group, host="node1")
     end_pilot(pilot_at(queue, group, host="node2").pk, status=PilotStatus.DONE, reason="left", now=database_now())
@@ -266,7 +266,7 @@ def test_a_pilot_of_no_known_place_has_only_the_delay(group: Group) -> None:
     assert jobs_for(anywhere) == [job.pk]
 
 
-def test_delayed_jobs_at_the_head_of_a_level_hide_none_behind_them(group: Group) -> None:
+def test_delayed_jobs_do_not_hide_later_jobs_of_a_level(group: Group) -> None:
     pilot, owner = pilot_at(make_queue(**LARGE_SLOT), group), None
     first = make_job(group=group)
     owner = first.owner
@@ -282,7 +282,7 @@ def test_delayed_jobs_at_the_head_of_a_level_hide_none_behind_them(group: Group)
     assert jobs_for(pilot)[0] in {job.pk for job in delayed[:10]}
 
 
-def test_the_ten_oldest_are_taken_of_delayed_and_other_jobs_together(group: Group) -> None:
+def test_the_ten_oldest_include_available_delayed_jobs(group: Group) -> None:
     pilot = pilot_at(make_queue(**LARGE_SLOT), group)
     old = make_job(group=group)
     jobs_for(pilot)
@@ -300,7 +300,7 @@ def test_the_ten_oldest_are_taken_of_delayed_and_other_jobs_together(group: Grou
     assert taken <= {old.pk, *younger}
 
 
-def test_a_users_own_wish_is_done_at_once(group: Group) -> None:
+def test_a_reschedule_by_the_user_has_no_delay(group: Group) -> None:
     pilot, job = pilot_at(make_queue(), group), make_job(group=group)
     make_queue()
     jobs_for(pilot)
@@ -310,7 +310,7 @@ def test_a_users_own_wish_is_done_at_once(group: Group) -> None:
     assert jobs_for(pilot) == [job.pk]
 
 
-def test_a_wish_while_the_pilot_holds_it_is_done_when_the_pilot_lets_go(group: Group) -> None:
+def test_a_reschedule_of_a_leased_job_takes_effect_at_the_end_of_its_lease(group: Group) -> None:
     pilot, job = pilot_at(make_queue(), group), make_job(group=group)
     make_queue()
     jobs_for(pilot)
@@ -320,9 +320,7 @@ def test_a_wish_while_the_pilot_holds_it_is_done_when_the_pilot_lets_go(group: G
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_job_that_is_held_and_released_keeps_its_delay_and_goes_elsewhere_first(
-    group: Group, *, edited: bool
-) -> None:
+def test_a_held_and_released_job_keeps_its_delay_and_avoided_places(group: Group, *, edited: bool) -> None:
     bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
     job = make_job(group=group)
     jobs_for(bad)
@@ -338,7 +336,7 @@ def test_a_job_that_is_held_and_released_keeps_its_delay_and_goes_elsewhere_firs
     assert jobs_for(good) == [job.pk]
 
 
-def test_a_second_hold_brings_nothing_of_the_first_back(group: Group) -> None:
+def test_a_second_hold_restores_no_earlier_delay(group: Group) -> None:
     bad, job = pilot_at(make_queue(), group), make_job(group=group)
     good = pilot_at(make_queue(), group)
     act = partial(control.apply_to_one, by=job.owner, now=database_now())
@@ -355,7 +353,7 @@ def test_a_second_hold_brings_nothing_of_the_first_back(group: Group) -> None:
     assert jobs_for(bad) == [job.pk]
 
 
-def test_a_job_whose_pilot_the_ce_reports_as_ended_waits_and_goes_elsewhere(group: Group) -> None:
+def test_a_job_of_a_pilot_reported_as_ended_is_delayed_and_matched_elsewhere(group: Group) -> None:
     queue = make_queue()
     gone, same_place = pilot_at(queue, group), pilot_at(queue, group)
     other, job = pilot_at(make_queue(), group), make_job(group=group)
@@ -382,7 +380,7 @@ def test_a_lease_that_ended_in_silence_was_delay_enough(group: Group) -> None:
     assert jobs_for(other) == [job.pk]
 
 
-def test_its_minor_status_says_from_when_and_which_place_comes_last(group: Group) -> None:
+def test_the_minor_status_shows_the_delay_and_the_avoided_place(group: Group) -> None:
     queue = make_queue()
     bad, job = pilot_at(queue, group), make_job(group=group)
     make_queue()

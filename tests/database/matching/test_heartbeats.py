@@ -53,13 +53,15 @@ def row_of(table: str) -> dict[str, object]:
     return dict(model._default_manager.values().get())
 
 
-def test_it_asks_nothing_by_the_orm(lease: Match, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_an_ordinary_heartbeat_uses_no_orm_query(
+    lease: Match, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     with django_assert_num_queries(0):
         leases.heartbeat(lease.pk, usage=USAGE, tails=Tails("x", "y"), acknowledged=[])
 
 
 @pytest.mark.parametrize("table", WRITTEN)
-def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) -> None:
+def test_an_ordinary_heartbeat_writes_no_indexed_column(lease: Match, table: str) -> None:
     """Else each heartbeat would write all indexes of the row, instead of none (HOT)."""
     Job.objects.update(started_at=database_now() - timedelta(seconds=59))
     for tail in ("v", "w"):
@@ -86,7 +88,7 @@ def test_only_lines_of_output_wait_until_they_are_on_disk(lease: Match, tails: T
         assert cursor.fetchone() == (waits,)
 
 
-def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
+def test_a_heartbeat_renews_only_the_lease_of_its_pilot(lease: Match) -> None:
     other = make_pilot(vo=Pilot.objects.get().vo)
     with pytest.raises(NoSuchLeaseError):
         leases.heartbeat(lease.pk, of=other.pk, usage=USAGE, tails=NO_TAILS, acknowledged=[])
@@ -95,7 +97,7 @@ def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(l
     assert Job.objects.get().cpu_s == USAGE.cpu_s
 
 
-def test_it_notes_the_highest_of_each_measure_and_the_last_lines(lease: Match) -> None:
+def test_a_heartbeat_stores_maxima_and_last_lines(lease: Match) -> None:
     renew(lease, std_output="first")
     renew(lease, Usage(cpu_s=11.0, wall_s=1.0), std_error="second")
     renew(lease, Usage())
@@ -105,7 +107,7 @@ def test_it_notes_the_highest_of_each_measure_and_the_last_lines(lease: Match) -
     assert job.heartbeat_at == Match.objects.get().reported_at
 
 
-def test_what_was_never_measured_stays_unknown(lease: Match) -> None:
+def test_unmeasured_usage_stays_unknown(lease: Match) -> None:
     renew(lease, Usage())
     job = Job.objects.get()
     assert (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb) == (None, None, None, None)
@@ -124,7 +126,7 @@ def test_the_first_report_ends_the_first_lease_whatever_its_length(lease: Match)
     assert answer.expires_at < database_now() + timedelta(hours=1)
 
 
-def test_orders_are_told_the_oldest_first_until_they_are_acknowledged(lease: Match) -> None:
+def test_commands_are_returned_oldest_first_until_acknowledged(lease: Match) -> None:
     orders = [
         JobCommand.objects.create(job_id=lease.job_id, name=name, arguments={"n": name}, created_at=NOW)
         for name in ("peek", "kill")
@@ -140,7 +142,7 @@ def test_orders_are_told_the_oldest_first_until_they_are_acknowledged(lease: Mat
     ("seconds_ago", "lost_after_s", "is_written"),
     [(None, 1800, True), (100, 1800, False), (130, 1800, True), (100, 600, True), (3, 20, True), (1, 20, False)],
 )
-def test_the_pilot_is_seen_no_more_often_than_its_loss_can_be_told(
+def test_last_seen_is_written_at_intervals_only(
     lease: Match, settings: Settings, seconds_ago: int | None, lost_after_s: int, is_written: bool
 ) -> None:
     settings.WMS_PILOT_LOST_S = lost_after_s

@@ -103,7 +103,7 @@ def test_a_job_runs_to_its_end(holder: Holder) -> None:
     ("exit_code", "status", "minor"),
     [(0, "Done", "Execution complete"), (3, "Failed", "Exited with code 3"), (None, "Failed", "No exit code")],
 )
-def test_the_exit_code_decides(holder: Holder, exit_code: int | None, status: str, minor: str) -> None:
+def test_the_exit_code_decides_the_final_status(holder: Holder, exit_code: int | None, status: str, minor: str) -> None:
     holder.status(JobStatus.RUNNING)
     assert holder.finish(exit_code) == status
     assert (holder.job.status, holder.job.minor_status) == (status, minor)
@@ -141,7 +141,7 @@ def test_a_lease_lasts_five_minutes_until_the_first_report_and_half_an_hour_afte
     assert timedelta(seconds=999) < holder.beat().expires_at - first < timedelta(seconds=1060)
 
 
-def test_a_lease_that_was_never_used_ends_after_its_time_and_the_grace(holder: Holder) -> None:
+def test_an_unused_lease_expires_after_its_time_and_the_grace(holder: Holder) -> None:
     assert live_through(seconds=350) == 0
     assert live_through(seconds=20) == 1
     assert holder.statuses == ["Matched", "Rescheduled", "Waiting"]
@@ -197,7 +197,7 @@ def test_an_outage_of_the_server_ends_no_lease(holder: Holder) -> None:
     assert holder.job.status == JobStatus.RUNNING
 
 
-def test_a_lease_that_was_renewed_during_the_outage_gets_back_only_what_has_passed_since(holder: Holder) -> None:
+def test_a_lease_renewed_during_the_outage_is_lengthened_by_the_rest_only(holder: Holder) -> None:
     """The web answers again some seconds before the expirer runs; a pilot that dies then must not keep its job."""
     stop_clock()
     holder.status(JobStatus.RUNNING)
@@ -218,7 +218,7 @@ def test_a_short_grace_ends_leases_all_the_same(holder: Holder) -> None:
     assert live_through(seconds=30) == 1
 
 
-def test_a_job_that_was_never_heard_of_is_lengthened_by_an_outage_too(holder: Holder) -> None:
+def test_an_outage_lengthens_unused_leases_too(holder: Holder) -> None:
     pass_time(seconds=200)
     assert expiry.expire_leases() == 0
     assert live_through(seconds=340) == 0
@@ -235,7 +235,7 @@ def test_a_pilot_that_has_ended_loses_its_leases_at_once(holder: Holder) -> None
 
 
 class TestKill:
-    def test_the_job_is_killed_at_once_and_the_order_repeated_until_acknowledged(self, holder: Holder) -> None:
+    def test_a_job_is_killed_at_once_and_the_command_repeated_until_acknowledged(self, holder: Holder) -> None:
         holder.status(JobStatus.RUNNING)
         holder.asks(Action.KILL)
         assert (holder.job.status, holder.job.minor_status) == ("Killed", "Marked for termination")
@@ -275,7 +275,7 @@ class TestKill:
 
 
 class TestReschedule:
-    def test_the_job_waits_again_only_when_its_pilot_has_let_go(self, holder: Holder) -> None:
+    def test_a_rescheduled_job_waits_after_the_end_of_its_lease(self, holder: Holder) -> None:
         holder.status(JobStatus.RUNNING)
         holder.asks(Action.RESCHEDULE)
         assert holder.job.status == JobStatus.RESCHEDULED
@@ -285,13 +285,13 @@ class TestReschedule:
         assert holder.job.status == JobStatus.WAITING
         assert QueuedJob.objects.filter(pk=holder.match.job_id).exists()
 
-    def test_its_last_report_lets_go_too_and_says_nothing_of_the_next_attempt(self, holder: Holder) -> None:
+    def test_the_last_report_ends_the_lease_without_affecting_the_next_attempt(self, holder: Holder) -> None:
         holder.status(JobStatus.RUNNING)
         holder.asks(Action.RESCHEDULE)
         assert holder.finish(0) is JobStatus.WAITING
         assert holder.job.exit_code is None
 
-    def test_an_order_to_the_first_pilot_does_not_reach_the_second(self, holder: Holder) -> None:
+    def test_a_command_to_the_first_pilot_is_not_sent_to_the_second(self, holder: Holder) -> None:
         holder.status(JobStatus.RUNNING)
         holder.asks(Action.RESCHEDULE)
         holder.finish(None)
@@ -299,7 +299,7 @@ class TestReschedule:
         assert second.match.job_id == holder.match.job_id
         assert second.beat().commands == []
 
-    def test_a_pilot_that_has_let_go_has_no_last_word(self, holder: Holder) -> None:
+    def test_reports_after_the_end_of_a_rescheduled_lease_are_refused(self, holder: Holder) -> None:
         """Neither while the job waits again, nor when it was killed in the hands of the next pilot."""
         holder.status(JobStatus.RUNNING)
         holder.asks(Action.RESCHEDULE)
@@ -316,7 +316,7 @@ class TestReschedule:
         assert second.finish(143, cpu_s=2.0) is JobStatus.KILLED
         assert (holder.job.cpu_s, holder.job.exit_code) == (2.0, 143)
 
-    def test_an_expired_lease_lets_go_too(self, holder: Holder) -> None:
+    def test_an_expired_lease_queues_the_rescheduled_job(self, holder: Holder) -> None:
         holder.asks(Action.RESCHEDULE)
         live_through(seconds=400)
         assert holder.job.status == JobStatus.WAITING
@@ -330,14 +330,14 @@ def test_a_job_that_completes_cannot_run_again(holder: Holder) -> None:
     assert holder.job.status == JobStatus.COMPLETING
 
 
-def test_the_same_status_again_changes_its_words_only(holder: Holder) -> None:
+def test_a_repeated_status_changes_the_minor_status_only(holder: Holder) -> None:
     holder.status(JobStatus.RUNNING, minor="Step 1")
     holder.status(JobStatus.RUNNING, minor="Step 2", application="50 %")
     assert (holder.job.minor_status, holder.job.application_status) == ("Step 2", "50 %")
     assert holder.statuses == ["Matched", "Running", "Running"]
 
 
-def test_a_late_heartbeat_does_not_turn_usage_back(holder: Holder) -> None:
+def test_a_late_heartbeat_does_not_lower_usage(holder: Holder) -> None:
     holder.beat(cpu_s=10.0)
     holder.beat(cpu_s=5.0)
     assert holder.job.cpu_s == 10.0

@@ -117,7 +117,7 @@ def test_each_of_several_limits_holds(group: Group, queue: Queue, pilot: Pilot) 
 
 
 @pytest.mark.parametrize("status", [JobStatus.DONE, JobStatus.RESCHEDULED])
-def test_a_job_that_leaves_its_pilot_makes_room_once(group: Group, pilot: Pilot, status: JobStatus) -> None:
+def test_a_job_that_leaves_its_pilot_frees_its_limit_once(group: Group, pilot: Pilot, status: JobStatus) -> None:
     for _ in range(4):
         make_job(group=group)
     Limit.objects.create(running=1, vo=group.vo)
@@ -130,7 +130,7 @@ def test_a_job_that_leaves_its_pilot_makes_room_once(group: Group, pilot: Pilot,
     assert list(LimitSlot.objects.values_list("part", "used")) == [(1, 1)]
 
 
-def test_a_killed_job_makes_room_at_once(group: Group, pilot: Pilot) -> None:
+def test_a_killed_job_frees_its_limit_at_once(group: Group, pilot: Pilot) -> None:
     owner = make_user(groups=[group])
     for _ in range(2):
         make_job(group=group, owner=owner)
@@ -155,7 +155,7 @@ def test_jobs_that_run_already_count_in_a_new_limit(group: Group, queue: Queue, 
     assert (standing.bounds.held, standing.bounds.room(now=timezone.now())) == (5, 0)
 
 
-def test_a_limit_of_nothing_lets_nothing_run(group: Group, pilot: Pilot) -> None:
+def test_a_limit_of_zero_allows_no_job(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
     Limit.objects.create(running=0, vo=group.vo)
     assert take(pilot) == []
@@ -172,7 +172,7 @@ def test_a_limit_of_a_site_is_one_slot(queue: Queue) -> None:
     assert list(LimitSlot.objects.values_list("part", flat=True)) == [100]
 
 
-def test_a_removed_limit_limits_nothing(group: Group, pilot: Pilot) -> None:
+def test_a_removed_limit_has_no_effect(group: Group, pilot: Pilot) -> None:
     for _ in range(3):
         make_job(group=group)
     limit = Limit.objects.create(running=1, vo=group.vo)
@@ -182,7 +182,7 @@ def test_a_removed_limit_limits_nothing(group: Group, pilot: Pilot) -> None:
     assert len(take(pilot)) == 2
 
 
-def test_a_full_limit_leaves_the_others_their_proportion(group: Group, pilot: Pilot) -> None:
+def test_a_full_limit_keeps_the_proportions_of_other_queues(group: Group, pilot: Pilot) -> None:
     """Not the pilot goes away empty: the queue leaves the draw (docs/architecture.md, Matching)."""
     limited = make_user(groups=[group])
     for _ in range(5):
@@ -192,7 +192,7 @@ def test_a_full_limit_leaves_the_others_their_proportion(group: Group, pilot: Pi
     assert {job.pk for job in take(pilot)} == {job.pk for job in others}
 
 
-def test_a_full_limit_is_asked_again_when_there_is_nothing_else(
+def test_a_full_limit_is_checked_again_when_no_other_job_fits(
     group: Group, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_limits = FullLimits(clock=lambda: 0.0)  # never forgets
@@ -252,7 +252,7 @@ def test_cpu_time_of_a_day_is_a_quota(group: Group, pilot: Pilot) -> None:
     assert take(pilot)
 
 
-def test_what_happened_to_jobs_of_a_limit_that_is_gone_stops_no_sum(group: Group, pilot: Pilot) -> None:
+def test_events_of_a_deleted_limit_do_not_stop_the_summing_up(group: Group, pilot: Pilot) -> None:
     """A job may end, and report CPU time, while its limit is being removed."""
     for _ in range(2):
         make_job(group=group)
@@ -305,7 +305,7 @@ def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
         ({"delay_s": 1.0, "burst": 100_001}, "limit_burst_is_at_least_one_and_not_endless"),
     ],
 )
-def test_a_delay_that_has_no_date_is_refused(group: Group, fields: dict[str, Any], constraint: str) -> None:
+def test_a_delay_beyond_the_date_range_is_refused(group: Group, fields: dict[str, Any], constraint: str) -> None:
     with pytest.raises(IntegrityError, match=constraint):
         Limit.objects.create(vo=group.vo, **fields)
 
@@ -333,14 +333,14 @@ DAMAGES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_counters_are_told(group: Group, damage: str) -> None:
+def test_verify_reports_damaged_counters(group: Group, damage: str) -> None:
     Limit.objects.create(vo=group.vo, running=10, delay_s=1.0)
     assert list(violations()) == []
     DAMAGES[damage]()
     assert [violation.row for violation in violations()] == [str(Limit.objects.get())]
 
 
-def test_a_match_that_a_throttle_has_not_counted_is_told(group: Group, queue: Queue, pilot: Pilot) -> None:
+def test_verify_reports_matches_that_a_throttle_did_not_count(group: Group, queue: Queue, pilot: Pilot) -> None:
     Site.objects.update(throttle_policy="level0", max_submitting_jobs=5)
     for _ in range(2):
         make_job(group=group)
@@ -352,7 +352,7 @@ def test_a_match_that_a_throttle_has_not_counted_is_told(group: Group, queue: Qu
         assert {violation.invariant for violation in violations()} == {"A throttle counts every match"}
 
 
-def test_a_limit_that_is_given_to_others_begins_anew(group: Group, pilot: Pilot) -> None:
+def test_a_limit_with_a_changed_scope_is_counted_anew(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
     Limit.objects.create(vo=group.vo, running=5, cpu_s_per_day=100, delay_s=1000.0)
     (job,) = take(pilot)

@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from matching.models import Match
-from matching.services.match import PilotNotWelcomeError, match
+from matching.services.match import PilotRefusedError, match
 from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
@@ -67,7 +67,7 @@ def test_a_matched_job_is_leased_flagged_and_out_of_its_queue(group: Group) -> N
     assert [row.status for row in job.history.order_by("pk")] == ["Matched"]
 
 
-def test_nothing_that_fits_gives_nothing(group: Group) -> None:
+def test_without_a_fitting_job_there_is_no_match(group: Group) -> None:
     make_job(group=group)
     pilot = make_pilot(vo=group.vo)
     assert ask(pilot, cpu_time_s=499) == []
@@ -92,7 +92,7 @@ def test_the_same_request_id_of_another_pilot_is_another_request(group: Group) -
     assert one[0].job != other[0].job
 
 
-def test_the_highest_cpu_segment_goes_first_and_the_next_when_it_is_empty(group: Group) -> None:
+def test_the_highest_nonempty_cpu_segment_is_matched_first(group: Group) -> None:
     for cpu_time_s in (500, 50_000, 300_000, 5000, 300_000):
         make_job(group=group, cpu_time_s=cpu_time_s)
     pilot = make_pilot(vo=group.vo)
@@ -101,7 +101,7 @@ def test_the_highest_cpu_segment_goes_first_and_the_next_when_it_is_empty(group:
     assert ask(pilot) == []
 
 
-def test_a_segment_above_what_is_offered_is_not_drawn(group: Group) -> None:
+def test_a_segment_above_the_offer_is_not_drawn(group: Group) -> None:
     for cpu_time_s in (500, 300_000):
         make_job(group=group, cpu_time_s=cpu_time_s)
     (lease,) = ask(make_pilot(vo=group.vo), cpu_time_s=299_999)
@@ -118,7 +118,7 @@ def test_a_group_of_priority_zero_is_never_drawn_and_does_not_hide_lower_segment
     assert QueuedJob.objects.count() == 1
 
 
-def test_one_of_the_ten_oldest_of_a_level_is_taken(group: Group) -> None:
+def test_one_of_the_ten_oldest_jobs_of_a_level_is_matched(group: Group) -> None:
     owner = make_user(groups=[group])
     jobs = [make_job(group=group, owner=owner).pk for _ in range(13)]
     pilot = make_pilot(vo=group.vo)
@@ -129,7 +129,7 @@ def test_one_of_the_ten_oldest_of_a_level_is_taken(group: Group) -> None:
     assert set(Match.objects.values_list("job_id", flat=True)) == set(jobs)
 
 
-def test_user_priority_ten_goes_before_one_and_zero_last(group: Group) -> None:
+def test_user_priority_ten_is_matched_before_one_and_zero_last(group: Group) -> None:
     owner = make_user(groups=[group])
     made = {priority: make_job(group=group, owner=owner, priority=priority).pk for priority in (1, 0, 10)}
     pilot = make_pilot(vo=group.vo)
@@ -145,7 +145,7 @@ def test_a_stray_row_in_a_queue_does_not_keep_others_from_matching(group: Group)
     assert not QueuedJob.objects.exists()
 
 
-def test_a_pilot_that_got_nothing_was_heard_of_but_is_not_flagged(group: Group) -> None:
+def test_an_empty_match_updates_last_seen_but_not_the_match_flag(group: Group) -> None:
     pilot = make_pilot(vo=group.vo)
     assert ask(pilot) == []
     pilot.refresh_from_db()
@@ -153,7 +153,7 @@ def test_a_pilot_that_got_nothing_was_heard_of_but_is_not_flagged(group: Group) 
     assert pilot.matched_at is None
 
 
-def test_a_suspended_owner_gets_nothing(group: Group) -> None:
+def test_jobs_of_a_suspended_owner_are_not_matched(group: Group) -> None:
     job = make_job(group=group)
     job.owner.is_active = False
     job.owner.save()
@@ -161,7 +161,7 @@ def test_a_suspended_owner_gets_nothing(group: Group) -> None:
 
 
 @pytest.mark.parametrize("state", [ResourceState.BANNED, ResourceState.DRAINING])
-def test_a_place_that_is_not_active_gets_nothing_on_any_level(group: Group, state: ResourceState) -> None:
+def test_inactive_sites_ces_and_queues_get_no_jobs(group: Group, state: ResourceState) -> None:
     make_job(group=group)
     site = make_site(state=state)
     ce = make_ce(state=state)
@@ -207,7 +207,7 @@ def test_several_jobs_share_what_can_be_used_up(
     assert len(ask(pilot, max_jobs=10, processors=8, **offered)) == given
 
 
-def test_jobs_whose_descriptions_are_older_than_these_fields_are_matched_and_queued_again(group: Group) -> None:
+def test_jobs_with_descriptions_of_earlier_versions_are_matched_and_requeued(group: Group) -> None:
     jobs = [make_job(group=group) for _ in range(2)]
     for job in jobs:
         redescribe(job, without=("wall_time_s", "gpus", "disk_mb", "container"))
@@ -270,7 +270,7 @@ def test_a_private_pilot_serves_its_owner(group: Group) -> None:
     assert ask(pilot) == []
 
 
-def test_a_pilot_of_a_whole_group_serves_nobody_when_the_group_stops_sharing(group: Group) -> None:
+def test_a_group_pilot_gets_no_jobs_when_the_group_stops_sharing(group: Group) -> None:
     job, pilot = make_job(group=group), make_pilot(group=group)
     Group.objects.filter(pk=group.pk).update(properties=[])
     assert ask(pilot) == []
@@ -299,7 +299,7 @@ def test_a_platform_fits_that_the_queue_is_configured_for_and_that_the_node_runs
     assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=make_queue()), platforms=("el8",))] == [again]
 
 
-def test_a_node_that_does_not_say_its_platform_has_what_it_reported_else_what_its_queue_is_configured_for(
+def test_the_platform_comes_from_offer_node_report_or_queue(
     group: Group,
 ) -> None:
     queue = make_queue(platforms=["el9"])
@@ -311,9 +311,7 @@ def test_a_node_that_does_not_say_its_platform_has_what_it_reported_else_what_it
 
 
 @pytest.mark.parametrize(("says_so", "container", "jobs"), [(True, True, 1), (True, False, 0), (False, True, 0)])
-def test_containers_settle_the_platform_where_the_site_says_so_and_the_node_can_run_them(
-    group: Group, says_so: bool, container: bool, jobs: int
-) -> None:
+def test_containers_provide_the_platforms_of_the_queue(group: Group, says_so: bool, container: bool, jobs: int) -> None:
     queue = make_queue(platforms=["el9"], container=True)
     Site.objects.update(containers_provide_platforms=says_so)
     make_job(group=group, platforms=["el9"])
@@ -333,18 +331,18 @@ def test_a_setup_that_the_vo_does_not_have_is_refused_with_the_nearest(group: Gr
 
 
 @pytest.mark.parametrize("status", [PilotStatus.DONE, PilotStatus.LOST, PilotStatus.ABORTED])
-def test_a_pilot_that_has_ended_gets_nothing(group: Group, status: PilotStatus) -> None:
+def test_an_ended_pilot_gets_no_jobs(group: Group, status: PilotStatus) -> None:
     make_job(group=group)
-    with pytest.raises(PilotNotWelcomeError):
+    with pytest.raises(PilotRefusedError):
         ask(make_pilot(vo=group.vo, status=status))
     assert Job.objects.get().status == JobStatus.WAITING
 
 
-def test_a_revoked_pilot_gets_nothing(group: Group) -> None:
+def test_a_revoked_pilot_gets_no_jobs(group: Group) -> None:
     make_job(group=group)
     pilot = make_pilot(vo=group.vo)
     Pilot.objects.update(revoked_at=NOW)
-    with pytest.raises(PilotNotWelcomeError):
+    with pytest.raises(PilotRefusedError):
         ask(pilot)
 
 
@@ -362,7 +360,7 @@ def test_a_job_with_requirements_runs_only_where_they_are_met(group: Group) -> N
     assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=able))] == [job]
 
 
-def test_a_request_that_got_fewer_than_it_had_room_for_gets_no_more_when_it_is_asked_again(group: Group) -> None:
+def test_a_repeated_partial_request_gets_no_further_leases(group: Group) -> None:
     owner = make_user(groups=[group])
     jobs = [make_job(group=group, owner=owner).pk for _ in range(2)]
     pilot, request_id = make_pilot(vo=group.vo), uuid4()
@@ -373,7 +371,7 @@ def test_a_request_that_got_fewer_than_it_had_room_for_gets_no_more_when_it_is_a
     assert len(ask(pilot, max_jobs=3, processors=3)) == 1
 
 
-def test_a_request_whose_server_died_between_two_leases_goes_on_where_it_was(group: Group) -> None:
+def test_a_request_continues_after_its_server_died_between_two_leases(group: Group) -> None:
     owner = make_user(groups=[group])
     jobs = [make_job(group=group, owner=owner).pk for _ in range(3)]
     pilot, request_id = make_pilot(vo=group.vo), uuid4()
@@ -398,7 +396,7 @@ def test_an_empty_answer_leaves_with_the_pilot_how_many_queues_each_condition_le
     assert (left["owner_group"], left["cpu_time"], left["platform"], left["tags"], left["limit"]) == (2, 1, 1, 0, 0)
 
 
-def test_a_pilot_without_a_job_may_ask_again_with_the_same_request_id(group: Group) -> None:
+def test_an_empty_match_may_be_repeated_with_the_same_request_id(group: Group) -> None:
     pilot, request_id = make_pilot(vo=group.vo), uuid4()
     assert ask(pilot, request_id=request_id) == []
     job = make_job(group=group)

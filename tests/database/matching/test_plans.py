@@ -99,7 +99,7 @@ def rows_of_sandboxes() -> int:
     return int(read)
 
 
-def test_what_directors_count_is_in_the_indexes_alone() -> None:
+def test_counts_of_directors_are_index_only_scans() -> None:
     queued, now = QueuedJob.objects.get(pk=make_job().pk), database_now()
     QueuedJob.objects.bulk_create(
         QueuedJob(

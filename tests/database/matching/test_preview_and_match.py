@@ -32,7 +32,7 @@ THROTTLES: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_match_gives_what_the_preview_says_and_nothing_else(seed: int) -> None:
+def test_a_match_gives_exactly_the_jobs_of_the_preview(seed: int) -> None:
     chance = Random(seed)
     vo = make_vo()
     groups = [

@@ -75,7 +75,7 @@ def test_parameters_are_inherited_and_replaced_as_others_are(group: Group) -> No
     assert is_matched(inherited, group)
 
 
-def test_what_queues_publish_for_other_vos_does_not_count(group: Group) -> None:
+def test_software_published_for_other_vos_is_ignored(group: Group) -> None:
     other = make_vo()
     make_queue(ce=make_ce(site=make_site(vos=[other])), tags=["root6"])
     make_queue(vo_parameters={other.name: {"SoftwareTag": "root6"}})
@@ -127,7 +127,7 @@ def test_every_possible_queue_must_publish_it(group: Group, named: dict[str, str
     assert bool(leases_of(make_pilot(vo=group.vo), **named)) is is_given
 
 
-def test_what_all_possible_queues_publish_is_not_looked_for_on_the_node(group: Group) -> None:
+def test_software_published_by_all_possible_queues_is_not_checked_on_the_node(group: Group) -> None:
     _, second = two_queues(tags=["root6"])
     Queue.objects.filter(pk=second.pk).update(parameters={"SoftwareTag": ["root6", "geant4"]})
     make_queue()

@@ -60,7 +60,7 @@ def rows() -> tuple[object, ...]:
     return tuple(list(model._default_manager.order_by("pk").values()) for model in models)
 
 
-def test_a_job_lives_by_no_query_of_the_orm(
+def test_ordinary_reports_use_no_orm_query(
     lease: Match, output: Sandbox, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(0):
@@ -84,7 +84,7 @@ def test_a_job_lives_by_no_query_of_the_orm(
 
 
 @pytest.mark.parametrize("exit_code", [1, None])
-def test_a_payload_without_result_fails_by_no_query_of_the_orm(
+def test_an_end_without_a_result_uses_no_orm_query(
     lease: Match, exit_code: int | None, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(0):
@@ -92,7 +92,7 @@ def test_a_payload_without_result_fails_by_no_query_of_the_orm(
     assert ended is JobStatus.FAILED
 
 
-def test_a_payload_begins_once(lease: Match) -> None:
+def test_the_start_time_is_set_once(lease: Match) -> None:
     report(lease)
     begun_at = Job.objects.get().started_at
     assert begun_at is not None

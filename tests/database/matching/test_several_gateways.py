@@ -24,7 +24,7 @@ def from_gateway(name: str, said: Advertisement) -> Advertisement:
     return replace(said, gateway=name)
 
 
-def test_what_several_gateways_advertise_adds_up() -> None:
+def test_advertisements_of_gateways_are_added() -> None:
     site = make_throttled_site()
     advertise(site.pk, from_gateway("one", numbers(submitting=2)))
     standing = advertise(site.pk, from_gateway("two", numbers(submitting=2)))
@@ -83,14 +83,14 @@ def test_a_gateway_keeps_its_own_maximum_and_requirements_beside_others() -> Non
     assert closed.why_closed == "The Requirements that the gateway small of the site advertised are FALSE."
 
 
-def test_a_custom_expression_is_asked_of_each_gateway_with_the_sums() -> None:
+def test_a_custom_expression_is_evaluated_for_each_gateway_with_the_sums() -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 6 && Load < 0.5")
     advertise(site.pk, from_gateway("one", of_classad("CurMatches = 2; Load = 0.1")))
     assert advertise(site.pk, from_gateway("two", of_classad("CurMatches = 2; Load = 0.2"))).room_left == 2
     assert not advertise(site.pk, from_gateway("two", of_classad("CurMatches = 2; Load = 0.7"))).accepting
 
 
-def test_so_many_gateways_are_too_many() -> None:
+def test_the_number_of_gateways_is_limited() -> None:
     stop_clock()
     site = make_throttled_site(max_submitting_jobs=100)
     for number in range(MOST_GATEWAYS):
@@ -104,7 +104,7 @@ def test_so_many_gateways_are_too_many() -> None:
     assert advertise(site.pk, from_gateway("another", numbers())).cur_matches == 0
 
 
-def test_another_cycle_holds_for_each_gateway() -> None:
+def test_a_changed_cycle_applies_to_each_gateway() -> None:
     stop_clock()
     site = make_throttled_site()
     advertise(site.pk, from_gateway("one", numbers(ago_s=100)))

@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 # ---- Counts by the server --------------------------------------------------------------------------------------------
 
 
-def test_never_advertised_is_counted_by_the_server() -> None:
+def test_a_site_without_advertisements_is_counted_by_the_server() -> None:
     site = make_throttled_site(policy=ThrottlePolicy.LEVEL1)
     for status in (JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING, JobStatus.STALLED, JobStatus.DONE):
         make_job(status=status, site=site)
@@ -55,7 +55,7 @@ def test_never_advertised_is_counted_by_the_server() -> None:
     assert state.expires_at == state.measured_at + timedelta(seconds=300)
 
 
-def test_an_advertisement_that_holds_is_not_counted_over() -> None:
+def test_a_valid_advertisement_is_not_replaced_by_a_count() -> None:
     stop_clock()
     site = make_throttled_site(max_submitting_jobs=2)
     advertise(site.pk, numbers(submitting=1))
@@ -70,7 +70,7 @@ def test_an_advertisement_that_holds_is_not_counted_over() -> None:
     assert (state_of(site).version, state_of(site).room, state_of(site).advertised_at) == (2, 2, None)
 
 
-def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
+def test_a_site_configured_to_close_stays_closed() -> None:
     site = make_throttled_site(throttle_when_expired=WhenExpired.CLOSED)
     assert not count(site.pk)
     assert not ThrottleState.objects.exists()
@@ -84,7 +84,7 @@ def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
     assert "stays closed until an advertisement of it is accepted" in standing.why_closed
 
 
-def test_what_the_server_counted_is_counted_again_when_it_is_full() -> None:
+def test_a_full_counted_throttle_is_counted_again() -> None:
     site = make_throttled_site(max_submitting_jobs=1)
     job = make_job(status=JobStatus.MATCHED, site=site)
     assert not count(site.pk)
@@ -103,7 +103,7 @@ def test_matches_are_not_counted_again_before_the_cycle_is_over(policy: Throttle
     assert state_of(site).matched == 0
 
 
-def test_an_expression_gets_what_the_server_counted() -> None:
+def test_an_expression_reads_the_counts_of_the_server() -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurrentJobs + CurMatches < 2")
     make_job(status=JobStatus.RUNNING, site=site)
     assert count(site.pk)
@@ -112,7 +112,7 @@ def test_an_expression_gets_what_the_server_counted() -> None:
     assert (standing.room_left, standing.counts_itself) == (1, True)
 
 
-def test_the_site_knows_better_than_the_server() -> None:
+def test_an_advertisement_replaces_the_count_of_the_server() -> None:
     site = make_throttled_site()
     count(site.pk)
     standing = advertise(site.pk, numbers(submitting=4, ago_s=10))
@@ -138,7 +138,7 @@ def test_the_throttles_of_many_sites_are_read_at_once(django_assert_num_queries:
     assert throttle_of(free, None, now=now) is None
 
 
-def test_what_the_policy_needs_and_nobody_said_closes_it_by_name() -> None:
+def test_a_missing_value_of_the_policy_closes_the_site_by_name() -> None:
     site = make_throttled_site(policy=ThrottlePolicy.LEVEL1)
     standing = advertise(site.pk, of_classad("CurrentSubmittingJobs = 0"))
     assert not standing.accepting
@@ -150,7 +150,7 @@ def test_what_the_policy_needs_and_nobody_said_closes_it_by_name() -> None:
 # ---- Configuration ---------------------------------------------------------------------------------------------------
 
 
-def test_another_maximum_holds_for_what_was_advertised_before() -> None:
+def test_a_changed_maximum_applies_to_earlier_advertisements() -> None:
     site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2))
     ThrottleState.objects.update(matched=2)
@@ -160,14 +160,14 @@ def test_another_maximum_holds_for_what_was_advertised_before() -> None:
     assert state_of(site).room is None
 
 
-def test_another_cycle_holds_from_the_measurement_on() -> None:
+def test_a_changed_cycle_applies_from_the_measurement() -> None:
     site = make_throttled_site()
     advertise(site.pk, numbers())
     configure(site, throttle_advertisement_s=100)
     assert state_of(site).expires_at == state_of(site).measured_at + timedelta(seconds=300)
 
 
-def test_without_a_policy_nothing_is_kept() -> None:
+def test_without_a_policy_no_state_is_stored() -> None:
     site = make_throttled_site()
     advertise(site.pk, numbers())
     configure(site, throttle_policy=ThrottlePolicy.NONE)
@@ -180,7 +180,7 @@ def test_without_a_policy_nothing_is_kept() -> None:
 
 
 @pytest.mark.parametrize("many", [1, 40])
-def test_neither_takes_more_statements_for_more_jobs(many: int) -> None:
+def test_throttle_checks_need_a_constant_number_of_statements(many: int) -> None:
     site = make_throttled_site()
     for _ in range(many):
         lease_at(site, seconds=50)
@@ -220,14 +220,14 @@ def matched_at(site: Site, *, job_types: Sequence[str]) -> int:
     return len(match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1)))
 
 
-def test_an_expression_that_asks_nothing_of_jobs_is_asked_once_for_all_of_them(evaluations: Counter[str]) -> None:
+def test_an_expression_without_job_attributes_is_evaluated_once(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 0")
     count(site.pk)
     assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
     assert evaluations == {"refused": 1}
 
 
-def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(evaluations: Counter[str]) -> None:
+def test_an_expression_is_evaluated_once_for_equal_jobs(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements='TARGET.OwnerGroup == "nobody"')
     count(site.pk)
     assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
@@ -235,9 +235,7 @@ def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(evaluations
     assert evaluations["refused"] <= 2
 
 
-def test_a_pilot_whose_request_takes_too_long_to_evaluate_is_asked_to_repeat_it(
-    evaluations: Counter[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_time_out_is_503_to_repeat(evaluations: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_throttle, "PATIENCE_S", -1.0)
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.GPUs == 0")
     count(site.pk)
@@ -247,7 +245,7 @@ def test_a_pilot_whose_request_takes_too_long_to_evaluate_is_asked_to_repeat_it(
     assert evaluations == {}
 
 
-def test_a_throttle_whose_policy_was_written_behind_its_back_is_asked_still(evaluations: Counter[str]) -> None:
+def test_a_policy_changed_by_sql_is_evaluated(evaluations: Counter[str]) -> None:
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 5")
     count(site.pk)
     Site.objects.filter(pk=site.pk).update(throttle_policy=ThrottlePolicy.MATCHES, max_matches=1)

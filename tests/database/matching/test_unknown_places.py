@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from matching.services.claim import Claimant, claim
-from matching.services.match import PilotNotWelcomeError, match, why_narrowed
+from matching.services.match import PilotRefusedError, match, why_narrowed
 from matching.services.offers import NotYourQueueError, OfferRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
@@ -121,7 +121,7 @@ def test_a_site_without_queues_meets_no_requirement(group: Group, has_ce: bool) 
         ({"limit": True}, "limit_elsewhere"),
     ],
 )
-def test_the_claim_itself_looks_at_every_possible_place(group: Group, change: dict[str, Any], reason: str) -> None:
+def test_the_claim_checks_every_possible_place(group: Group, change: dict[str, Any], reason: str) -> None:
     """The configuration in a process's memory may be a second old; the claim reads it anew."""
     site = make_site(name="S.ONE", parameters={"Memory": 16000})
     first = make_queue(ce=make_ce(site=site))
@@ -166,7 +166,7 @@ def test_the_claim_itself_looks_at_every_possible_place(group: Group, change: di
         ({"grid_ces": ["twin"]}, {"ce": "twin"}, True),
     ],
 )
-def test_sites_bans_and_computing_elements_are_compared_with_every_possible_one(
+def test_sites_bans_and_ces_are_compared_with_every_possible_place(
     group: Group, asked: dict[str, Any], named: dict[str, str], is_given: bool
 ) -> None:
     one, two = make_site(name="S.ONE"), make_site(name="S.TWO")
@@ -177,7 +177,7 @@ def test_sites_bans_and_computing_elements_are_compared_with_every_possible_one(
 
 
 @pytest.mark.parametrize("asked", [{"sites": ["S.ONE"]}, {"banned_sites": ["S.ONE"]}, {"grid_ces": ["ce1"]}])
-def test_where_no_place_is_known_no_condition_on_the_place_is_met(group: Group, asked: dict[str, Any]) -> None:
+def test_without_a_known_place_conditions_on_places_fail(group: Group, asked: dict[str, Any]) -> None:
     make_site(vos=[make_vo()])
     make_job(group=group, **asked)
     plain = make_job(group=group)
@@ -258,7 +258,7 @@ def test_tags_that_a_queue_requires_hold_whatever_its_pilot_leaves_out(group: Gr
 # ---- throttles and limits
 
 
-def test_a_pilot_at_an_unknown_place_does_not_escape_a_throttle(group: Group) -> None:
+def test_throttles_apply_to_pilots_at_unknown_places(group: Group) -> None:
     throttled = make_throttled_site(policy=ThrottlePolicy.MATCHES, name="S.THROTTLED", max_matches=1)
     make_queue(ce=make_ce(site=throttled), **LARGE_SLOT)
     make_queue(ce=make_ce(site=make_site(name="S.FREE")), **LARGE_SLOT)
@@ -300,7 +300,7 @@ def test_a_limit_of_a_place_that_the_pilot_cannot_be_at_does_not_keep_jobs_from_
 # ---- pilots whose token is of a place
 
 
-def test_a_pilot_made_for_a_site_is_there_though_its_offers_name_nothing(group: Group) -> None:
+def test_a_pilot_made_for_a_site_is_there_without_naming_it(group: Group) -> None:
     first, _ = two_queues(parameters={"Memory": 16000})
     job = make_job(group=group, sites=["S.TWO"])
     make_job(group=group, banned_sites=["S.TWO"])
@@ -340,14 +340,14 @@ def test_a_pilot_made_for_a_place_that_names_another_is_refused(
 
 
 @pytest.mark.parametrize("level", ["site", "ce"])
-def test_a_pilot_whose_place_is_gone_is_told_to_leave(group: Group, level: str) -> None:
+def test_a_pilot_whose_place_was_deleted_is_refused(group: Group, level: str) -> None:
     first, _ = two_queues()
     pilot = make_pilot(vo=group.vo, site=first.ce.site, ce=first.ce if level == "ce" else None)
     ask(pilot)
     with transaction.atomic():
         end_pilot(pilot.pk, status=PilotStatus.DONE, reason="", now=NOW)
     (first.ce if level == "ce" else first.ce.site).delete()
-    with pytest.raises(PilotNotWelcomeError):
+    with pytest.raises(PilotRefusedError):
         ask(pilot)
 
 
@@ -366,7 +366,7 @@ def test_a_pilot_that_names_a_computing_element_that_does_not_accept_its_type_is
     assert ask(make_pilot(group=group), **named) == [job.pk]
 
 
-def test_a_pilot_gets_nothing_where_it_may_be_at_a_computing_element_that_does_not_accept_its_type(
+def test_a_pilot_possibly_at_a_ce_that_refuses_its_type_gets_no_jobs(
     group: Group,
 ) -> None:
     site = make_site(name="S.A")
@@ -394,7 +394,9 @@ def test_a_pilot_gets_nothing_where_it_may_be_at_a_computing_element_that_does_n
         ({"site": "S.BANNED"}, "computing element bad is banned, and the pilot may be there: it gets no job"),
     ],
 )
-def test_a_pilot_is_told_what_its_unknown_place_keeps_from_it(group: Group, named: dict[str, Any], words: str) -> None:
+def test_a_pilot_of_unknown_place_gets_the_reasons_for_excluded_jobs(
+    group: Group, named: dict[str, Any], words: str
+) -> None:
     make_queue(name="grid", ce=make_ce(name="ce", site=make_site(name="S.FREE")))
     make_queue(ce=make_ce(site=make_throttled_site(name="S.THROTTLED")))
     make_queue(ce=make_ce(name="bad", site=make_site(name="S.BANNED", vos=[group.vo]), state=ResourceState.BANNED))

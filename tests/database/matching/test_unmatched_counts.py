@@ -93,7 +93,7 @@ def test_requirements_are_met_by_the_queues_of_their_pool(alice: User, group: Gr
 
 
 @pytest.mark.django_db(transaction=True)
-def test_they_are_in_the_accounting_and_no_longer_with_those_that_fit(alice: User, group: Group) -> None:
+def test_unmatched_jobs_are_accounted_for_separately(alice: User, group: Group) -> None:
     make_queue(memory_mb=4000)
     for memory_mb in (1000, 1000, 64_000):
         make_job(owner=alice, group=group, memory_mb=memory_mb)

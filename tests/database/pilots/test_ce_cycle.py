@@ -56,9 +56,7 @@ def test_a_pilot_that_could_not_be_started_is_aborted_and_the_ce_left_alone_for_
     assert fleet.cycle(after=timedelta(seconds=6)) == 3
 
 
-def test_a_ce_whose_pilots_fail_their_check_of_the_node_is_left_alone_longer_each_time(
-    fleet: Fleet, queue: Queue
-) -> None:
+def test_failing_node_checks_lengthen_the_pause_of_the_ce(fleet: Fleet, queue: Queue) -> None:
     pauses = []
     passed = timedelta()
     for _ in range(4):
@@ -72,7 +70,7 @@ def test_a_ce_whose_pilots_fail_their_check_of_the_node_is_left_alone_longer_eac
     assert pauses == [0, 5, 10, 20]
 
 
-def test_after_a_fault_of_ours_nobody_knows_whether_the_pilots_are_there(
+def test_after_an_internal_error_submitted_pilots_are_unknown(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue
 ) -> None:
     backend.refuses = ValueError("a number was expected, and this came: submitted")
@@ -90,13 +88,13 @@ def test_after_a_fault_of_ours_nobody_knows_whether_the_pilots_are_there(
     assert [order.stamp for order in backend.orders] == [pilot.stamp]
 
 
-def test_a_fault_of_our_database_is_none_of_the_computing_element(
+def test_a_database_error_is_not_a_failure_of_the_computing_element(
     backend: ScriptedBackend, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*_: object, **__: object) -> None:
         raise DatabaseError("the connection was closed")
 
-    monkeypatch.setattr("pilots.services.ce_cycle.look_after", gone)
+    monkeypatch.setattr("pilots.services.ce_cycle.check_pilots", gone)
     with pytest.raises(DatabaseError, match="closed"):
         ce_cycle.serve(queue.ce_id, clock=lambda: NOW)
     assert (health_of(queue.ce).failures, health_of(queue.ce).trouble) == (0, "")
@@ -117,7 +115,7 @@ def test_a_computing_element_may_be_removed_while_it_has_a_round(backend: Script
 
 @pytest.mark.parametrize("column", ["ask_after", "busy_until", "send_after"])
 @pytest.mark.parametrize(("until", "waits"), [(NOW + timedelta(seconds=20), True), (FAR_AWAY, False)])
-def test_a_pause_that_a_wrong_clock_has_noted_is_none(
+def test_a_pause_far_in_the_future_is_ignored(
     fleet: Fleet, queue: Queue, column: str, until: datetime, waits: bool
 ) -> None:
     noted: dict[str, Any] = {"asked_at": NOW - timedelta(minutes=1), "free_slots": 10, column: until}
@@ -129,9 +127,7 @@ def test_a_pause_that_a_wrong_clock_has_noted_is_none(
         assert (health_of(queue.ce).asked_at != NOW) == waits
 
 
-def test_a_ce_to_which_no_pilots_are_sent_is_not_asked_and_its_silent_pilots_end(
-    fleet: Fleet, backend: ScriptedBackend
-) -> None:
+def test_a_ce_without_pilots_is_not_contacted_and_its_silent_pilots_end(fleet: Fleet, backend: ScriptedBackend) -> None:
     backend.fails = BackendError("There is no way to this CE.")
     queue = make_queue(max_waiting_pilots=0)
     pilot = make_pilot(queue=queue, status=PilotStatus.RUNNING)

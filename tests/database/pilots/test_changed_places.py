@@ -78,7 +78,7 @@ def failing(fleet: Fleet, backend: ScriptedBackend, *, times: int) -> timedelta:
     return passed
 
 
-def test_a_ce_that_did_not_answer_is_asked_at_once(
+def test_a_changed_ce_that_did_not_answer_is_contacted_at_once(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any
 ) -> None:
     make_queue(ce=queue.ce, name="gone")
@@ -94,7 +94,7 @@ def test_a_ce_that_did_not_answer_is_asked_at_once(
     assert (health.failures, health.trouble, health.ask_after, health.send_after) == (0, "", None, None)
 
 
-def test_a_ce_whose_pilots_all_failed_gets_pilots_at_once(
+def test_a_changed_ce_whose_pilots_all_failed_gets_pilots_at_once(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any
 ) -> None:
     make_queue(ce=queue.ce, name="gone")
@@ -108,7 +108,7 @@ def test_a_ce_whose_pilots_all_failed_gets_pilots_at_once(
     assert fleet.cycle(after=passed + timedelta(seconds=1)) == 1
 
 
-def test_a_queue_whose_pilots_did_not_start_gets_pilots_at_once(
+def test_a_changed_queue_with_stalled_pilots_gets_pilots_at_once(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any, settings: Settings
 ) -> None:
     make_queue(ce=queue.ce, name="gone", state=ResourceState.DRAINING)
@@ -120,9 +120,7 @@ def test_a_queue_whose_pilots_did_not_start_gets_pilots_at_once(
     assert fleet.cycle(after=late + timedelta(seconds=1)) == 1
 
 
-def test_pilots_of_before_the_change_are_not_held_against_it(
-    fleet: Fleet, backend: ScriptedBackend, queue: Queue
-) -> None:
+def test_failures_before_the_change_are_not_counted(fleet: Fleet, backend: ScriptedBackend, queue: Queue) -> None:
     fleet.cycle()
     ComputingElement.objects.update(options={"max_processes": 3})
     fleet.cycle(after=timedelta(minutes=1))
@@ -132,7 +130,7 @@ def test_pilots_of_before_the_change_are_not_held_against_it(
 
 
 @pytest.mark.parametrize("level", [ComputingElement, Queue, Site])
-def test_parameters_for_jobs_do_not_mend_a_ce(
+def test_changed_job_parameters_do_not_end_the_pause(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, level: type[ComputingElement | Queue | Site]
 ) -> None:
     fleet.cycle()
@@ -143,9 +141,7 @@ def test_parameters_for_jobs_do_not_mend_a_ce(
     assert backend.asked == asked
 
 
-def test_a_change_that_mends_nothing_begins_the_pauses_anew(
-    fleet: Fleet, backend: ScriptedBackend, queue: Queue
-) -> None:
+def test_a_change_without_effect_restarts_the_pauses(fleet: Fleet, backend: ScriptedBackend, queue: Queue) -> None:
     fleet.cycle()
     passed = failing(fleet, backend, times=5)
     ComputingElement.objects.update(options={"max_processes": 3})
@@ -155,7 +151,7 @@ def test_a_change_that_mends_nothing_begins_the_pauses_anew(
     assert (health.failures, health.ask_after) == (1, NOW + passed + timedelta(seconds=5))
 
 
-def test_a_ce_whose_pilots_failed_gets_pilots_when_an_operator_says_so(fleet: Fleet, queue: Queue) -> None:
+def test_ask_again_ends_the_pause_after_failed_pilots(fleet: Fleet, queue: Queue) -> None:
     passed = timedelta()
     for _ in range(5):
         while fleet.cycle(after=passed) == 0:

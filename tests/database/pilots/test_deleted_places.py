@@ -42,7 +42,7 @@ def test_a_pilot_that_registered_itself_keeps_its_place_too() -> None:
         queue.ce.site.delete()
 
 
-def test_pilots_that_have_ended_forget_a_place_that_is_deleted() -> None:
+def test_ended_pilots_do_not_prevent_the_deletion_of_their_place() -> None:
     queue, other = make_queue(), make_queue()
     pilots = sent_pilots(queue, vo=make_vo(), number=2, status=PilotStatus.DONE, ended_at=NOW)
     (elsewhere,) = sent_pilots(other, vo=make_vo(), **RUNS)

@@ -35,7 +35,7 @@ def test_a_pilot_that_never_sent_anything_has_an_empty_log() -> None:
     assert (log.text, log.received, log.changed_at) == ("", 0, None)
 
 
-def test_a_chunk_that_came_before_changes_nothing() -> None:
+def test_a_repeated_chunk_changes_nothing() -> None:
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     send(pilot, "two\n", offset=4)
@@ -46,20 +46,20 @@ def test_a_chunk_that_came_before_changes_nothing() -> None:
     assert list(PilotLogPart.objects.values()) == before
 
 
-def test_of_a_chunk_whose_answer_was_lost_and_that_has_grown_the_rest_is_kept() -> None:
+def test_a_repeated_longer_chunk_appends_only_its_new_part() -> None:
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     assert send(pilot, "one\ntwo\n", offset=0) == 8
     assert stored_log(pilot).text == "one\ntwo\n"
 
 
-def test_an_empty_chunk_only_asks() -> None:
+def test_an_empty_chunk_returns_the_position() -> None:
     pilot = make_pilot()
     assert send(pilot, "", offset=0) == 0
     assert stored_log(pilot).text == ""
 
 
-def test_what_the_pilot_had_to_forget_is_a_line_that_says_so() -> None:
+def test_lost_log_lines_are_marked_by_a_line() -> None:
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     assert send(pilot, "later\n", offset=1004) == 1010
@@ -77,7 +77,7 @@ def test_few_lines_at_a_time_make_few_rows() -> None:
     assert stored_log(pilot).text == line * 60
 
 
-def test_of_a_long_log_the_beginning_and_the_end_are_kept() -> None:
+def test_the_beginning_and_the_end_of_a_long_log_are_kept() -> None:
     pilot = make_pilot()
     chunk = MAX_LOG_CHUNK
     chunks = (HEAD_LENGTH + TAIL_LENGTH) // chunk + 10
@@ -95,7 +95,7 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept() -> None:
     assert text.endswith(newest.partition("\n")[2])
 
 
-def test_a_revoked_pilot_says_nothing_more_and_one_that_is_gone_neither() -> None:
+def test_logs_of_revoked_and_unknown_pilots_are_refused() -> None:
     pilot = make_pilot()
     Pilot.objects.update(revoked_at=NOW)
     with pytest.raises(PilotRevokedError):
@@ -106,7 +106,7 @@ def test_a_revoked_pilot_says_nothing_more_and_one_that_is_gone_neither() -> Non
     assert not PilotLogPart.objects.exists()
 
 
-def test_a_pilot_that_is_revoked_after_its_first_chunk_says_nothing_more() -> None:
+def test_a_pilot_revoked_after_its_first_chunk_is_refused() -> None:
     pilot = make_pilot()
     send(pilot, "x", offset=0)
     Pilot.objects.update(revoked_at=NOW)
@@ -125,7 +125,7 @@ def test_a_part_is_kept_once() -> None:
 # ---- what the batch system kept --------------------------------------------------------------------------------------
 
 
-def test_the_batch_systems_output_stands_beside_the_log_and_replaces_what_was_there() -> None:
+def test_batch_system_output_is_stored_beside_the_log_and_replaced() -> None:
     pilot = make_pilot()
     logs.keep_output("python3: not found\n", pilot_id=pilot.pk, now=NOW)
     logs.keep_output("curl: (6) Could not resolve host\n", pilot_id=pilot.pk, now=NOW)
@@ -134,7 +134,7 @@ def test_the_batch_systems_output_stands_beside_the_log_and_replaces_what_was_th
     assert (log.text, log.batch_output) == ("one\n", "curl: (6) Could not resolve host\n")
 
 
-def test_output_that_cannot_be_stored_as_it_is_is_stored_as_far_as_it_can() -> None:
+def test_output_with_unstorable_characters_is_stored_with_replacements() -> None:
     pilot = make_pilot()
     logs.keep_output("a\0b\ud800c\n" + "x" * MAX_OUTPUT_LENGTH + "end", pilot_id=pilot.pk, now=NOW)
     output = stored_log(pilot).batch_output
@@ -146,7 +146,9 @@ def test_output_that_cannot_be_stored_as_it_is_is_stored_as_far_as_it_can() -> N
 # ---- removal ---------------------------------------------------------------------------------------------------------
 
 
-def test_logs_go_some_time_after_their_last_change(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_removed_some_time_after_their_last_change(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "_BATCH", 2)
     old = [make_pilot() for _ in range(5)]
     for pilot in old:
@@ -161,13 +163,13 @@ def test_logs_go_some_time_after_their_last_change(settings: Settings, monkeypat
     assert Pilot.objects.count() == 6
 
 
-def test_the_task_removes_by_the_clock_of_today() -> None:
+def test_the_task_removes_logs_by_the_current_time() -> None:
     logs.append(LogPart(offset=0, text="x"), pilot_id=make_pilot().pk, now=NOW.replace(year=2020))
     remove_old_logs()
     assert not PilotLog.objects.exists()
 
 
-def test_a_log_that_was_removed_goes_on_with_a_gap() -> None:
+def test_a_removed_log_continues_with_a_gap() -> None:
     pilot = make_pilot()
     send(pilot, "one\n", offset=0)
     logs.remove_old(now=NOW + timedelta(days=365))

@@ -107,7 +107,7 @@ def test_a_group_that_shares_jobs_needs_no_owner() -> None:
         (["--vo", "lhcb", "--hours", "soon"], "--hours: 'soon' is not a whole number from 1 to 744."),
     ],
 )
-def test_what_does_not_belong_together_makes_no_pilot(arguments: list[str], sentence: str) -> None:
+def test_contradictory_options_make_no_pilot(arguments: list[str], sentence: str) -> None:
     lhcb = make_vo(name="lhcb")
     cern = make_site(name="LCG.CERN.ch", vos=[lhcb])
     make_queue(name="grid", ce=make_ce(name="ce01", site=cern))
@@ -134,7 +134,7 @@ def test_a_pilot_ends_once(status: PilotStatus) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", sorted(set(PilotStatus) - MAY_END))
-def test_a_status_that_is_no_end_ends_no_pilot(status: PilotStatus) -> None:
+def test_a_non_final_status_ends_no_pilot(status: PilotStatus) -> None:
     pilot = make_pilot()
     with transaction.atomic(), pytest.raises(ValueError, match="not the end"):
         end_pilot(pilot.pk, status=status, reason="", now=NOW)

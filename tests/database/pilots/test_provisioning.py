@@ -61,7 +61,7 @@ def queue() -> Queue:
 # ---- how many --------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_waits_and_nothing_is_sent(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_without_waiting_jobs_no_pilots_are_sent(fleet: Fleet, queue: Queue, group: Group) -> None:
     make_task_queue(group=group)  # emptied a moment ago
     assert cycle(fleet) == 0
     assert not Pilot.objects.exists()
@@ -89,13 +89,13 @@ def test_ten_jobs_get_ten_pilots_of_their_vo_once(
         assert order.secret not in repr(order)
 
 
-def test_ten_jobs_with_twenty_pilots_waiting_get_none(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_ten_jobs_with_twenty_waiting_pilots_get_no_more(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(10, group=group)
     sent_pilots(queue, vo=group.vo, number=20)
     assert cycle(fleet) == 0
 
 
-def test_pilots_of_another_vo_are_no_help(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_pilots_of_another_vo_are_not_counted(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(10, group=group)
     sent_pilots(queue, vo=make_vo(), number=20)
     assert cycle(fleet) == 10
@@ -114,7 +114,7 @@ def test_pilots_of_another_vo_are_no_help(fleet: Fleet, queue: Queue, group: Gro
         ({"revoked_at": NOW}, False),
     ],
 )
-def test_a_pilot_counts_until_it_has_matched_or_was_given_up(
+def test_a_pilot_counts_until_it_matched_or_is_lost(
     fleet: Fleet, queue: Queue, group: Group, columns: dict[str, Any], counts: bool
 ) -> None:
     waiting(3, group=group)
@@ -122,7 +122,7 @@ def test_a_pilot_counts_until_it_has_matched_or_was_given_up(
     assert cycle(fleet) == (2 if counts else 3)
 
 
-def test_many_queues_together_get_no_more_than_what_waits(fleet: Fleet, group: Group) -> None:
+def test_many_queues_get_no_more_pilots_than_waiting_jobs(fleet: Fleet, group: Group) -> None:
     queues = [make_queue() for _ in range(5)]
     waiting(10, group=group)
 
@@ -132,7 +132,7 @@ def test_many_queues_together_get_no_more_than_what_waits(fleet: Fleet, group: G
     assert spread == {queue.pk: 2 for queue in queues}
 
 
-def test_many_directors_together_send_no_more_than_what_waits(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_many_directors_send_no_more_pilots_than_waiting_jobs(fleet: Fleet, queue: Queue, group: Group) -> None:
     for name in ("a", "b", "c"):
         Director.objects.create(name=name)
     waiting(10, group=group)
@@ -163,7 +163,7 @@ def test_no_more_pilots_live_at_a_queue_than_it_allows(fleet: Fleet, group: Grou
     assert cycle(fleet) == 4
 
 
-def test_no_more_are_sent_than_the_ce_can_take(
+def test_the_free_slots_of_the_ce_bound_the_pilots(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group
 ) -> None:
     make_queue(ce=queue.ce)
@@ -174,7 +174,7 @@ def test_no_more_are_sent_than_the_ce_can_take(
 
 @pytest.mark.parametrize("level", ["site", "ce", "queue"])
 @pytest.mark.parametrize("state", [ResourceState.BANNED, ResourceState.DRAINING])
-def test_a_banned_or_draining_place_gets_none(
+def test_a_banned_or_draining_place_gets_no_pilots(
     fleet: Fleet, queue: Queue, group: Group, level: str, state: ResourceState
 ) -> None:
     waiting(10, group=group)
@@ -208,7 +208,7 @@ def test_a_banned_or_draining_place_gets_none(
         {"priority": 0.0},
     ],
 )
-def test_jobs_that_no_pilot_there_could_take_get_none(
+def test_jobs_that_no_pilot_there_could_run_get_no_pilots(
     fleet: Fleet, group: Group, requirements: dict[str, object]
 ) -> None:
     make_queue(
@@ -243,7 +243,7 @@ def test_a_director_looks_at_its_own_sites_and_job_types(fleet: Fleet, group: Gr
 # ---- what is asked of the batch system -------------------------------------------------------------------------------
 
 
-def test_a_site_director_asks_for_the_slot_that_the_batch_queue_promises(
+def test_a_site_director_requests_the_slot_of_the_batch_queue(
     fleet: Fleet, backend: ScriptedBackend, group: Group
 ) -> None:
     make_queue(
@@ -262,7 +262,7 @@ def test_a_site_director_asks_for_the_slot_that_the_batch_queue_promises(
     )
 
 
-def test_a_task_queue_director_asks_for_what_the_jobs_need(
+def test_a_task_queue_director_requests_the_requirements_of_the_jobs(
     fleet: Fleet, backend: ScriptedBackend, group: Group
 ) -> None:
     Director.objects.create(name="exact", kind="taskqueue")
@@ -274,7 +274,7 @@ def test_a_task_queue_director_asks_for_what_the_jobs_need(
     )
 
 
-def test_pilots_of_small_slots_do_not_stand_for_large_jobs(
+def test_pilots_of_small_slots_are_not_counted_for_large_jobs(
     fleet: Fleet, backend: ScriptedBackend, group: Group
 ) -> None:
     Director.objects.create(name="exact", kind="taskqueue")
@@ -300,7 +300,7 @@ def pilots_without_a_job(queue: Queue, *, vo: VO, number: int, at: timedelta, en
     ("asked_at", "sent"),
     [(timedelta(minutes=-1), 5), (timedelta(minutes=5), 2), (timedelta(minutes=5, seconds=-20), 2)],
 )
-def test_pilots_that_left_without_a_job_stand_for_jobs_that_waited_then(
+def test_pilots_without_a_match_are_counted_for_jobs_that_waited(
     fleet: Fleet, queue: Queue, group: Group, asked_at: timedelta, sent: int
 ) -> None:
     waiting(5, group=group)
@@ -309,7 +309,7 @@ def test_pilots_that_left_without_a_job_stand_for_jobs_that_waited_then(
     assert cycle(fleet, after=timedelta(minutes=6)) == sent
 
 
-def test_they_do_so_for_ten_minutes(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_pilots_without_a_match_are_counted_for_ten_minutes(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(5, group=group)
     TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
     pilots_without_a_job(queue, vo=group.vo, number=3, at=timedelta())
@@ -317,9 +317,7 @@ def test_they_do_so_for_ten_minutes(fleet: Fleet, queue: Queue, group: Group) ->
     assert cycle(fleet, after=timedelta(minutes=11)) == 3
 
 
-def test_a_queue_where_pilots_find_nothing_gets_none_until_a_while_has_passed(
-    fleet: Fleet, queue: Queue, group: Group
-) -> None:
+def test_a_queue_with_empty_matches_gets_no_pilots_for_a_while(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(40, group=group)
     TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
     pilots_without_a_job(queue, vo=group.vo, number=12, at=timedelta())
@@ -365,7 +363,7 @@ def test_a_ce_that_accepts_only_generic_pilots_gets_none_for_jobs_of_private_one
 
 
 @pytest.mark.parametrize(("fraction", "private"), [(0.0, 0), (1.0, 5)])
-def test_the_private_fraction_of_a_director_is_obeyed(
+def test_the_private_fraction_of_a_director_is_respected(
     fleet: Fleet, queue: Queue, group: Group, fraction: float, private: int
 ) -> None:
     Director.objects.create(name="all", private_fraction=fraction)
@@ -374,14 +372,14 @@ def test_the_private_fraction_of_a_director_is_obeyed(
     assert Pilot.objects.exclude(group=None).count() == private
 
 
-def test_jobs_of_a_suspended_owner_get_none(fleet: Fleet, group: Group) -> None:
+def test_jobs_of_a_suspended_owner_get_no_pilots(fleet: Fleet, group: Group) -> None:
     make_queue(ce=make_ce(pilot_types=[PilotType.PRIVATE]))
     make_queue()
     waiting(5, group=group, owner=make_user(groups=[group], suspended=True))
     assert cycle(fleet) == 0
 
 
-def test_jobs_whose_owner_left_their_group_get_none(fleet: Fleet, group: Group) -> None:
+def test_jobs_of_a_former_member_get_no_pilots(fleet: Fleet, group: Group) -> None:
     make_queue(ce=make_ce(pilot_types=[PilotType.PRIVATE]))
     make_queue()
     owner = make_user(groups=[group])
@@ -395,7 +393,7 @@ def test_jobs_whose_owner_left_their_group_get_none(fleet: Fleet, group: Group) 
 # ---- committed first -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_ordered_that_was_not_committed(
+def test_no_pilot_is_submitted_before_the_commit(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting(3, group=group)

@@ -61,7 +61,7 @@ def cycle(fleet: Fleet) -> int:
     return fleet.cycle()
 
 
-def test_a_queue_whose_site_starts_pilots_itself_gets_none(fleet: Fleet, group: Group) -> None:
+def test_a_queue_whose_site_starts_pilots_itself_is_not_served(fleet: Fleet, group: Group) -> None:
     make_pilot(vo=group.vo, queue=make_queue(max_waiting_pilots=0))
     waiting(5, group=group)
     assert cycle(fleet) == 0
@@ -89,7 +89,7 @@ def test_a_queue_whose_site_starts_pilots_itself_gets_none(fleet: Fleet, group: 
         ({"throttle_policy": "level0", "max_submitting_jobs": 5, "throttle_when_expired": "closed"}, {}, 0),
     ],
 )
-def test_what_nobody_has_advertised_is_counted_as_a_match_would(
+def test_sites_without_advertisements_are_counted_as_for_a_match(
     fleet: Fleet, queue: Queue, group: Group, throttled: dict[str, Any], jobs: dict[str, int], sent: int
 ) -> None:
     throttle(queue, **throttled)
@@ -100,7 +100,7 @@ def test_what_nobody_has_advertised_is_counted_as_a_match_would(
 
 
 @pytest.mark.parametrize(("when_expired", "sent"), [("count", 4), ("closed", 0)])
-def test_after_three_cycles_an_advertisement_holds_no_more(
+def test_an_advertisement_expires_after_three_cycles(
     fleet: Fleet, queue: Queue, group: Group, when_expired: str, sent: int
 ) -> None:
     site = throttle(queue, throttle_policy="level0", max_submitting_jobs=5, throttle_when_expired=when_expired)
@@ -111,7 +111,7 @@ def test_after_three_cycles_an_advertisement_holds_no_more(
     assert cycle(fleet) == sent
 
 
-def test_an_advertisement_that_holds_is_not_counted_over(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_a_valid_advertisement_is_not_replaced_by_a_count(fleet: Fleet, queue: Queue, group: Group) -> None:
     stop_clock()
     site = throttle(queue, throttle_policy="level0", max_submitting_jobs=5)
     waiting(10, group=group)
@@ -132,7 +132,7 @@ def test_a_site_that_the_server_found_full_gets_pilots_when_its_jobs_have_moved_
     assert cycle(fleet) == 2
 
 
-def test_a_throttle_and_those_on_their_way_bound_what_is_sent(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_throttles_and_submitted_pilots_bound_the_number_of_pilots(fleet: Fleet, queue: Queue, group: Group) -> None:
     waiting(10, group=group)
     site = throttle(queue, throttle_policy="matches", max_matches=7)
     assert count_at(site.pk)
@@ -152,7 +152,7 @@ def test_a_throttle_and_those_on_their_way_bound_what_is_sent(fleet: Fleet, queu
     assert cycle(fleet) == 4
 
 
-def test_jobs_that_an_expression_does_not_take_get_no_pilots_there(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_jobs_refused_by_an_expression_get_no_pilots_at_the_site(fleet: Fleet, queue: Queue, group: Group) -> None:
     site = throttle(queue, throttle_policy="custom", throttle_requirements='CurMatches < 9 && TARGET.JobType == "User"')
     waiting(4, group=group)
     waiting(5, group=group, job_type="Merge")
@@ -166,7 +166,7 @@ def test_jobs_that_an_expression_does_not_take_get_no_pilots_there(fleet: Fleet,
     ("requirements", "sent"),
     [('TARGET.JobType == "User"', 3), ('TARGET.JobType == "Merge"', 2), ("CurMatches < 2", 2), ("false", 0)],
 )
-def test_requirements_that_a_site_advertises_bound_what_is_sent(
+def test_advertised_requirements_bound_the_number_of_pilots(
     fleet: Fleet, queue: Queue, group: Group, requirements: str, sent: int
 ) -> None:
     site = throttle(queue, throttle_policy="level0", max_submitting_jobs=3)
@@ -176,7 +176,7 @@ def test_requirements_that_a_site_advertises_bound_what_is_sent(
     assert cycle(fleet) == sent
 
 
-def test_a_limit_bounds_what_is_sent_for_its_jobs_only(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_a_limit_bounds_pilots_for_its_jobs_only(fleet: Fleet, queue: Queue, group: Group) -> None:
     other = make_group(vo=group.vo)
     waiting(10, group=group)
     waiting(5, group=other)

@@ -115,7 +115,7 @@ def test_pilots_are_sent_where_a_match_would_give_a_job(
     assert would_match(queue, group=group)
 
 
-def test_so_it_is_with_software_that_queues_publish(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_published_software_is_respected_by_directors(fleet: Fleet, queue: Queue, group: Group) -> None:
     make_queue(tags=["root6"], state=ResourceState.BANNED)
     make_job(group=group, tags=["Farm"], cpu_time_s=500, software=["root6", "/opt/tool"])
     assert fleet.cycle() == 0
@@ -128,7 +128,7 @@ def test_so_it_is_with_software_that_queues_publish(fleet: Fleet, queue: Queue, 
 @pytest.mark.parametrize("state", [ResourceState.ACTIVE, ResourceState.DRAINING, ResourceState.BANNED])
 @pytest.mark.parametrize("limit", [None, 1, 0])
 @pytest.mark.parametrize("most", [None, 1, 0])
-def test_so_it_is_with_what_is_closed(
+def test_closed_places_get_no_pilots(
     fleet: Fleet, queue: Queue, group: Group, state: ResourceState, limit: int | None, most: int | None
 ) -> None:
     make_job(group=group, tags=["Farm"], cpu_time_s=500)
@@ -143,7 +143,7 @@ def test_so_it_is_with_what_is_closed(
     assert would_match(queue, group=group) is is_open
 
 
-def test_so_it_is_with_jobs_that_are_held_back(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_held_back_jobs_get_pilots_only_where_they_may_run(fleet: Fleet, queue: Queue, group: Group) -> None:
     delayed, avoiding = (make_job(group=group, tags=["Farm"], cpu_time_s=500) for _ in range(2))
     moment = database_now()
     later = {"is_held_back": True, "not_before": moment + timedelta(hours=1)}
@@ -167,7 +167,7 @@ def test_a_job_that_avoids_a_queue_is_demand_at_others(fleet: Fleet, queue: Queu
     assert list(Pilot.objects.values_list("queue", flat=True)) == [other.pk]
 
 
-def test_so_it_is_with_private_pilots(fleet: Fleet, queue: Queue, group: Group) -> None:
+def test_private_pilots_are_sent_where_they_would_match(fleet: Fleet, queue: Queue, group: Group) -> None:
     alice, bob = make_user(groups=[group]), make_user(groups=[group])
     queue.ce.pilot_types = ["private"]
     queue.ce.save()
@@ -198,7 +198,7 @@ _DIRECTORS = st.lists(
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(ces=_CES, task_queues=_TASK_QUEUES, directors=_DIRECTORS, cycles=st.integers(1, 3), chance=st.integers(0, 9))
-def test_all_queues_and_directors_together_never_ask_for_more_than_what_waits(
+def test_all_directors_together_send_no_more_pilots_than_waiting_jobs(
     fleet: Fleet,
     backend: ScriptedBackend,
     ces: list[tuple[int, list[dict[str, Any]]]],

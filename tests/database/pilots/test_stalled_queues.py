@@ -115,7 +115,7 @@ def test_other_batch_queues_of_the_computing_element_get_pilots(fleet: Fleet, qu
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("wrong", [timedelta(days=300), -timedelta(days=30)])
-def test_a_stall_that_a_wrong_clock_has_noted_holds_nothing_back(fleet: Fleet, queue: Queue, wrong: timedelta) -> None:
+def test_a_stall_time_in_the_future_causes_no_pause(fleet: Fleet, queue: Queue, wrong: timedelta) -> None:
     fleet.cycle()
     fleet.serve(after=LATE)
     Pilot.objects.update(stalled_at=NOW + LATE + wrong)
@@ -123,7 +123,7 @@ def test_a_stall_that_a_wrong_clock_has_noted_holds_nothing_back(fleet: Fleet, q
 
 
 @pytest.mark.django_db
-def test_the_health_of_the_computing_element_tells_the_pause_until_it_is_over(fleet: Fleet, queue: Queue) -> None:
+def test_the_health_of_the_computing_element_shows_the_pause(fleet: Fleet, queue: Queue) -> None:
     fleet.cycle()
     fleet.serve(after=LATE)
     end = NOW + LATE + FIRST

@@ -52,7 +52,7 @@ def state_of(pilot: Pilot) -> tuple[str, str]:
     return pilot.status, pilot.status_reason
 
 
-def test_pilots_that_are_well_stay_as_they_are(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_healthy_pilots_are_not_changed(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot_at(batch_id="b1")
     running_at(batch_id="b2")
     make_pilot()  # made by hand
@@ -62,7 +62,7 @@ def test_pilots_that_are_well_stay_as_they_are(fleet: Fleet, backend: ScriptedBa
     assert backend.killed == []
 
 
-def test_a_pilot_that_is_gone_has_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_a_pilot_missing_in_its_batch_system_has_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-9)
     assert round_(fleet) == 1
@@ -71,7 +71,7 @@ def test_a_pilot_that_is_gone_has_ended(fleet: Fleet, backend: ScriptedBackend) 
     assert round_(fleet) == 0
 
 
-def test_the_pilots_own_last_words_stay(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_the_final_report_of_a_pilot_is_kept(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     leave(pilot_id=pilot.pk, reason="no job for me", now=NOW)
     backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=0)
@@ -79,13 +79,13 @@ def test_the_pilots_own_last_words_stay(fleet: Fleet, backend: ScriptedBackend) 
     assert state_of(pilot) == (PilotStatus.DONE, "no job for me")
 
 
-def test_unknown_is_not_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_an_unknown_state_does_not_end_a_pilot(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
     assert round_(fleet) == 0
 
 
-def test_a_ce_that_cannot_be_asked_ends_no_pilot_keeps_no_other_back_and_says_why(
+def test_an_unreachable_ce_ends_no_pilot_and_delays_no_other(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = running_at(), running_at()
@@ -106,7 +106,7 @@ def test_a_ce_that_cannot_be_asked_ends_no_pilot_keeps_no_other_back_and_says_wh
     assert (health.trouble, health.failures, health.busy_until) == ("The batch system is away.", 1, None)
 
 
-def test_a_silent_pilot_is_lost_also_where_the_ce_cannot_be_asked(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_a_silent_pilot_is_lost_even_if_its_ce_is_unreachable(fleet: Fleet, backend: ScriptedBackend) -> None:
     silent, waiting = running_at(), pilot_at(batch_id="", status=PilotStatus.SUBMITTED, tried_at=NOW)
     backend.fails = BackendError("The batch system is away.")
     assert round_(fleet, after=timedelta(seconds=1801)) == 1
@@ -114,7 +114,7 @@ def test_a_silent_pilot_is_lost_also_where_the_ce_cannot_be_asked(fleet: Fleet, 
     assert state_of(waiting)[0] == PilotStatus.SUBMITTED
 
 
-def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_an_unreachable_ce_is_contacted_with_growing_pauses(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     backend.fails = OSError("the network is down")
     asked = []
@@ -131,7 +131,7 @@ def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, ba
     assert (health.trouble, health.failures, health.free_slots) == ("", 0, 1000)
 
 
-def test_a_ce_without_pilots_is_asked_twice_a_minute(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_a_ce_without_pilots_is_queried_twice_a_minute(fleet: Fleet, backend: ScriptedBackend) -> None:
     make_queue()
     told = []
     for second in range(0, 120, 2):
@@ -141,7 +141,7 @@ def test_a_ce_without_pilots_is_asked_twice_a_minute(fleet: Fleet, backend: Scri
     assert list(dict.fromkeys(told)) == [0, 30, 60, 90]
 
 
-def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_a_dead_round_frees_its_ce(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     assert pilot.queue is not None
     CEHealth.objects.create(ce=pilot.queue.ce, busy_until=NOW + timedelta(minutes=1))
@@ -152,9 +152,7 @@ def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_round_that_takes_long_keeps_others_from_the_ce(
-    backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_round_keeps_its_ce_reserved(backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     pilot = running_at()
     assert pilot.queue is not None
     ce_id, ask = pilot.queue.ce_id, backend.status
@@ -174,7 +172,7 @@ def test_a_round_that_takes_long_keeps_others_from_the_ce(
     assert CEHealth.objects.get(ce=ce_id).busy_until is None
 
 
-def test_two_rounds_at_once_ask_the_ce_once_to_take_a_pilot(
+def test_two_concurrent_rounds_submit_a_pilot_once(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = make_queue()
@@ -203,7 +201,7 @@ def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, b
     assert backend.orders == []
 
 
-def test_what_a_failed_pilot_wrote_is_kept_with_its_log(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_the_output_of_a_failed_pilot_is_kept_with_its_log(fleet: Fleet, backend: ScriptedBackend) -> None:
     failed, well = pilot_at(), running_at()
     backend.states[failed.stamp] = BatchState(presence=Presence.ENDED, exit_code=3)
     backend.states[well.stamp] = BatchState(presence=Presence.ENDED, exit_code=0)
@@ -211,7 +209,7 @@ def test_what_a_failed_pilot_wrote_is_kept_with_its_log(fleet: Fleet, backend: S
     assert dict(PilotLog.objects.values_list("pilot", "batch_output")) == {failed.pk: f"what {failed.stamp} wrote"}
 
 
-def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_files_of_ended_pilots_are_removed_once(fleet: Fleet, backend: ScriptedBackend) -> None:
     ended, other = pilot_at(), running_at()
     Pilot.objects.filter(pk=ended.pk).update(status=PilotStatus.DONE, ended_at=NOW)
     round_(fleet, after=timedelta(minutes=9))
@@ -223,7 +221,7 @@ def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedB
     assert state_of(other)[0] == PilotStatus.RUNNING
 
 
-def test_what_pilots_left_is_removed_also_where_none_are_sent_any_more(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_files_of_ended_pilots_are_removed_at_closed_queues_too(fleet: Fleet, backend: ScriptedBackend) -> None:
     ended = pilot_at()
     round_(fleet)
     Pilot.objects.update(status=PilotStatus.DONE, ended_at=NOW)
@@ -243,7 +241,7 @@ def test_what_pilots_left_is_removed_also_where_none_are_sent_any_more(fleet: Fl
         GONE,
     ],
 )
-def test_a_pilot_that_does_not_start_is_killed_and_ends_as_stalled_whatever_its_ce_says_of_its_end(
+def test_a_pilot_that_does_not_start_is_killed_and_ends_as_stalled(
     fleet: Fleet, backend: ScriptedBackend, end: BatchState
 ) -> None:
     pilot = pilot_at(submitted_at=NOW)
@@ -264,9 +262,7 @@ def test_a_pilot_that_does_not_start_is_killed_and_ends_as_stalled_whatever_its_
     assert round_(fleet, after=late) == 0
 
 
-def test_a_stalled_pilot_of_which_its_ce_knows_nothing_any_more_ends_as_stalled(
-    fleet: Fleet, backend: ScriptedBackend
-) -> None:
+def test_a_stalled_pilot_unknown_to_its_ce_ends_as_stalled(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = pilot_at(submitted_at=NOW)
     backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
     assert round_(fleet, after=timedelta(hours=7)) == 0
@@ -302,7 +298,7 @@ def test_a_stalled_pilot_that_registers_while_it_is_killed_ends_as_stalled(
     assert state_of(pilot) == (PilotStatus.STALLED, "Not started within 6.0 h, and killed while it registered")
 
 
-def test_a_pilot_that_registers_before_the_order_to_kill_it_is_given_is_not_killed(
+def test_a_pilot_that_registers_before_the_kill_command_is_not_killed(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pilot_at(submitted_at=NOW)
@@ -329,9 +325,7 @@ def test_stalled_pilots_do_not_hide_that_the_others_of_their_ce_fail(fleet: Flee
 
 
 @pytest.mark.parametrize("said", ["x" * 5000, "held: \0\1 and so on"])
-def test_whatever_a_batch_system_says_of_pilots_their_ce_is_served(
-    fleet: Fleet, backend: ScriptedBackend, said: str
-) -> None:
+def test_unexpected_batch_system_states_do_not_stop_a_round(fleet: Fleet, backend: ScriptedBackend, said: str) -> None:
     late = pilot_at()
     gone, revoked = pilot_at(late.queue, batch_id="b2"), pilot_at(late.queue, batch_id="b3")
     backend.states[late.stamp] = BatchState(presence=Presence.WAITING, reason=said)
@@ -344,9 +338,7 @@ def test_whatever_a_batch_system_says_of_pilots_their_ce_is_served(
     assert CEHealth.objects.get().failures == 0
 
 
-def test_a_ce_whose_trouble_has_any_characters_is_left_alone_and_says_why(
-    fleet: Fleet, backend: ScriptedBackend
-) -> None:
+def test_error_messages_with_any_characters_are_stored(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot_at()
     backend.fails = BackendError("squeue said \0 and ended")
     fleet.serve()
@@ -369,7 +361,7 @@ def test_an_outage_of_everything_makes_no_pilot_silent(fleet: Fleet) -> None:
     assert round_(fleet, after=timedelta(days=1, seconds=1801)) == 1
 
 
-def test_pilots_that_registered_themselves_are_only_heard(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_self_registered_pilots_are_tracked_by_their_reports_only(fleet: Fleet, backend: ScriptedBackend) -> None:
     for queue in (make_queue(), make_queue(ce=make_ce(type="slurm"))):
         pilot = make_pilot(queue=queue)
         Pilot.objects.filter(pk=pilot.pk).update(started_at=NOW, last_seen_at=NOW)
@@ -378,7 +370,7 @@ def test_pilots_that_registered_themselves_are_only_heard(fleet: Fleet, backend:
     assert backend.killed == []
 
 
-def test_a_pilot_that_calls_while_it_is_judged_is_not_lost(
+def test_a_report_during_the_round_prevents_the_loss_of_a_pilot(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pilot = running_at()
@@ -395,7 +387,7 @@ def test_a_pilot_that_calls_while_it_is_judged_is_not_lost(
     assert backend.killed == []
 
 
-def test_a_pilot_that_its_ce_never_got_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_a_pilot_unknown_to_its_ce_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED, submitted_at=NOW, tried_at=NOW)
     backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
     assert round_(fleet, after=timedelta(minutes=10)) == 0
@@ -415,7 +407,7 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
     assert backend.killed == [pilot.stamp]
 
 
-def test_a_ce_is_not_blamed_for_pilots_that_people_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_pilots_ended_by_people_are_no_failures_of_the_ce(fleet: Fleet, backend: ScriptedBackend) -> None:
     queue = make_queue()
     pilots = [pilot_at(queue, batch_id=f"b{cycle}", submitted_at=NOW - timedelta(minutes=cycle)) for cycle in range(12)]
     exclusions.drain(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[:4]]), reason="", now=NOW)
@@ -444,7 +436,7 @@ def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, b
 
 
 @pytest.mark.parametrize("by", ["drained", "revoked"])
-def test_a_pilot_that_nobody_wants_any_more_is_not_submitted(fleet: Fleet, backend: ScriptedBackend, by: str) -> None:
+def test_a_revoked_pilot_is_not_submitted(fleet: Fleet, backend: ScriptedBackend, by: str) -> None:
     pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED)
     if by == "drained":
         assert exclusions.drain(Pilot.objects.all(), reason="no more", now=NOW) == 1
@@ -457,7 +449,7 @@ def test_a_pilot_that_nobody_wants_any_more_is_not_submitted(fleet: Fleet, backe
     assert state_of(pilot)[0] == PilotStatus.ABORTED
 
 
-def test_a_ce_is_asked_again_when_somebody_says_so(fleet: Fleet, backend: ScriptedBackend) -> None:
+def test_ask_again_contacts_a_ce_at_once(fleet: Fleet, backend: ScriptedBackend) -> None:
     running_at()
     backend.fails = BackendError("no answer")
     for minute in range(3):

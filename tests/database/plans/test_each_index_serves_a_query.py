@@ -23,7 +23,7 @@ from matching.services import black_holes, lease_ends, leases
 from matching.services.draining import tell_drained_pilots
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
-from pilots.queries import crowding, jobless_pilots, stall_pauses
+from pilots.queries import jobless_pilots, pilot_counts, stall_pauses
 from pilots.services import logs, status_agent
 from pilots.services.exclusions import refuse_black_hole
 from resources.domain.enums import SiteTokenPurpose
@@ -200,7 +200,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
         lambda filled: leases_of(filled.pilot, actor=filled.operator, most=100)
     ),
     # ---- Pilots
-    "pilot_alive_at_queue": lambda filled: crowding([filled.queue]),
+    "pilot_alive_at_queue": lambda filled: pilot_counts([filled.queue]),
     "pilot_latest_at_queue": lambda filled: pilots_there(filled.task_queue, [filled.idle_queue], now=database_now()),
     "pilot_latest_on_host": pilots_of_host,
     "pilot_not_cleaned_at_queue": lambda filled: status_agent._clean(filled.ce, _NO_BACKEND, now=database_now()),
@@ -220,7 +220,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "queued_job_oldest_of_its_kind": shares_of_changed_groups,
     "queued_job_by_avoided_place": held_back_jobs,
     "queued_job_open_to_all": held_back_jobs,
-    "task_queue_change_xid": lambda _: reading.read_news(reading.read_all()),
+    "task_queue_change_xid": lambda _: reading.read_changes(reading.read_all()),
     "pools_of_queue": lambda filled: pools_of_queue(filled.queue, filled.vo),
     "event_of_limit": lambda _: list(with_counts(limits_on_matches())[:20]),
     "a_group_has_one_delivery_of_a_segment_in_an_interval": (

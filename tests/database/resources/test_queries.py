@@ -90,7 +90,7 @@ def parameters(vo: VO, queue: Queue) -> Mapping[str, object]:
     return eligible_queues.supply_of(vo).offered(queue.pk, ["memory", "scratch", "odd"])
 
 
-def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirements(lhcb: VO, atlas: VO) -> None:
+def test_queues_whose_effective_parameters_meet_the_requirements_are_eligible(lhcb: VO, atlas: VO) -> None:
     site = make_site(parameters={"Memory": 2000}, vo_parameters={"lhcb": {"Memory": 4000}})
     inherits = make_queue(ce=make_ce(site=site))
     less = make_queue(ce=make_ce(site=site), parameters={"memory": 3000})
@@ -103,7 +103,7 @@ def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirement
     assert ids(lhcb) == [inherits.pk, less.pk, at_ce.pk, silent.pk]
 
 
-def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
+def test_eligible_queues_are_returned_as_a_tree(lhcb: VO) -> None:
     cern, pic = make_site(name="CERN", parameters={"Memory": 4000}), make_site(name="PIC")
     first, second = make_ce(name="ce1", site=cern), make_ce(name="ce2", site=cern)
     for name, ce in (("long", first), ("short", first), ("long", second), ("long", make_ce(name="ce1", site=pic))):
@@ -117,7 +117,7 @@ def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
     assert eligible_queues.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
 
 
-def test_without_queues_the_tree_is_empty_and_what_changes_shows_at_once(lhcb: VO, atlas: VO) -> None:
+def test_the_tree_of_queues_follows_changes_at_once(lhcb: VO, atlas: VO) -> None:
     assert eligible_queues.eligible_queues(lhcb, {}) == {}
     theirs = make_queue(ce=make_ce(site=make_site(vos=[atlas])))
     assert eligible_queues.eligible_queues(lhcb, {}) == {}
@@ -136,7 +136,7 @@ def test_a_queue_has_its_own_parameters_and_those_that_it_inherits(lhcb: VO, atl
     assert parameters(atlas, queue) == {"memory": 2000, "scratch": 1}
 
 
-def test_a_parameter_written_by_hand_that_nobody_can_read_is_not_offered(lhcb: VO) -> None:
+def test_a_malformed_parameter_row_is_not_offered(lhcb: VO) -> None:
     queue = make_queue(parameters={"Memory": 1, "Odd": {"a": 1}})
     Queue.objects.filter(pk=queue.pk).update(vo_parameters=["lhcb"])
     assert parameters(lhcb, queue) == {"memory": 1}
@@ -156,7 +156,7 @@ def test_definitions_decide_how_values_are_compared(lhcb: VO) -> None:
     assert ids(lhcb, Memory=4000) == []
 
 
-def test_each_requirement_holds_its_own_queues_back(lhcb: VO) -> None:
+def test_each_requirement_lists_the_queues_that_it_excludes(lhcb: VO) -> None:
     for memory in (1000, 2000, 3000):
         make_queue(parameters={"Memory": memory, "CPUModel": "Xeon"})
     make_queue(parameters={"CPUModel": "Epyc"})
@@ -211,7 +211,7 @@ def grid(lhcb: VO, atlas: VO) -> dict[str, Queue]:
     return {f"{queue.ce.site}/{queue.ce}/{queue}": queue for queue in queues}
 
 
-def test_a_place_is_found_by_its_names(lhcb: VO, grid: dict[str, Queue]) -> None:
+def test_a_place_is_resolved_by_its_names(lhcb: VO, grid: dict[str, Queue]) -> None:
     queue = grid["CERN/ce2/long"]
     place = places.resolve_place(lhcb, site="CERN", ce="ce2", queue="long")
     assert (place.site, place.ce, place.queue) == (queue.ce.site, queue.ce, queue)
@@ -226,7 +226,7 @@ def test_levels_that_are_left_out_stay_open(lhcb: VO, grid: dict[str, Queue]) ->
     assert (short.site, short.ce, short.queue) == (None, None, grid["PIC/ce1/short"])
 
 
-def test_a_name_that_several_have_is_known_but_no_place(lhcb: VO, grid: dict[str, Queue]) -> None:
+def test_an_ambiguous_name_is_known_but_not_resolved(lhcb: VO, grid: dict[str, Queue]) -> None:
     assert places.resolve_place(lhcb, ce="ce1") == places.ResourcePlace()
     assert places.resolve_place(lhcb, queue="long") == places.ResourcePlace()
     assert places.resolve_place(lhcb, ce="ce1", queue="short").queue == grid["PIC/ce1/short"]
@@ -287,7 +287,7 @@ def test_a_place_takes_no_jobs_of_a_vo_that_its_site_does_not_serve(lhcb: VO, at
 # ---- Visibility ------------------------------------------------------------------------------------------------------
 
 
-def test_a_stranger_to_every_vo_sees_no_site(lhcb: VO) -> None:
+def test_a_user_in_no_vo_sees_no_site(lhcb: VO) -> None:
     make_site()
     assert not Site.objects.visible_to(make_user()).exists()
     assert Site.objects.visible_to(make_user(operator=True)).exists()

@@ -20,7 +20,7 @@ def note(queue: Queue, platform: str, *, now: datetime = NOW) -> None:
         note_platform(queue, platform=platform, host_name="wn1", now=now)
 
 
-def test_a_report_that_holds_no_longer_goes_with_the_next_new_one() -> None:
+def test_an_outdated_platform_report_is_removed_with_the_next() -> None:
     queue, other = factories.make_queue(), factories.make_queue()
     note(queue, "el8")
     note(other, "el8")

@@ -76,7 +76,7 @@ def test_a_revoked_token_is_unknown() -> None:
     assert visible_sites.site_token(token) is None
 
 
-def test_a_token_of_another_site_or_purpose_is_not_taken() -> None:
+def test_a_token_of_another_site_or_purpose_is_refused() -> None:
     site = make_site()
     set_site_token(site, purpose=SiteTokenPurpose.REGISTER, plain="t", now=NOW)
     set_site_token(site, purpose=SiteTokenPurpose.REGISTER, plain="t", now=NOW)
@@ -126,7 +126,7 @@ def test_secrets_are_read_again_also_after_the_key_was_changed(settings: Setting
         ("vo_parameters", [1]),
     ],
 )
-def test_a_form_refuses_parameters_that_nobody_could_compare(field: str, value: object) -> None:
+def test_a_form_refuses_incomparable_parameters(field: str, value: object) -> None:
     site = make_site()
     setattr(site, field, value)
     with pytest.raises(ValidationError) as refusal:

@@ -46,7 +46,7 @@ def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
     assert simulated == offered
 
 
-def test_a_load_asks_what_its_jobs_would(tmp_path: Path) -> None:
+def test_a_simulated_load_has_the_requirements_of_its_jobs(tmp_path: Path) -> None:
     kind = "{user: alice, group: lhcb_user, waiting: 1, cpu_time_s: 900, run_time: {mean_s: 2000}%s}"
     more = ", wall_time_s: 700, gpus: 1, disk_mb: 20, container: docker://alpine"
     text = f"configuration: {SAMPLE}\nload:\n- {kind % ''}\n- {kind % more}\n"

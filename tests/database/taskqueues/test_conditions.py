@@ -35,7 +35,7 @@ def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
     return accepted
 
 
-def test_the_conditions_have_the_names_and_the_order_of_the_design() -> None:
+def test_the_conditions_have_their_documented_names_and_order() -> None:
     assert list(CONDITIONS) == list(reference.CONDITIONS) == ORDER
 
 
@@ -117,7 +117,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-def test_a_condition_compares_what_is_asked_with_what_is_offered(subtests: pytest.Subtests) -> None:
+def test_each_condition_compares_requirement_and_offer(subtests: pytest.Subtests) -> None:
     for name, asked, offered, fits in CASES:
         with subtests.test(name, asked=asked, offered=offered):
             assert passes(name, make_task_queue(**{"setup": "S", **asked}), offer(**offered)) is fits
@@ -155,7 +155,7 @@ class TestOwnerGroup:
         assert all(passes("owner_group", queue, private) for queue in queues)
         assert not passes("owner_group", other, private)
 
-    def test_the_jobs_of_a_suspended_owner_wait(self) -> None:
+    def test_jobs_of_a_suspended_owner_wait(self) -> None:
         group = make_group()
         queue = make_task_queue(group=group, owner=make_user(groups=[group], suspended=True))
         assert not passes("owner_group", queue, offer(vo_id=group.vo_id))

@@ -66,7 +66,7 @@ def is_trusted(queue: TaskQueue) -> bool:
     return bool(snapshot.columns.trusted[snapshot.row_of.get(queue.pk)])
 
 
-def test_who_leaves_takes_no_part_in_the_share_until_rejoining(group: Group, alice: User, bob: User) -> None:
+def test_former_members_have_no_part_in_the_share(group: Group, alice: User, bob: User) -> None:
     hers, his = queue_of(alice, group), queue_of(bob, group)
     settled()
     assert priority_of(hers, his) == [6.0, 6.0]
@@ -83,7 +83,7 @@ def test_who_leaves_takes_no_part_in_the_share_until_rejoining(group: Group, ali
     assert Job.objects.filter(status="Waiting").count() == 2
 
 
-def test_so_does_who_is_suspended(group: Group, alice: User, bob: User) -> None:
+def test_suspended_users_have_no_part_in_the_share(group: Group, alice: User, bob: User) -> None:
     hers, his = queue_of(alice, group), queue_of(bob, group)
     settled()
     for is_active, expected in ((False, [0.0, 12.0]), (True, [6.0, 6.0])):
@@ -206,7 +206,7 @@ DOORS: list[Callable[[User, Group], None]] = [
 
 
 @pytest.mark.parametrize("leaves", DOORS)
-def test_every_door_marks_the_group_and_tells_the_index(
+def test_every_membership_change_marks_the_group_and_the_index(
     group: Group, alice: User, bob: User, leaves: Callable[[User, Group], None]
 ) -> None:
     hers = queue_of(alice, group)
@@ -221,7 +221,7 @@ def test_every_door_marks_the_group_and_tells_the_index(
     assert not is_trusted(hers)
 
 
-def test_members_of_whom_nothing_waits_mark_no_group(group: Group, alice: User) -> None:
+def test_members_without_waiting_jobs_mark_no_group(group: Group, alice: User) -> None:
     leave(alice, group)
     assert not ChangedGroup.objects.exists()
     with pytest.raises(ValidationError):

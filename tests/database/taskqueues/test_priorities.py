@@ -73,7 +73,7 @@ def row_versions() -> set[tuple[int, str]]:
         return set(cursor.fetchall())
 
 
-def test_what_waits_is_stored_by_level_and_every_index_is_told_to_read_it() -> None:
+def test_waiting_counts_are_stored_by_level_and_the_index_is_notified() -> None:
     group = make_group(priority=12.0)
     queue = queue_with(group, jobs={0: 1, 3: 2, 10: 1})
     priorities.recalculate()
@@ -86,7 +86,7 @@ def test_what_waits_is_stored_by_level_and_every_index_is_told_to_read_it() -> N
     assert told == {"task_queue_id": queue.pk, "user_priority": None, "jobs": 0}
 
 
-def test_a_queue_of_other_jobs_but_the_same_priority_is_written_and_told() -> None:
+def test_changed_counts_with_equal_priority_are_written() -> None:
     queue = queue_with(make_group(priority=12.0), jobs={3: 1})
     assert priorities.recalculate() == 1
     TaskQueueChange.objects.all().delete()
@@ -123,7 +123,7 @@ queues_of_three_groups = st.lists(
     only_changed=st.booleans(),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_the_database_divides_shares_exactly_as_the_rule_says(
+def test_sql_and_python_divide_shares_equally(
     db: None,
     queues: list[tuple[int, int, dict[int, int]]],
     shares: tuple[float, ...],
@@ -148,7 +148,7 @@ def test_the_database_divides_shares_exactly_as_the_rule_says(
         assert all(isclose(stored[pk], priority, rel_tol=1e-9) for pk, priority in expected.items())
 
 
-def test_only_changed_groups_are_recalculated_when_asked_so_and_their_marks_go() -> None:
+def test_only_marked_groups_are_recalculated_and_unmarked() -> None:
     vo = make_vo()
     changed, other = make_group(vo=vo, priority=5.0), make_group(vo=vo, priority=5.0)
     one, two = queue_with(changed, jobs={1: 1}), queue_with(other, jobs={1: 1})
@@ -167,7 +167,7 @@ def test_where_shares_are_corrected_by_history_a_changed_group_marks_all_of_its_
     assert sorted(ChangedGroup.objects.values_list("group", flat=True)) == [one.pk, two.pk, three.pk]
 
 
-def test_nothing_marked_means_nothing_to_do() -> None:
+def test_without_marked_groups_nothing_is_recalculated() -> None:
     queue_with(make_group(priority=5.0), jobs={1: 1})
     assert priorities.recalculate(only_changed=True) == 0
 
@@ -178,13 +178,13 @@ def test_a_group_of_priority_zero_has_queues_of_priority_zero() -> None:
     assert priority_of(queue) == [0.0]
 
 
-def test_a_group_of_a_priority_too_small_to_be_divided_stops_nobody_elses_evaluation() -> None:
+def test_an_extremely_small_priority_stops_no_other_evaluation() -> None:
     queues = [queue_with(make_group(priority=share), jobs={1: 1}) for share in (1e-310, 5.0)]
     priorities.recalculate()
     assert priority_of(*queues) == [0.0, 5.0]
 
 
-def test_a_group_with_an_empty_queue_is_looked_at_again_until_that_is_gone_or_refilled() -> None:
+def test_a_group_with_an_empty_queue_stays_marked() -> None:
     """A job that comes into an emptied queue makes no new one, so nobody else would notice."""
     group = make_group(priority=12.0, shares_jobs=True)
     full, emptied = queue_with(group, jobs={1: 1}), queue_with(group, jobs={}, cpu_time_s=5000)

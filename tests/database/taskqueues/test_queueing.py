@@ -111,7 +111,7 @@ def test_a_queue_is_created_with_its_priority_out_of_the_groups_sum(alice: User,
     assert TaskQueue.objects.get(pk=pk).priority == 25.0  # 1 of 3 + 1
 
 
-def test_the_priority_of_a_new_queue_goes_by_what_is_stored_and_counts_no_job(alice: User, group: Group) -> None:
+def test_the_priority_of_a_new_queue_uses_stored_sums(alice: User, group: Group) -> None:
     first = queueing.enqueue([waiting(1, definition_of(alice, group), user_priority=3)], now=NOW)[1]
     TaskQueue.objects.filter(pk=first).update(weight=9.0)  # as last evaluated
     other = definition_of(alice, group, cpu_time_s=5000)
@@ -141,7 +141,7 @@ def test_creation_marks_the_group_and_a_job_more_does_not(alice: User, group: Gr
     assert not ChangedGroup.objects.exists()
 
 
-def test_withdrawing_says_which_jobs_were_still_there(alice: User, group: Group) -> None:
+def test_withdrawing_returns_the_jobs_that_were_queued(alice: User, group: Group) -> None:
     queueing.enqueue([waiting(n, definition_of(alice, group)) for n in (1, 2, 3)], now=NOW)
     QueuedJob.objects.filter(pk=2).delete()
     assert queueing.withdraw([1, 2, 4]) == {1}

@@ -111,7 +111,7 @@ def test_a_new_pool_is_refreshed_once_more_by_itself() -> None:
 
 
 @pytest.mark.parametrize("table", ["resources_queue", "taskqueues_submitpool"])
-def test_memberships_go_with_their_queue_and_with_their_pool_whoever_deletes_it(table: str) -> None:
+def test_memberships_are_deleted_with_their_queue_or_pool(table: str) -> None:
     queue = make_queue(parameters={"Memory": 4000})
     pool = register(make_vo(), Memory=4000)
     members = SubmitPool.queues.through._default_manager
@@ -137,7 +137,7 @@ def test_a_refresh_writes_only_memberships_that_change() -> None:
     assert row.get().row == before
 
 
-def test_a_pool_goes_its_time_of_grace_after_the_last_job_left_its_queue() -> None:
+def test_a_pool_is_removed_a_grace_period_after_its_last_job() -> None:
     vo = make_vo()
     used, unused = register(vo, A=1), register(vo, B=1)
     task_queue = make_task_queue(submit_pools=[used.id])

@@ -25,7 +25,7 @@ def used_s() -> dict[int, float]:
     return dict(GroupUsage.objects.values_list("group_id", "used_s"))
 
 
-def test_amounts_of_one_interval_are_added_and_how_far_the_count_came_is_noted() -> None:
+def test_amounts_of_an_interval_are_added_with_the_end_of_the_count() -> None:
     group = make_group()
     assert usage.lock_count() is None
     record({(group.pk, 500): UsageAmount(2, 10.0), (group.pk, 5000): UsageAmount(1, 5.0)})
@@ -37,7 +37,7 @@ def test_amounts_of_one_interval_are_added_and_how_far_the_count_came_is_noted()
     assert usage.lock_count() == NOW + timedelta(seconds=120)
 
 
-def test_what_was_delivered_is_asked_by_vo_and_by_beginning() -> None:
+def test_delivered_usage_is_read_by_vo_and_start_time() -> None:
     mine, theirs = make_group(), make_group()
     record({(mine.pk, 500): UsageAmount(1, 1.0), (theirs.pk, 500): UsageAmount(5, 5.0)})
     record({(mine.pk, 500): UsageAmount(2, 2.0)}, since=NOW + INTERVAL)
@@ -45,7 +45,7 @@ def test_what_was_delivered_is_asked_by_vo_and_by_beginning() -> None:
     assert delivered(vo_id=mine.vo_id, since=NOW + INTERVAL) == {(mine.pk, 500): UsageAmount(2, 2.0)}
 
 
-def test_what_is_older_than_a_week_and_a_day_is_removed() -> None:
+def test_usage_older_than_a_week_and_a_day_is_removed() -> None:
     group = make_group()
     record({(group.pk, 500): UsageAmount(1, 1.0)}, since=NOW - KEPT - INTERVAL)
     record({(group.pk, 500): UsageAmount(2, 2.0)})
@@ -58,14 +58,14 @@ def test_an_interval_begins_every_five_minutes() -> None:
     assert interval_of(NOW + timedelta(seconds=300)) == NOW + INTERVAL
 
 
-def test_use_is_forgotten_by_half_in_three_days_for_all_groups_alike() -> None:
+def test_usage_decays_by_half_in_three_days_for_all_groups() -> None:
     one, other = make_group(), make_group()
     record({(one.pk, 500): UsageAmount(1, 80.0), (other.pk, 500): UsageAmount(1, 8.0)})
     record({(one.pk, 5000): UsageAmount(1, 1.0)}, since=NOW, seconds=HALF_LIFE.total_seconds())
     assert used_s() == {one.pk: 41.0, other.pk: 4.0}
 
 
-def test_use_that_is_next_to_nothing_is_nothing() -> None:
+def test_negligible_usage_is_zero() -> None:
     group = make_group()
     record({(group.pk, 500): UsageAmount(1, 1.0)})
     record({}, seconds=timedelta(days=365).total_seconds())
@@ -82,7 +82,7 @@ def priorities_of(*queues: TaskQueue) -> list[float]:
     return [TaskQueue.objects.get(pk=queue.pk).priority for queue in queues]
 
 
-def test_shares_of_a_vo_that_says_so_follow_history_and_others_do_not() -> None:
+def test_only_vos_with_history_fair_share_correct_their_shares() -> None:
     corrected, plain = make_vo(history_fair_share=True), make_vo()
     groups = [make_group(vo=vo, priority=50.0) for vo in (corrected, corrected, plain, plain)]
     queues = [queue_of(group) for group in groups]

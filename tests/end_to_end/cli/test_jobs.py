@@ -41,7 +41,7 @@ def test_jobs_are_listed_newest_first_as_tsv_table_and_json(sample: SampleData, 
     assert json.loads(ran.err)["detail"].startswith('There is no field "stats" in the answer; its fields are ')
 
 
-def test_filters_are_options_or_words_and_jobs_are_ones_own(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
+def test_filters_are_options_or_words_and_select_own_jobs(sample: SampleData, wms: Wms, wms_of: WmsOf) -> None:
     mine = make_job(owner=sample.alice, group=sample.group, job_name="sim-1", job_group="x")
     failed = make_job(owner=sample.alice, group=sample.group, status=JobStatus.FAILED, submitted_at=timezone.now())
     other = make_job(group=sample.group)
@@ -127,7 +127,7 @@ def test_why_explains_one_job_or_many(sample: SampleData, wms: Wms) -> None:
     [["show"], ["why"], ["output"], ["logs"], ["kill"], ["edit", "--priority", "3"]],
     ids=lambda words: words[0],
 )
-def test_a_job_that_is_not_there_is_named(sample: SampleData, wms: Wms, command: list[str]) -> None:
+def test_a_missing_job_is_named(sample: SampleData, wms: Wms, command: list[str]) -> None:
     job = make_job(owner=sample.alice, group=sample.group)
     several = [job.pk] if command[0] in {"show", "why", "output"} else []
     ran = wms(*command, *several, 10**9)
@@ -157,7 +157,7 @@ def test_one_job_is_changed_by_its_id(sample: SampleData, wms: Wms) -> None:
     assert status_of(job) == "Deleted"
 
 
-def test_ranges_change_what_they_can_and_tell_what_was_refused(sample: SampleData, wms: Wms) -> None:
+def test_ranges_change_possible_jobs_and_list_refusals(sample: SampleData, wms: Wms) -> None:
     jobs = [make_job(owner=sample.alice, group=sample.group) for _ in range(3)]
     done = make_job(owner=sample.alice, group=sample.group, status=JobStatus.DONE)
     ran = wms("kill", f"{jobs[0].pk}-{done.pk}")
@@ -178,7 +178,7 @@ def test_a_submission_is_named_by_its_id(sample: SampleData, wms: Wms) -> None:
     assert [status_of(job) for job in (*jobs, other)] == ["Killed", "Killed", "Waiting"]
 
 
-def test_filters_change_only_ones_own_jobs_unless_an_owner_is_named(sample: SampleData, wms_of: WmsOf) -> None:
+def test_filters_change_own_jobs_unless_an_owner_is_named(sample: SampleData, wms_of: WmsOf) -> None:
     job = make_job(owner=sample.alice, group=sample.group)
     assert wms_of(sample.olga)("kill", "--status", "waiting").out == "No job matches.\n"
     assert status_of(job) == "Waiting"
@@ -186,7 +186,7 @@ def test_filters_change_only_ones_own_jobs_unless_an_owner_is_named(sample: Samp
     assert status_of(job) == "Killed"
 
 
-def test_a_terminal_asks_before_several_jobs_are_changed(sample: SampleData, wms: Wms) -> None:
+def test_changes_of_several_jobs_are_confirmed_at_a_terminal(sample: SampleData, wms: Wms) -> None:
     jobs = [make_job(owner=sample.alice, group=sample.group) for _ in range(2)]
     named = f"{jobs[0].pk}-{jobs[1].pk}"
     ran = wms("kill", named, typed="n\n")

@@ -43,7 +43,7 @@ def test_an_output_becomes_a_directory(sample: SampleData, wms: Wms, tmp_path: P
     assert [path.name for path in (tmp_path / "o").iterdir()] == [str(job.pk)]
 
 
-def test_what_is_there_is_left_out_so_that_an_interrupted_command_goes_on(
+def test_existing_outputs_are_skipped_so_that_an_interrupted_command_continues(
     sample: SampleData, wms: Wms, tmp_path: Path
 ) -> None:
     submission = make_submission(owner=sample.alice, group=sample.group)
@@ -141,5 +141,5 @@ def test_logs_are_followed_until_the_job_has_ended(sample: SampleData, wms: Wms)
         ("aaaa", "aaab", "b"),
     ],
 )
-def test_what_was_added_to_the_end_of_a_growing_text(before: str, now: str, new: str) -> None:
+def test_new_lines_of_a_growing_text_are_found(before: str, now: str, new: str) -> None:
     assert added(before, now) == new

@@ -52,7 +52,7 @@ def test_options_describe_a_job(sample: SampleData, wms: Wms, script: Path) -> N
     assert (job.job_name, job.priority) == ("hello", 3)
 
 
-def test_a_program_of_this_computer_goes_along(
+def test_a_local_program_is_uploaded(
     sample: SampleData, wms: Wms, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def submitted(*options: object) -> tuple[str, list[str]]:
@@ -129,7 +129,7 @@ def test_parametric_jobs_and_several_files_are_one_submission(sample: SampleData
     ]
 
 
-def test_warnings_are_told_beside_the_ids(sample: SampleData, wms: Wms, script: Path) -> None:
+def test_warnings_are_printed_beside_the_ids(sample: SampleData, wms: Wms, script: Path) -> None:
     file = script.with_name("job.jdl")
     file.write_text('Executable = "run.sh"; LogLevel = "DEBUG";')
     ran = wms("submit", file)
@@ -138,7 +138,7 @@ def test_warnings_are_told_beside_the_ids(sample: SampleData, wms: Wms, script: 
     assert "LogLevel" in ran.err
 
 
-def test_a_rehearsal_says_what_fits_where_and_uploads_nothing(sample: SampleData, wms: Wms, script: Path) -> None:
+def test_a_dry_run_lists_fitting_queues_and_uploads_nothing(sample: SampleData, wms: Wms, script: Path) -> None:
     options = ("--executable", "run.sh", "--input", script)
     ran = wms("submit", "--dry-run", *options)
     assert ran.out.splitlines() == ["1 job would be submitted.", "It fits 1 of 1 queue, at LCG.CERN.ch."]
@@ -150,7 +150,7 @@ def test_a_rehearsal_says_what_fits_where_and_uploads_nothing(sample: SampleData
     assert (Submission.objects.count(), Sandbox.objects.count()) == (0, 0)
 
 
-def test_mistakes_are_told_before_anything_is_sent(sample: SampleData, wms: Wms, script: Path) -> None:
+def test_mistakes_are_reported_before_anything_is_sent(sample: SampleData, wms: Wms, script: Path) -> None:
     cases: list[tuple[list[object], str]] = [
         (["submit"], "Name a file with a description"),
         (["submit", "job.txt"], "job.txt is no description"),
@@ -184,9 +184,7 @@ def test_a_refused_description_names_its_fields(sample: SampleData, wms: Wms, sc
 
 
 @pytest.mark.parametrize(("end", "code"), [(JobStatus.DONE, 0), (JobStatus.FAILED, 1)])
-def test_the_exit_code_of_waiting_says_whether_all_jobs_are_done(
-    sample: SampleData, wms: Wms, end: JobStatus, code: int
-) -> None:
+def test_submit_wait_exits_0_if_all_jobs_are_done(sample: SampleData, wms: Wms, end: JobStatus, code: int) -> None:
     def end_jobs() -> None:
         try:
             wait_for(lambda: Job.objects.count() == 2, 60)

@@ -22,9 +22,7 @@ WMS = Path(__file__).resolve().parents[3] / "wms" / "client" / "wms"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_manager_logs_in_asks_why_a_job_waits_and_what_an_offer_would_get(
-    live_server: LiveServer, tmp_path: Path
-) -> None:
+def test_a_manager_logs_in_explains_a_job_and_previews_an_offer(live_server: LiveServer, tmp_path: Path) -> None:
     vo = make_vo(name="lhcb")
     group = make_group(name="lhcb_user", vo=vo)
     make_user(username="bob", password="secret", manages=[vo])

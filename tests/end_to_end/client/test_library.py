@@ -107,7 +107,7 @@ async def _awaited(submission: object) -> object:
     return await submission  # type: ignore[misc]
 
 
-def test_what_was_submitted_is_found_again_and_killed(client: Client) -> None:
+def test_an_earlier_submission_is_found_and_killed(client: Client) -> None:
     submission = client.submit([{"executable": "/bin/true"}, '[Executable = "/bin/false"; JobName = "second";]'])
     again = client.submission(submission.id)
     assert again.job_ids == submission.job_ids
@@ -179,7 +179,7 @@ bytes_before = st.none() | st.integers(min_value=0, max_value=600)
 drops = st.builds(Drop, bytes_before, bytes_before)
 
 
-def test_a_submission_whose_answers_are_lost_is_there_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_with_lost_answers_exists_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "_FIRST_S", 0.001)
     with dropping_proxy(client.connection.url) as proxy:
 

@@ -136,7 +136,7 @@ def configured(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_the_examples_of_a_page_do_what_it_says(
+def test_the_documented_examples_work(
     page: Path, installed: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     needed("curl")

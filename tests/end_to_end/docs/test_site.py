@@ -51,7 +51,7 @@ def test_every_block_is_one(site: Path) -> None:
     assert pages == []
 
 
-def test_the_pages_ask_no_other_host(site: Path, address: str) -> None:
+def test_the_site_loads_nothing_from_other_hosts(site: Path, address: str) -> None:
     needed("chromium")
     asked: set[str] = set()
     pages = [page.parent.relative_to(site) for page in site.rglob("index.html") if "adr" not in page.parts]

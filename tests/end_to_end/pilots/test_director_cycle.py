@@ -123,7 +123,7 @@ def open_directory() -> Iterator[Path]:
         yield directory
 
 
-def test_a_killed_pilot_is_noticed_its_payload_dies_and_its_job_runs_again(
+def test_after_a_killed_pilot_the_payload_ends_and_the_job_runs_again(
     direction: Direction, queue: Queue, group: Group, open_directory: Path
 ) -> None:
     mark, flag = marker(), open_directory / "second-time"
@@ -158,7 +158,7 @@ def test_a_banned_site_gets_no_pilots(direction: Direction, queue: Queue, group:
     assert status_of(job) == JobStatus.WAITING
 
 
-def test_a_ce_with_a_wrong_option_sends_none_and_keeps_no_other_back(
+def test_a_ce_with_a_wrong_option_gets_no_pilots_and_stops_no_other(
     direction: Direction, queue: Queue, group: Group
 ) -> None:
     broken = make_queue(ce=make_ce(options={"max_proceses": 3}))

@@ -149,7 +149,7 @@ def institute(directory: Path) -> Iterator[Institute]:
         yield Institute(directory, running)
 
 
-def test_slurm(institute: Institute) -> None:
+def test_the_documented_slurm_ce_runs_a_job(institute: Institute) -> None:
     pilot = institute.runs_its_job(SLURM)
     assert institute.cluster is not None
     job = institute.cluster.shown(pilot["batch_id"])
@@ -166,5 +166,5 @@ def test_ssh(institute: Institute) -> None:
     assert (of_ce / pilot["stamp"] / "pilot.log").exists()
 
 
-def test_htcondor(institute: Institute) -> None:
+def test_the_documented_htcondor_ce_runs_a_job(institute: Institute) -> None:
     institute.runs_its_job(HTCONDOR)

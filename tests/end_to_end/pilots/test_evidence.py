@@ -142,7 +142,7 @@ class Troubles:
         min(agents, key=psutil.Process.create_time).kill()
 
 
-def test_a_hundred_jobs_end_as_they_should_and_none_runs_twice_at_once(grid: Farms, system: System) -> None:
+def test_a_hundred_jobs_end_as_expected_and_none_runs_twice_at_once(grid: Farms, system: System) -> None:
     jobs = Workload(system, grid.shared).submit_all()
     assert len(jobs) == 100
     troubles = Troubles(grid, system, [job for job in jobs if job.kind == "held"])

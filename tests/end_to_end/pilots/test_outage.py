@@ -13,7 +13,7 @@ _AWAY_S = 15.0
 _LEASE = {"WMS_LEASE_FIRST_S": "200", "WMS_LEASE_S": "200", "WMS_PILOT_LOST_S": "200"}
 
 
-def test_a_server_that_is_away_for_a_while_costs_no_running_job(grid: Farms) -> None:
+def test_a_short_outage_of_the_server_loses_no_running_job(grid: Farms) -> None:
     with running_system(grid, SETTINGS | _LEASE) as system:
         work = Workload(system, grid.shared)
         held = [*work.held(FIRST, "alice", 1), *work.held(PLAIN, "charlie", 1)]

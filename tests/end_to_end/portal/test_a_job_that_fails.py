@@ -58,7 +58,7 @@ def patient(start_pilot: Callable[[str], RunningAgent], browser: Browser) -> Ite
     expect.set_options(timeout=None)  # as by default
 
 
-def test_alice_watches_a_job_fail_reads_why_and_tries_again(
+def test_a_user_sees_why_a_job_failed_and_retries_it(
     live_server: LiveServer, start_pilot: Callable[[str], RunningAgent], patient: Browser
 ) -> None:
     page = patient.page

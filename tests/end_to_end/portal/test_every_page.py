@@ -104,7 +104,7 @@ def violations_in(tab: Tab, run_axe: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("reader", Reader, ids=lambda reader: reader.name.lower())
-def test_every_page_keeps_the_rules_fits_and_can_be_read_by_all(
+def test_every_page_fits_the_window_and_is_accessible(
     live_server: LiveServer, sample: Sample, browser: Browser, reader: Reader
 ) -> None:
     context = context_of(browser, VIEWS[0], url=live_server.url, cookie=sample.cookies.get(reader))

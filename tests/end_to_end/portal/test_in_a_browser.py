@@ -207,9 +207,7 @@ def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Br
     assert browser.complaints == []
 
 
-def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
-    live_server: LiveServer, pilot_token: str, browser: Browser
-) -> None:
+def test_the_log_of_a_pilot_grows_on_the_open_page(live_server: LiveServer, pilot_token: str, browser: Browser) -> None:
     def say(what: str, body: dict[str, object]) -> None:
         headers = {"Authorization": f"Bearer {pilot_token}", "Content-Type": "application/json"}
         address = f"{live_server.url}/api/v1/pilots/{what}/"
@@ -249,7 +247,7 @@ def talkative(people: None) -> Pilot:
     return pilot
 
 
-def test_long_names_and_logs_fit_a_phone_and_logs_stand_at_their_newest_lines(
+def test_long_names_and_logs_fit_a_phone_and_logs_show_the_newest_lines(
     live_server: LiveServer, talkative: Pilot, browser: Browser
 ) -> None:
     page = browser.page

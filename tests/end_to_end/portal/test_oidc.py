@@ -32,7 +32,7 @@ def provider(transactional_db: None, settings: Settings) -> Iterator[ScriptedPro
         yield provider
 
 
-def test_the_button_leads_to_the_provider_and_back_with_and_without_javascript(
+def test_the_provider_button_logs_in_with_and_without_javascript(
     live_server: LiveServer, provider: ScriptedProvider, chromium: Browser
 ) -> None:
     for has_scripts in (True, False):

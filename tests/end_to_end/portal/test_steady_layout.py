@@ -64,7 +64,7 @@ def queues(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_moves_when_something_arrives_later(
+def test_late_content_does_not_shift_the_layout(
     width: int, live_server: LiveServer, sample: Sample, queues: None, browser: Browser
 ) -> None:
     view = View(width=width, theme="light")

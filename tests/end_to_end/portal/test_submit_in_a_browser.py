@@ -72,7 +72,7 @@ def test_alice_drops_a_file_on_a_jdl_sees_where_it_fits_and_submits(
     assert browser.complaints == []
 
 
-def test_the_editor_stands_at_the_error_of_its_text(live_server: LiveServer, queues: None, browser: Browser) -> None:
+def test_the_editor_puts_the_cursor_at_the_error(live_server: LiveServer, queues: None, browser: Browser) -> None:
     page = browser.page
     log_in(browser, live_server, username="alice", to="/jobs/submit/jdl/")
     write(page, '[\n  Executable = "x";\n  Executble = 1;\n]')

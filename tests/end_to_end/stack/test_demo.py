@@ -80,7 +80,7 @@ def test_sigkill_leaves_no_process_not_even_of_pilots_and_payloads(directory: Pa
     wait_for(lambda: processes_of(directory) == [], 10)
 
 
-def test_every_job_ends_as_it_should_though_others_were_left_by_earlier_demonstrations(directory: Path) -> None:
+def test_demo_jobs_end_as_expected_beside_jobs_of_earlier_runs(directory: Path) -> None:
     done = run(manage(*options(directory, "--exit")))
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -88,7 +88,7 @@ def test_every_job_ends_as_it_should_though_others_were_left_by_earlier_demonstr
     assert processes_of(directory) == []
 
 
-def test_it_stays_until_ctrl_c_even_when_not_all_is_well(directory: Path) -> None:
+def test_demo_runs_until_ctrl_c_even_after_failures(directory: Path) -> None:
     log = directory.with_name("stayed.log")
     with log.open("wb") as output:
         demo = subprocess.Popen(
@@ -110,7 +110,7 @@ def test_it_stays_until_ctrl_c_even_when_not_all_is_well(directory: Path) -> Non
     assert processes_of(directory) == []
 
 
-def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -130,7 +130,7 @@ def test_a_data_directory_that_cannot_be_written_is_one_sentence(tmp_path: Path)
     assert "cannot be used (Not a directory): name another one with --data-dir." in sentence
 
 
-def test_a_database_that_may_hold_more_than_a_demonstration_is_left_alone(tmp_path: Path) -> None:
+def test_demo_refuses_a_database_with_other_data(tmp_path: Path) -> None:
     done = subprocess.run(
         manage(*options(tmp_path / "data", "--exit")),
         env={**environment(), "WMS_DATABASE_URL": "postgres://db.example.org/wms"},

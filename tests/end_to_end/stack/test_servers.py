@@ -72,7 +72,7 @@ def test_postgres_is_made_started_and_stopped(
 
 
 @pytest.mark.root
-def test_a_cluster_made_in_one_of_roots_ways_runs_in_the_other(
+def test_a_cluster_made_as_root_runs_in_both_modes_of_root(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for way in (ProcessUser.NOBODY, *WAYS):
@@ -82,7 +82,7 @@ def test_a_cluster_made_in_one_of_roots_ways_runs_in_the_other(
             assert postgres.data.stat().st_uid == (NOBODY if way is ProcessUser.NOBODY else 0)
 
 
-def test_the_file_that_a_killed_server_left_does_not_hinder_the_next(postgres: PostgresServer) -> None:
+def test_the_pid_file_of_a_killed_server_does_not_prevent_the_next_start(postgres: PostgresServer) -> None:
     postgres.create()
     # The number belongs to a process that lives and is no PostgreSQL.
     (postgres.data / "postmaster.pid").write_text(f"{os.getppid()}\n{postgres.data}\n")
@@ -101,7 +101,7 @@ def test_a_cluster_of_another_version_is_one_sentence(postgres: PostgresServer) 
         postgres.create()
 
 
-def test_a_cluster_cut_short_while_it_was_made_is_made_anew(postgres: PostgresServer) -> None:
+def test_an_incomplete_cluster_is_made_anew(postgres: PostgresServer) -> None:
     unfinished = postgres.data.with_name("postgres.unfinished")
     unfinished.mkdir()
     (unfinished / "PG_VERSION").touch()
@@ -112,7 +112,7 @@ def test_a_cluster_cut_short_while_it_was_made_is_made_anew(postgres: PostgresSe
     assert (postgres.data / "PG_VERSION").read_text().strip() == str(postgres.programs.version)
 
 
-def test_the_lasting_database_syncs_what_it_commits(postgres: PostgresServer, sockets: Path) -> None:
+def test_the_embedded_database_has_fsync_on(postgres: PostgresServer, sockets: Path) -> None:
     lasting = PostgresServer(programs=postgres.programs, data=postgres.data, sockets=sockets)
 
     assert not any("fsync" in word or "synchronous_commit" in word for word in lasting.command())

@@ -82,7 +82,7 @@ def up(directory: Path, port: int) -> Iterator[Up]:
         up.process.wait()
 
 
-def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory: Path, port: int) -> None:
+def test_up_answers_locks_its_directory_and_stops_cleanly(up: Up, directory: Path, port: int) -> None:
     up.wait_until_ready()
 
     assert up.status_of("/healthz") < 500
@@ -99,7 +99,7 @@ def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory
     assert not (directory / "environment").exists()
 
 
-def test_it_listens_at_a_socket_for_a_proxy(directory: Path, port: int) -> None:
+def test_up_listens_on_a_socket_for_a_proxy(directory: Path, port: int) -> None:
     path = directory.parent / "web.socket"
     behind = {"WMS_SERVER_URL": "https://wms.example.org", "WMS_HTTPS": "true", "WMS_TRUSTED_PROXIES": "unix"}
     up = Up(directory, "--listen", f"unix:{path}", port=port, **behind)
@@ -126,7 +126,7 @@ def status_at(path: Path, scheme: str) -> int:
         connection.close()
 
 
-def test_sigkill_leaves_nothing_and_the_next_start_works(up: Up, directory: Path, port: int) -> None:
+def test_sigkill_leaves_no_process_and_the_next_start_works(up: Up, directory: Path, port: int) -> None:
     key = (directory / "secret_key").read_text()
     up.wait_until_ready()
     up.process.kill()
@@ -154,7 +154,7 @@ def test_an_interrupt_while_starting_leaves_nothing(up: Up, directory: Path) -> 
     assert processes_of(directory.parent) == []
 
 
-def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, port: int) -> None:
+def test_an_unusable_data_directory_is_one_sentence(tmp_path: Path, port: int) -> None:
     (tmp_path / "file").touch()
 
     sentence = refused_up(tmp_path / "file" / "data", port=port)
@@ -162,7 +162,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, po
     assert "cannot be used (Not a directory): name another one with --data-dir." in sentence
 
 
-def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, port: int) -> None:
+def test_a_missing_configuration_file_is_one_sentence(tmp_path: Path, port: int) -> None:
     sentence = refused_up(tmp_path / "data", "--config", str(tmp_path / "missing.yaml"), port=port)
 
     assert (
@@ -191,7 +191,7 @@ def test_a_configuration_file_that_is_not_valid_is_refused_before_anything_is_ma
     assert not (tmp_path / "data").exists()
 
 
-def test_a_configuration_file_that_the_database_contradicts_is_named_and_nothing_stays(
+def test_a_configuration_file_that_contradicts_the_database_is_refused(
     directory: Path, tmp_path: Path, port: int
 ) -> None:
     file = tmp_path / "wrong.yaml"

@@ -19,7 +19,7 @@ def setting(**more: object) -> str:
     return json.dumps({"cern": ENTRY | more})
 
 
-def test_what_is_left_out_has_defaults() -> None:
+def test_omitted_settings_have_defaults() -> None:
     provider = parse(setting())["cern"]
     assert provider.scopes == ("openid", "profile", "email")
     assert (provider.client_secret, provider.vos, provider.group_map) == ("", None, {})
@@ -51,7 +51,7 @@ def test_a_secret_is_in_no_representation() -> None:
         (json.dumps({"a": ENTRY, "b": ENTRY}), "two providers have the same issuer"),
     ],
 )
-def test_a_wrong_setting_says_where_and_what_to_write(text: str, sentence: str, settings: Settings) -> None:
+def test_a_wrong_setting_is_refused_with_position_and_remedy(text: str, sentence: str, settings: Settings) -> None:
     with pytest.raises(ProviderSettingError) as refused:
         parse(text)
     assert sentence in str(refused.value)
@@ -64,7 +64,7 @@ def test_a_provider_on_this_machine_may_have_plain_addresses() -> None:
     assert parse(setting(issuer="http://127.0.0.1:9400"))["cern"].has_plain_addresses
 
 
-def test_none_is_configured_by_default(settings: Settings) -> None:
+def test_no_provider_is_configured_by_default(settings: Settings) -> None:
     assert settings.WMS_OIDC_PROVIDERS == ""
     assert providers() == {}
     assert check_providers() == []

@@ -28,7 +28,7 @@ def test_every_command_has_help_with_a_sentence_for_each_argument(
         assert all(action.help for action in each._actions if not of_offers and not action.choices), name
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"wms {__version__}\n"
     assert main(["--help"]) == 0

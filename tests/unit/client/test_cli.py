@@ -122,7 +122,7 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Types:
 # ---- Logging in ------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_knows_the_computer_again_at_the_next_log_in(server: FakeServer, home: Path, types: Types) -> None:
+def test_the_device_cookie_is_sent_at_the_next_log_in(server: FakeServer, home: Path, types: Types) -> None:
     """Wrong passwords that others send from the same address do not hold it up then."""
     cookie = "wms_device_1=known; Max-Age=1000; Path=/api/v1/auth/token/; HttpOnly; SameSite=Strict"
     server.answers(201, {"token": "new", "expires_at": "2026-08-01T00:00:00Z"}, Set_Cookie=cookie)
@@ -133,7 +133,7 @@ def test_a_server_knows_the_computer_again_at_the_next_log_in(server: FakeServer
     assert (home / ".config" / "wms" / "devices").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
+def test_a_log_in_prompts_and_stores_the_token_privately(
     server: FakeServer, home: Path, types: Types, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = home / ".config" / "wms" / "login.json"
@@ -157,7 +157,7 @@ def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
     assert server.requests[-1] == ("GET", "/api/v1/jobs/7/explain/", "Bearer t1", None)
 
 
-def test_a_refused_log_in_keeps_nothing(server: FakeServer, home: Path, types: Types) -> None:
+def test_a_refused_log_in_stores_nothing(server: FakeServer, home: Path, types: Types) -> None:
     types("wrong\n")
     server.answers(401, {"code": "not_authenticated", "detail": "Wrong user name or password."})
     assert main(["login", "--server", server.url, "--user", "alice"]) == 1
@@ -194,7 +194,7 @@ def test_a_redirection_is_not_followed(configured: FakeServer, capsys: pytest.Ca
 # ---- Asking ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
+def test_an_explanation_is_printed_without_control_characters(
     configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configured.answers(200, EXPLANATION)
@@ -211,7 +211,7 @@ def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
     ]
 
 
-def test_a_job_that_no_queue_can_take_is_told_to_be_in_no_draw(
+def test_a_job_that_no_queue_fits_is_shown_without_rank(
     configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configured.answers(200, {**EXPLANATION, "priority_rank": None, "expected_share": 0.0})
@@ -232,7 +232,7 @@ def test_a_job_that_does_not_wait_is_one_line(configured: FakeServer, capsys: py
     assert capsys.readouterr().out == "Job 7, Done: It is Done at A.\n"
 
 
-def test_a_dry_run_says_of_each_condition_why_it_excludes_queues(
+def test_a_dry_run_explains_why_each_condition_excludes_queues(
     configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     excluded = {"closed": "", "memory": "requires 8000 MB"}
@@ -326,7 +326,7 @@ def test_json_is_the_answer_as_it_is(
         (200, b"{}", 3, "is not a server of this system"),
     ],
 )
-def test_the_exit_code_says_who_did_not_want(
+def test_exit_codes_distinguish_refusals_and_unreachable_servers(
     configured: FakeServer, capsys: pytest.CaptureFixture[str], status: int, body: object, code: int, sentence: str
 ) -> None:
     configured.answers(status, body, Retry_After="86400")  # longer than any command waits
@@ -336,14 +336,16 @@ def test_the_exit_code_says_who_did_not_want(
     assert sentence in said.err
 
 
-def test_a_refusal_as_json_is_what_the_server_said(configured: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_as_json_is_the_answer_of_the_server(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     refusal = {"code": "unknown_place", "detail": "No site.", "errors": {"site": ["No site."]}}
     configured.answers(400, refusal)
     assert main(["explain", "7", "--site", "x", "--json"]) == 1
     assert json.loads(capsys.readouterr().err) == refusal
 
 
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("WMS_SERVER_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("WMS_TOKEN", "t")
     assert main(["explain", "7"]) == 3
@@ -363,7 +365,7 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         ["list", "-q"],
     ],
 )
-def test_a_command_line_that_cannot_be_understood(arguments: list[str]) -> None:
+def test_an_invalid_command_line_is_reported(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -378,7 +380,7 @@ def test_a_command_line_that_cannot_be_understood(arguments: list[str]) -> None:
         (["match-test", "--cpu-time-s", "1", "--gpus", "x"], "'x' is not a whole number; give one such as 86400."),
     ],
 )
-def test_a_wrong_value_is_told_without_the_words_of_the_program(
+def test_a_wrong_value_is_reported_without_internal_terms(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -391,7 +393,7 @@ def test_a_wrong_value_is_told_without_the_words_of_the_program(
 @pytest.mark.parametrize(
     "url", ["wms.example.org", "ftp://a", "https://", "https://u:p@a", "https://a?b", "https://a:b"]
 )
-def test_an_address_that_is_none(url: str, types: Types) -> None:
+def test_an_invalid_server_url_is_reported(url: str, types: Types) -> None:
     types("secret\n")
     assert main(["login", "--server", url, "--user", "alice"]) == 2
 
@@ -402,7 +404,7 @@ def test_a_log_in_without_a_password(types: Types) -> None:
 
 
 @pytest.mark.parametrize("command", [["-m", "wms.client"], ["wms/client/wms"]])
-def test_it_runs_where_nothing_is_installed(command: list[str]) -> None:
+def test_the_command_needs_no_installed_packages(command: list[str]) -> None:
     ran = subprocess.run(
         [sys.executable, "-S", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -333,7 +333,7 @@ def test_a_large_upload_that_is_refused_before_it_is_read_shows_the_refusal(
         connection.upload("/s/", file)
 
 
-def test_a_file_that_cannot_be_read_is_not_sent(connection: Connection, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_not_uploaded(connection: Connection, tmp_path: Path) -> None:
     with pytest.raises(WrongUsageError, match="cannot be read"):
         connection.upload("/s/", tmp_path / "missing")
 
@@ -419,7 +419,7 @@ def test_a_version_that_is_not_identified_is_never_continued(
     assert ranges(server) == [None, None]
 
 
-def test_a_refused_download_leaves_what_was_there(
+def test_a_refused_download_keeps_the_existing_file(
     server: ScriptedServer, connection: Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "f").write_text("old")

@@ -29,7 +29,7 @@ class Parsed(HTMLParser):
         self.text += data
 
 
-def test_what_users_name_is_text_and_never_html() -> None:
+def test_user_texts_are_escaped_in_html() -> None:
     html = submission_html(HOSTILE, {HOSTILE: 1, "Done": 2}, failures=[(7, HOSTILE)], warnings=[HOSTILE])
     parsed = Parsed(html)
     assert "script" not in parsed.tags

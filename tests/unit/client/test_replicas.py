@@ -69,7 +69,7 @@ def test_a_file_comes_over_https_with_its_size_and_checksum_compared(
         ({"checksum": "sha256:" + 64 * "0"}, "its file has the checksum sha256:"),
     ],
 )
-def test_a_replica_that_is_another_file_is_passed_over(
+def test_a_replica_with_a_wrong_checksum_is_skipped(
     storage: StorageServer, target: Path, wrong: dict[str, Any], sentence: str
 ) -> None:
     bad = replica(storage.url + LFN, **wrong)
@@ -112,7 +112,7 @@ def test_each_replica_that_cannot_be_read_has_its_reason(storage: StorageServer,
     assert "characters that cannot be sent" in found["G"]
 
 
-def test_a_certificate_that_is_not_trusted_is_said(
+def test_an_untrusted_certificate_is_reported(
     storage: StorageServer, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")

@@ -49,7 +49,7 @@ ROWS = st.lists(st.tuples(st.integers(), TEXTS, TEXTS, TEXTS), max_size=5)
 
 
 @given(ROWS, st.integers(1, 120), st.booleans())
-def test_no_line_is_wider_than_the_terminal_and_none_has_control_characters(
+def test_lines_fit_the_terminal_and_have_no_control_characters(
     rows: list[tuple[int, str, str, str]], width: int, coloured: bool
 ) -> None:
     columns = (
@@ -87,7 +87,7 @@ def uncoloured(text: str) -> str:
     return text
 
 
-def test_values_of_programs_are_exact_and_those_of_people_are_short() -> None:
+def test_values_in_tsv_are_exact_and_in_tables_short() -> None:
     at = (NOW - timedelta(hours=3)).isoformat()
     columns = (TableColumn("A"), TableColumn("B", ColumnKind.MOMENT), TableColumn("C"), TableColumn("D"))
     table = Table(columns, [(None, at, ["x", "y"], True)])
@@ -119,7 +119,7 @@ def test_a_shortened_text_fits_and_says_that_it_was_shortened(text: str, width: 
         (-timedelta(hours=2), "in 2 h"),
     ],
 )
-def test_times_are_told_from_now(distance: timedelta, words: str) -> None:
+def test_times_are_shown_relative_to_now(distance: timedelta, words: str) -> None:
     assert ago((NOW - distance).isoformat(), now=NOW) == words
 
 

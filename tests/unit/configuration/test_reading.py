@@ -71,7 +71,7 @@ QUEUE = "sites[0].ces[0].queues[0]"
         (b"vos", 'line 1: use a mapping of names to values, not "vos"'),
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_configuration_at_all(source: bytes, problem: str) -> None:
+def test_a_file_without_a_configuration_is_refused(source: bytes, problem: str) -> None:
     assert problems_of(source) == [problem]
 
 
@@ -84,7 +84,7 @@ def test_a_syntax_error_is_one_sentence_with_its_line(source: str, line: int) ->
     assert problem.startswith((f"line {line}: not valid YAML: ", f"line {line + 1}: not valid YAML: "))
 
 
-def test_a_byte_order_mark_is_read_over() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert problems_of(b"\xef\xbb\xbfvos: []") == []
 
 
@@ -196,7 +196,7 @@ WRONG_VALUES = [
 ]  # fmt: skip
 
 
-def test_a_value_that_will_not_do_is_one_sentence(subtests: pytest.Subtests) -> None:
+def test_an_invalid_value_is_one_sentence(subtests: pytest.Subtests) -> None:
     for text, problem in WRONG_VALUES:
         with subtests.test(problem):
             (found,) = problems_of(text)
@@ -219,7 +219,7 @@ def test_a_value_that_will_not_do_is_one_sentence(subtests: pytest.Subtests) -> 
         ("/data", False),
     ],
 )
-def test_the_url_of_a_storage_element_is_a_place_before_a_name_and_tells_no_password(url: str, accepted: bool) -> None:
+def test_the_url_of_a_storage_element_is_a_prefix_without_password(url: str, accepted: bool) -> None:
     problems = problems_of(f'storage_elements: [{{name: s, url: "{url}"}}]')
     assert (problems == []) is accepted
     if not accepted:
@@ -251,7 +251,7 @@ def test_variables_are_replaced_in_texts_and_numbers() -> None:
     assert (found.max_pilots, found.job_types) == (7, ("$A", "${A}", "a/a"))
 
 
-def test_digits_from_the_environment_are_a_text_where_a_text_is_meant() -> None:
+def test_digits_from_the_environment_are_text_in_text_keys() -> None:
     assert problems_of("users: [{username: u, password: '${P}'}, {username: v, password: '${P}'}]", P="123") == []
 
 
@@ -264,11 +264,11 @@ def test_digits_from_the_environment_are_a_text_where_a_text_is_meant() -> None:
         ("${OPEN", "after ${ comes the name of an environment variable and }; write $${ for ${ itself"),
     ],
 )
-def test_a_variable_that_is_not_there_is_named(written: str, problem: str) -> None:
+def test_a_missing_variable_is_named(written: str, problem: str) -> None:
     assert problems_of(f'users:\n- {{username: u, password: "{written}"}}') == [f"line 2: users[0].password: {problem}"]
 
 
-def test_what_the_environment_holds_is_checked_and_not_shown() -> None:
+def test_values_from_the_environment_are_checked_and_not_shown() -> None:
     (problem,) = problems_of("users: [{username: '${NAME}'}]", NAME="not a name")
     assert problem.startswith('line 1: users[0].username: "${NAME}" is not accepted')
     (problem,) = problems_of("users: [{username: u, password: '${P}'}]", P="\udcff")

@@ -61,7 +61,7 @@ PINNED_OUTPUT = {"std.out": "pinned\n"}
         (KILLED, ended("Killed", exit_code=143, output={}), []),
     ],
 )
-def test_what_happened_is_compared_with_what_was_expected(
+def test_outcomes_are_compared_with_expectations(
     expected: ExpectedJob, happened: JobOutcome, sentences: list[str]
 ) -> None:
     assert list(faults(expected, happened)) == sentences
@@ -77,13 +77,13 @@ def test_everything_that_is_submitted_can_be_read_and_has_an_expected_end() -> N
     assert total == 68
 
 
-def test_the_jobs_of_the_monte_carlo_find_pi() -> None:
+def test_the_demo_jobs_estimate_pi() -> None:
     together = sum(estimate(seed=seed, points=5_000) for seed in range(1, 1 + PI_JOBS)) / PI_JOBS
 
     assert abs(together - math.pi) < 5 * 1.64 / math.sqrt(5_000 * PI_JOBS)
 
 
-def test_all_users_of_the_sample_can_log_in_and_somebody_administers() -> None:
+def test_all_sample_users_can_log_in_and_one_is_an_operator() -> None:
     users = {user.username: user for user in sample.log_ins()}
 
     assert sorted(users) == ["alice", "bob", "charlie", "mary", "olga"]
@@ -173,7 +173,7 @@ def test_the_table_shows_one_line_for_each_job() -> None:
     ]
 
 
-def test_pi_is_the_mean_of_what_the_jobs_say() -> None:
+def test_pi_is_the_mean_of_the_job_results() -> None:
     jobs = [job(1, "Done", output={"std.out": "pi = 3.140000\n"}), job(2, "Done", output={"std.out": "pi = 3.143\n"})]
 
     assert display.pi_of(jobs) == "π is about 3.1415, say 2 jobs together."

@@ -43,7 +43,7 @@ def test_every_variable_is_found_with_its_comment_default_and_section() -> None:
     ]
 
 
-def test_the_table_escapes_what_would_break_it() -> None:
+def test_the_table_escapes_markup() -> None:
     assert "| `WMS_AGE_S` | int | `600` | Kept open \\| for long. |" in tables_of(settings_in(SOURCE))
 
 

@@ -139,7 +139,7 @@ def test_bad_file_names_have_a_flaw(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", ".bashrc", "-rf", "é" * 127, "a b", "..."])
-def test_good_file_names_have_none(name: str) -> None:
+def test_good_file_names_have_no_flaw(name: str) -> None:
     assert flaw_of_name(name) is None
 
 

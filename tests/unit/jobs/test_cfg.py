@@ -98,7 +98,7 @@ def test_values_of_requirements_are_numbers_truths_or_texts(value: str, read: ob
     "line",
     ["Memory >= 4000", "Memory > = 4000", "Memory == 4000", "Memory != 4", "A = 1; B = 2", "A = {a, b}", "A = 1 }}"],
 )
-def test_what_jobs_require_is_no_expression_and_no_jdl(line: str) -> None:
+def test_requirements_as_expression_or_jdl_are_refused(line: str) -> None:
     with pytest.raises(InvalidCfgError, match="an expression is not accepted"):
         parse_cfg(f"Executable = a\nRequirements {{ {line} }}")
     quoted = parse_cfg('Executable = a\nRequirements { A = "a; {b}", "== c" }').description
@@ -112,7 +112,7 @@ def test_a_number_that_fits_nowhere_is_no_text(number: str) -> None:
         canonical(read["requirements"])
 
 
-def test_a_mark_of_the_byte_order_says_nothing() -> None:
+def test_a_byte_order_mark_in_cfg_is_ignored() -> None:
     assert described("\ufeffExecutable = a") == {"executable": "a"}
 
 
@@ -127,11 +127,11 @@ def test_lists_may_be_empty_and_environments_lists() -> None:
 @pytest.mark.parametrize(
     ("value", "read"), [('"a;"', "a;"), ("a;b", "a;b"), ('-c "a; b"', '-c "a; b"'), ('"-c ""a""; ;"', '-c "a"; ;')]
 )
-def test_a_semicolon_that_is_meant_stays(value: str, read: str) -> None:
+def test_a_quoted_semicolon_is_kept(value: str, read: str) -> None:
     assert described(f"Executable = a\nArguments = {value}") == {"executable": "a", "arguments": read}
 
 
-def test_line_ends_of_windows_and_blank_lines_say_nothing() -> None:
+def test_windows_line_ends_and_blank_lines_are_ignored() -> None:
     assert described("\r\n  Executable = a \r\n\r\n#\r\nTags = b ,c\r\n") == {"executable": "a", "tags": ["b", "c"]}
 
 
@@ -170,7 +170,7 @@ def test_line_ends_of_windows_and_blank_lines_say_nothing() -> None:
         ("\n" * 20_000 + "Executable = a", 10001, 1, "at most 10000 lines"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, line: int, column: int, sentence: str) -> None:
+def test_errors_are_reported_with_their_position(text: str, line: int, column: int, sentence: str) -> None:
     with pytest.raises(InvalidCfgError) as refusal:
         parse_cfg(text)
     assert sentence in refusal.value.detail
@@ -185,12 +185,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @given(st.lists(st.text(alphabet="abc XYZ019_-./,#=", min_size=1, max_size=12).map(str.strip).filter(bool), min_size=1))
-def test_quoted_elements_come_out_as_they_went_in(values: list[str]) -> None:
+def test_quoted_elements_are_read_unchanged(values: list[str]) -> None:
     quoted = ", ".join('"' + value + '"' for value in values)
     assert described(f"Executable = a\nTags = {quoted}") == {"executable": "a", "tags": values}
 
 
-def test_what_was_read_is_a_description() -> None:
+def test_parsed_cfg_is_a_valid_description() -> None:
     description = parse(parse_cfg(RFC_EXAMPLE).description)
     assert description.executable == "my_executable"
     assert dict(description.requirements)["Memory"] == 4000

@@ -11,7 +11,7 @@ SITES = st.frozensets(st.sampled_from(["CERN", "RAL", "PIC"]))
 
 
 @given(SITES, SITES, st.none() | SITES)
-def test_a_job_runs_where_it_wants_and_may_and_finds_its_files(
+def test_candidate_sites_are_wanted_not_banned_and_hold_the_files(
     sites: frozenset[str], banned: frozenset[str], holding: frozenset[str] | None
 ) -> None:
     found = narrowed(sites, banned_sites=banned, holding=None if holding is None else sorted(holding))
@@ -45,7 +45,7 @@ def test_absolute_paths_of_files_are_logical_names(lfn: str) -> None:
 
 
 @pytest.mark.parametrize("lfn", ["", "/", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/../b", "/a\nb", "/" + "x" * 255])
-def test_everything_else_is_none(lfn: str) -> None:
+def test_other_texts_are_no_logical_names(lfn: str) -> None:
     assert lfn_problem(lfn)
 
 

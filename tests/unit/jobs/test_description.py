@@ -35,7 +35,7 @@ def test_a_field_left_out_has_the_default_of_the_contract() -> None:
     }  # fmt: skip
 
 
-def test_every_fault_of_every_field_is_said_at_once() -> None:
+def test_all_errors_of_all_fields_are_reported_at_once() -> None:
     errors = errors_of(
         {"executable": "", "priority": 11, "sites": "CERN", "environment": {"1A": "x", "B": 2}, "cputime": 1}
     )
@@ -129,11 +129,11 @@ def test_a_list_of_arguments_is_quoted_for_the_shell() -> None:
 
 
 @pytest.mark.parametrize("field", ["sites", "grid_ces", "platforms", "grid_middlewares", "pilot_types"])
-def test_any_stands_for_no_restriction(field: str) -> None:
+def test_any_means_no_restriction(field: str) -> None:
     assert as_json(parse({**SMALLEST, field: ["Any"]}))[field] == []
 
 
-def test_banning_every_wanted_site_leaves_nothing_and_is_refused() -> None:
+def test_banning_every_requested_site_is_refused() -> None:
     assert set(errors_of({**SMALLEST, "sites": ["A", "B"], "banned_sites": ["B", "A", "C"]})) == {"sites"}
     assert parse({**SMALLEST, "sites": ["A", "B"], "banned_sites": ["B"]}).sites == ("A", "B")
     assert parse({**SMALLEST, "banned_sites": ["B"]}).banned_sites == ("B",)
@@ -207,11 +207,11 @@ DESCRIPTIONS = st.fixed_dictionaries(
         ("output_data", ["LFN:/lhcb/" + "x" * 250], "255"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_with_data_is_refused_with_a_hint(field: str, value: object, hint: str) -> None:
+def test_impossible_data_options_are_refused_with_a_hint(field: str, value: object, hint: str) -> None:
     assert hint in errors_of({**SMALLEST, field: value})[field][0]
 
 
-def test_a_slash_at_the_end_of_the_output_path_says_nothing() -> None:
+def test_a_trailing_slash_of_the_output_path_is_ignored() -> None:
     assert parse({**SMALLEST, "output_path": "/lhcb/user/a/alice/"}).output_path == "/lhcb/user/a/alice"
 
 

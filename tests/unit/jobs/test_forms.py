@@ -155,7 +155,7 @@ def test_every_field_is_drawn() -> None:
 
 
 @given(descriptions, st.randoms(use_true_random=False), st.booleans())
-def test_the_same_job_whatever_it_is_written_in(description: dict[str, object], random: object, quoted: bool) -> None:
+def test_json_jdl_and_cfg_describe_the_same_job(description: dict[str, object], random: object, quoted: bool) -> None:
     def name_of(field: str) -> str:
         name: str = random.choice(ATTRIBUTES[field])  # type: ignore[attr-defined]
         return random.choice([name, name.lower(), name.upper()])  # type: ignore[attr-defined, no-any-return]
@@ -166,7 +166,7 @@ def test_the_same_job_whatever_it_is_written_in(description: dict[str, object], 
 
 
 @pytest.mark.parametrize("field", sorted(VALUES))
-def test_every_field_alone_is_the_same_in_all(field: str) -> None:
+def test_each_field_is_equal_in_json_jdl_and_cfg(field: str) -> None:
     """So that a field that is wrongly drawn, and refused everywhere, does not hide here."""
     right: dict[str, object] = {
         "priority": 3, "stalled_s": 600, "stalled_cpu_fraction": 0.25, "pilot_types": ["private"],

@@ -125,7 +125,7 @@ def test_the_environment_may_be_a_record() -> None:
         ("parameters = 2; Executable = 'x'", 1, 30, "double quotes"),
     ],
 )
-def test_an_error_says_where_and_what(jdl: str, line: int, column: int, words: str) -> None:
+def test_an_error_has_its_position_and_reason(jdl: str, line: int, column: int, words: str) -> None:
     with pytest.raises(InvalidJdlError) as caught:
         parse_jdl(jdl)
     assert caught.value.code == "invalid_jdl"
@@ -169,7 +169,7 @@ FIELD_OF = {
 
 
 @given(FIELDS, st.booleans())
-def test_what_is_printed_as_jdl_is_read_back(values: dict[str, object], bracketed: bool) -> None:
+def test_printed_jdl_is_read_back_equal(values: dict[str, object], bracketed: bool) -> None:
     text = "\n".join(f"{name} = {printed(value)};" for name, value in values.items())
     expected = {FIELD_OF[name]: value for name, value in values.items() if name != "Parameters"}
     parameters = values.get("Parameters")
@@ -212,7 +212,7 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         ('Arguments = "a\nb\n"; CPUTime = ;', 3, 14),
     ],
 )
-def test_a_string_without_an_end_is_told_where_it_begins(text: str, line: int, column: int) -> None:
+def test_an_unterminated_string_is_reported_at_its_beginning(text: str, line: int, column: int) -> None:
     with pytest.raises(InvalidJdlError) as refused:
         parse_jdl(text)
     assert (refused.value.line, refused.value.column) == (line, column), refused.value.detail

@@ -27,7 +27,7 @@ def test_each_attribute_is_in_the_table_once() -> None:
     assert len(BY_NAME) == len(ALL)
 
 
-def test_what_is_read_is_a_field_of_the_description() -> None:
+def test_each_read_attribute_sets_an_existing_field() -> None:
     fields = {each.field for each in ALL if each.kind in {Kind.TEXT, Kind.NUMBER, Kind.FRACTION, Kind.LIST}}
     assert fields <= set(KNOWN_FIELDS)
 
@@ -47,7 +47,7 @@ def test_an_ignored_attribute_changes_nothing_and_gives_a_warning(subtests: pyte
 
 
 @pytest.mark.parametrize("attribute", of(Kind.REFUSED), ids=name_of)
-def test_what_is_refused_is_told_with_its_place_and_a_remedy(attribute: JdlAttribute) -> None:
+def test_refused_attributes_are_reported_with_position_and_remedy(attribute: JdlAttribute) -> None:
     with pytest.raises(InvalidJdlError) as refused:
         parse_jdl(f'{EXECUTABLE}\n{attribute.name.upper()} = "x";')
     assert (refused.value.line, refused.value.column) == (2, 1)
@@ -153,7 +153,7 @@ def test_logical_names_in_the_sandbox_join_the_input_data() -> None:
         ("Colour = 1;", "hand it over by Arguments or Environment"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_what_to_write(jdl: str, words: str) -> None:
+def test_wrong_values_are_reported_with_what_to_write(jdl: str, words: str) -> None:
     with pytest.raises(InvalidJdlError) as refused:
         parse_jdl(jdl)
     assert words in refused.value.detail

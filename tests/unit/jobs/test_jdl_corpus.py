@@ -7,7 +7,7 @@ import pytest
 from tests.unit.jobs.jdl_outcomes import files, outcome_of
 
 
-def test_a_jdl_becomes_what_is_kept_beside_it(subtests: pytest.Subtests) -> None:
+def test_a_jdl_of_the_corpus_has_its_expected_outcome(subtests: pytest.Subtests) -> None:
     for file in files():
         with subtests.test(file.stem):
             kept = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))

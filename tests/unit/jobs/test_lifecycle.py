@@ -64,11 +64,11 @@ def test_the_sources_of_a_status_are_those_that_lead_to_it(source: JobStatus, ta
     assert (source in sources_of(target)) == (target in TRANSITIONS[source])
 
 
-def test_a_job_that_a_pilot_holds_can_be_killed_and_rescheduled_but_not_deleted() -> None:
+def test_a_leased_job_can_be_killed_and_rescheduled_but_not_deleted() -> None:
     for status in LEASED:
         assert TRANSITIONS[status] >= {JobStatus.KILLED, JobStatus.RESCHEDULED}
         assert JobStatus.DELETED not in TRANSITIONS[status]
 
 
-def test_nothing_is_final_that_a_pilot_holds() -> None:
+def test_no_leased_status_is_final() -> None:
     assert not FINAL & LEASED

@@ -46,7 +46,7 @@ def test_the_message_names_counts_failures_and_the_page() -> None:
     ]
 
 
-def test_without_failures_nothing_is_said_of_them() -> None:
+def test_a_message_without_failures_does_not_mention_them() -> None:
     assert subject_of(ended()) == "scan-: 1,000 of 1,000 jobs done"
     assert "exit code" not in text_of(ended())
 

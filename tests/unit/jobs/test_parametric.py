@@ -22,7 +22,7 @@ def refusal(data: Mapping[str, object]) -> dict[str, list[str]]:
     return caught.value.errors
 
 
-def test_a_description_without_parameters_is_left_alone() -> None:
+def test_a_description_without_parameters_is_not_changed() -> None:
     data = {"executable": "x", "arguments": "100%% %s %n %j %(a)s", "job_name": "50%"}
     assert expand(data) == [data]
     assert expand({**data, "parameters": None}) == [data]
@@ -135,7 +135,7 @@ def test_a_text_that_only_the_job_id_makes_too_long_is_refused() -> None:
     assert parse_all({"executable": "x", "job_name": "x" * 230 + "%j", "parameters": {"count": 1}})
 
 
-def test_a_small_text_cannot_ask_for_gigabytes() -> None:
+def test_a_small_parametric_text_cannot_expand_to_gigabytes() -> None:
     assert list(refusal({"executable": "x", "arguments": "%n" * 16_000, "parameters": {"count": 10_000}})) == [
         "parameters"
     ]

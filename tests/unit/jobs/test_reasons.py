@@ -30,7 +30,7 @@ from wms.jobs.domain.reasons import normalised
         ("", "", ""),
     ],
 )
-def test_what_differs_is_replaced(reason: str, text: str, pattern: str) -> None:
+def test_variable_parts_of_reasons_are_replaced(reason: str, text: str, pattern: str) -> None:
     assert normalised(reason) == (text, pattern)
 
 

@@ -6,7 +6,7 @@ from wms.jobs.domain.samples import FREE, Sample, samples_of
 
 
 @pytest.mark.parametrize("room", [0, 1, 7])
-def test_room_for_later_samples_is_none_yet(room: int) -> None:
+def test_unused_space_for_samples_is_not_read(room: int) -> None:
     numbers = [3 * 1024 + 171, 7_217, -1, 0, *[FREE] * 4 * room]
     assert samples_of(numbers, step_s=30) == [Sample(at_s=96, cpu_s=90, memory_mb=None, disk_mb=0)]
 

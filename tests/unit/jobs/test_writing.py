@@ -78,13 +78,13 @@ def test_jdl_is_written_as_people_write_it() -> None:
     )
 
 
-def test_what_jdl_cannot_express_is_not_written() -> None:
+def test_fields_without_jdl_are_not_written() -> None:
     assert as_jdl({"executable": "x", "requirements": {"two words": 1}}) is None
     assert as_jdl({"executable": "x", "unknown": 1}) is None
 
 
 @given(DESCRIPTIONS)
-def test_what_is_left_out_is_the_default(description: dict[str, object]) -> None:
+def test_omitted_jdl_fields_have_defaults(description: dict[str, object]) -> None:
     described = {**description, "input_sandbox": []}
     try:
         parsed = parse(described)

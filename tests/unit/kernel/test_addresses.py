@@ -30,7 +30,7 @@ PROXIES = ["10.0.0.5", "10.1.0.0/16", "2001:db8:1::/48", "unix"]
         ("", "", ""),
     ],
 )
-def test_the_client_is_the_last_address_that_is_no_proxy(
+def test_the_client_is_the_last_address_that_is_not_a_proxy(
     peer: str, forwarded: str, client: str, settings: Settings
 ) -> None:
     settings.WMS_TRUSTED_PROXIES = PROXIES
@@ -57,11 +57,11 @@ def test_a_socket_is_trusted_only_when_it_is_named(settings: Settings) -> None:
         ("", ""),
     ],
 )
-def test_the_block_is_what_one_client_has(address: str, block: str) -> None:
+def test_the_address_block_is_that_of_one_client(address: str, block: str) -> None:
     assert address_block(address) == block
 
 
-def test_a_proxy_that_is_no_address_is_told(settings: Settings) -> None:
+def test_an_invalid_proxy_address_is_reported(settings: Settings) -> None:
     settings.WMS_TRUSTED_PROXIES = ["10.0.0.5", "nginx.example.org", "10.0.0.0/33", "unix"]
     (error,) = checks.check_trusted_proxies()
     assert (error.id, error.msg) == (

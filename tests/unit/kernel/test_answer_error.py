@@ -71,7 +71,7 @@ def test_every_refusal_has_code_and_detail(error: Exception, status: int, code: 
         (UnreadablePostError("inner workings"), 400, "bad_request"),
     ],
 )
-def test_what_django_says_of_its_inside_is_not_repeated(error: Exception, status: int, code: str) -> None:
+def test_internal_messages_of_django_are_not_shown(error: Exception, status: int, code: str) -> None:
     answer = answer_error(error, {})
     assert answer is not None
     assert answer.status_code == status
@@ -82,7 +82,7 @@ def test_what_django_says_of_its_inside_is_not_repeated(error: Exception, status
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), errors.WmsError("without a category"), OSError()])
-def test_a_fault_of_ours_is_no_refusal(error: Exception) -> None:
+def test_an_internal_error_is_not_answered_as_a_refusal(error: Exception) -> None:
     assert answer_error(error, {}) is None
 
 
@@ -90,7 +90,7 @@ def test_a_fault_of_ours_is_no_refusal(error: Exception) -> None:
     "error",
     [exceptions.NotAuthenticated(), exceptions.AuthenticationFailed(), errors.UnauthenticatedError("Log in.")],
 )
-def test_a_401_says_that_a_bearer_token_is_wanted(error: Exception) -> None:
+def test_a_401_requests_a_bearer_token(error: Exception) -> None:
     answer = answer_error(error, {})
     assert answer is not None
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="wms"'
@@ -105,13 +105,13 @@ def test_a_401_says_that_a_bearer_token_is_wanted(error: Exception) -> None:
         (errors.UnavailableError("No.", retry_after_s=9), "9"),
     ],
 )
-def test_a_429_or_503_says_when_to_try_again(error: Exception, seconds: str) -> None:
+def test_a_429_or_503_has_retry_after(error: Exception, seconds: str) -> None:
     answer = answer_error(error, {})
     assert answer is not None
     assert answer.headers["Retry-After"] == seconds
 
 
-def test_a_415_says_what_is_taken() -> None:
+def test_a_415_names_the_accepted_media_types() -> None:
     view = SimpleNamespace(parser_classes=[JSONParser])
     answer = answer_error(exceptions.UnsupportedMediaType("text/plain"), {"view": view})
     assert answer is not None
@@ -147,13 +147,13 @@ def test_nested_errors_get_dotted_names(detail: object, flat: dict[str, list[str
     assert answer.data["errors"] == flat
 
 
-def test_a_models_own_validation_is_told_by_field() -> None:
+def test_validation_errors_of_models_are_reported_by_field() -> None:
     answer = answer_error(ValidationError({"name": ["No."]}), {})
     assert answer is not None
     assert (answer.status_code, answer.data["errors"]) == (HTTPStatus.BAD_REQUEST, {"name": ["No."]})
 
 
-def test_ten_thousand_wrong_fields_make_no_endless_answer() -> None:
+def test_the_answer_to_ten_thousand_wrong_fields_is_bounded() -> None:
     answer = answer_error(exceptions.ValidationError([{"executable": ["No."]}] * 10_000), {})
     assert answer is not None
     assert len(answer.data["errors"]) == MAX_FIELDS

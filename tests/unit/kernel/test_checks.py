@@ -81,11 +81,11 @@ def test_a_production_start_with_an_embedded_database_is_refused(production: Set
         ("", False),
     ],
 )
-def test_an_embedded_database_is_known_by_its_sockets(host: str, embedded: bool) -> None:
+def test_an_embedded_database_is_recognized_by_its_sockets(host: str, embedded: bool) -> None:
     assert checks.is_embedded(host=host, data_dir=Path("/srv/wms")) is embedded
 
 
-def test_an_embedded_start_may_have_all_of_these(production: Settings) -> None:
+def test_an_embedded_start_is_not_checked_for_production(production: Settings) -> None:
     production.DEBUG = True
     production.SECRET_KEY = production.INSECURE_SECRET_KEY
     production.WMS_EMBEDDED = True
@@ -110,12 +110,12 @@ def test_a_number_among_the_settings_must_be_positive(settings: Settings, value:
 
 
 @pytest.mark.parametrize(("value", "accepted"), [(0, True), (3, True), (-1, False)])
-def test_no_rescheduling_at_all_is_a_rule_one_may_set(settings: Settings, value: int, accepted: bool) -> None:
+def test_the_maximum_of_reschedules_may_be_zero(settings: Settings, value: int, accepted: bool) -> None:
     settings.WMS_MAX_RESCHEDULES = value
     assert (checks.check_numbers() == []) is accepted
 
 
-def test_flags_are_no_numbers(settings: Settings) -> None:
+def test_boolean_settings_are_not_checked_as_numbers(settings: Settings) -> None:
     settings.WMS_HTTPS = False
     assert checks.check_numbers() == []
 

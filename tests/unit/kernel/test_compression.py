@@ -46,7 +46,7 @@ def page(content: str = TEXT, content_type: str = "text/html; charset=utf-8", **
         ("", False),
     ],
 )
-def test_clients_say_what_they_accept(header: str, allowed: bool) -> None:
+def test_accept_encoding_is_parsed(header: str, allowed: bool) -> None:
     assert accepts_gzip(header) is allowed
 
 
@@ -83,7 +83,7 @@ def test_other_answers_stay_as_they_are(view: View) -> None:
     assert dict(response.headers) == dict(before.headers)
 
 
-def test_a_client_without_gzip_gets_the_text_and_caches_are_told() -> None:
+def test_a_client_without_gzip_gets_plain_text_and_vary_is_set() -> None:
     response = asked(page(), **{"Accept-Encoding": "identity"})
     assert isinstance(response, HttpResponse)
     assert (response.content.decode(), response["Vary"]) == (TEXT, "Accept-Encoding")
@@ -115,7 +115,7 @@ def test_answers_to_machines_stay_as_they_are(address: str) -> None:
     assert (response.content.decode(), response.has_header("Vary")) == (TEXT, False)
 
 
-def test_parts_of_a_stream_are_sent_when_they_are_there() -> None:
+def test_parts_of_a_compressed_stream_are_flushed() -> None:
     asked_for: list[int] = []
 
     def rows() -> Iterator[bytes]:

@@ -81,7 +81,7 @@ def test_an_answer_without_content_has_no_type(ask: Callable[..., Any]) -> None:
     assert "Content-Type" not in headers
 
 
-def test_what_the_function_refuses_is_passed_on_for_the_view_to_report() -> None:
+def test_refusals_of_the_function_are_passed_to_the_view() -> None:
     passed: list[dict[str, Any]] = []
 
     def application(environ: dict[str, Any], _start_response: Any) -> list[bytes]:
@@ -121,5 +121,7 @@ def test_what_the_function_refuses_is_passed_on_for_the_view_to_report() -> None
         (b'{"number": 3}', {"HTTP_AUTHORIZATION": "Bearer toy_bear toy_bear"}),
     ],
 )
-def test_all_else_goes_on_with_its_body(ask: Callable[..., Any], body: bytes, changed: dict[str, str]) -> None:
+def test_other_requests_are_passed_on_with_their_body(
+    ask: Callable[..., Any], body: bytes, changed: dict[str, str]
+) -> None:
     assert ask(body, **changed) == (APPLICATION[0] + body, APPLICATION[1], {})

@@ -79,7 +79,7 @@ VALUES = st.one_of(
 
 @pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn, StatusIn, FinishIn])
 @given(data=st.data())
-def test_what_is_accepted_is_what_the_fields_accept(body: type[FastSerializer], data: st.DataObject) -> None:
+def test_fast_validation_accepts_the_same_bodies(body: type[FastSerializer], data: st.DataObject) -> None:
     names = st.sampled_from([*body().fields, "nmae"])
     right = {name: value for name, value in RIGHT.items() if name in body().fields}
     changes = data.draw(st.dictionaries(names, VALUES, max_size=3))
@@ -110,11 +110,11 @@ RIGHT = {
 
 @given(value=VALUES | st.lists(VALUES))
 @example(value={1: 2})
-def test_what_is_no_such_object_is_refused(value: object) -> None:
+def test_bodies_that_are_not_objects_are_refused_by_fast_validation(value: object) -> None:
     assert checked(Everything, value) is None
 
 
-def test_what_was_left_out_is_no_value() -> None:
+def test_omitted_fields_have_no_value() -> None:
     assert Everything.checked({"name": "x", "key": UUID_TEXT}) == {"name": "x", "size": 1, "key": UUID(UUID_TEXT)}
 
 
@@ -124,7 +124,7 @@ def test_each_body_gets_lists_of_its_own() -> None:
     assert other["tags"] == []
 
 
-def test_another_kind_of_field_is_no_plain_one() -> None:
+def test_fields_with_custom_validation_are_not_plain() -> None:
     with pytest.raises(TypeError, match="open is not a plain field but DateField"):
 
         class Odd(FastSerializer):

@@ -28,7 +28,7 @@ def asked(content: bytes = CONTENT, /, method: str = "GET", **headers: str) -> t
 
 
 @given(content=st.binary(max_size=50), first=st.integers(0, 60), last=st.none() | st.integers(0, 60))
-def test_a_part_is_what_lies_between_its_ends(content: bytes, first: int, last: int | None) -> None:
+def test_a_range_returns_its_bytes(content: bytes, first: int, last: int | None) -> None:
     header = f"bytes={first}-{'' if last is None else last}"
     if last is not None and last < first:
         assert asked(content, Range=header) == (200, content, None)
@@ -43,7 +43,7 @@ def test_a_part_is_what_lies_between_its_ends(content: bytes, first: int, last: 
 
 
 @given(content=st.binary(min_size=1, max_size=50), length=st.integers(1, 60))
-def test_a_part_from_the_end_has_so_many_bytes(content: bytes, length: int) -> None:
+def test_a_suffix_range_returns_the_last_bytes(content: bytes, length: int) -> None:
     status, body, _ = asked(content, Range=f"bytes=-{length}")
     assert (status, body) == (206, content[-length:])
 
@@ -76,16 +76,16 @@ def test_a_download_in_pieces_is_the_file(content: bytes, cuts: list[int]) -> No
         {"Range": "bytes=1-", "method": "HEAD"},
     ],
 )
-def test_what_is_no_part_of_this_version_gets_the_whole_file(headers: dict[str, str]) -> None:
+def test_an_if_range_mismatch_returns_the_whole_file(headers: dict[str, str]) -> None:
     assert asked(**headers) == WHOLE
 
 
-def test_the_form_of_a_range_is_free() -> None:
+def test_range_headers_may_contain_spaces_and_any_case() -> None:
     assert asked(Range=" Bytes = 98 - 200 ", If_Range=' "v1" ') == (206, CONTENT[98:], "bytes 98-99/100")
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=-0", "bytes=999-1000"])
-def test_bytes_that_are_not_there_are_refused_and_the_file_closed(header: str) -> None:
+def test_an_unsatisfiable_range_is_refused_and_the_file_closed(header: str) -> None:
     opened = io.BytesIO(CONTENT)
     request = RequestFactory().get("/", headers={"Range": header})
     with pytest.raises(UnsatisfiableRangeError):

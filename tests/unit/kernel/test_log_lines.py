@@ -59,7 +59,7 @@ def test_facts_of_other_packages_are_left_out() -> None:
     )
 
 
-def test_no_text_begins_a_line_of_its_own_or_moves_the_cursor() -> None:
+def test_line_breaks_and_control_characters_are_escaped() -> None:
     forged = "a\n2026-11-23 INFO wms forged\x1b[2J\u202e\u2028\x00"
     for written in (line("job.named", job_name=forged), line("job.named: %s", forged)):
         assert written.isprintable()
@@ -95,7 +95,7 @@ def test_no_line_of_a_traceback_looks_like_a_record() -> None:
         "uK8z1l0ng2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2Nv4Ty",
     ],
 )
-def test_what_looks_like_a_secret_is_masked_wherever_it_stands(secret: str) -> None:
+def test_secrets_are_masked_anywhere_in_a_line(secret: str) -> None:
     written = line("failed", reason=f"refused {secret} here", nested={"of": [secret]})
     for part in secret.replace("\n", " ").split(" "):
         assert len(part) < 8 or part not in written
@@ -124,6 +124,6 @@ def test_names_and_ids_are_left_as_they_are() -> None:
     assert MASK not in str(safe_facts(facts))
 
 
-def test_what_is_no_name_is_masked_and_what_is_long_is_cut() -> None:
+def test_invalid_names_are_masked_and_long_values_cut() -> None:
     assert safe_facts({"request": object(), "body": b"bytes"}) == {"request": MASK, "body": MASK}
     assert len(safe_text("a" * 10_000)) == 200

@@ -6,7 +6,7 @@ from wms.kernel import memo as module
 from wms.kernel.memo import BriefMemo, Memo, PreloadedLookups, forget_brief_results
 
 
-def test_what_was_read_beforehand_is_not_asked_and_the_rest_is_asked_once() -> None:
+def test_preloaded_lookups_are_not_repeated() -> None:
     calls: list[str] = []
 
     def preloaded(name: str) -> str:
@@ -23,7 +23,7 @@ def test_what_was_read_beforehand_is_not_asked_and_the_rest_is_asked_once() -> N
     assert list(memo) == [(other, "b")]
 
 
-def test_a_brief_result_is_made_again_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_brief_memo_is_computed_again_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
     made: list[str] = []

@@ -5,7 +5,7 @@ from itertools import count
 from wms.kernel.pace import Pace
 
 
-def test_what_took_long_is_done_seldom() -> None:
+def test_slow_work_is_repeated_rarely() -> None:
     now_s = 0.0
     done_at_s: list[float] = []
 
@@ -21,7 +21,7 @@ def test_what_took_long_is_done_seldom() -> None:
     assert done_at_s == [0.0, 3.0]
 
 
-def test_what_takes_no_time_is_done_whenever_it_is_asked_for() -> None:
+def test_fast_work_is_repeated_on_each_request() -> None:
     ticks = count()
     pace = Pace(part=0.1, clock=lambda: 7.0)
     for _ in range(3):
@@ -29,7 +29,7 @@ def test_what_takes_no_time_is_done_whenever_it_is_asked_for() -> None:
     assert next(ticks) == 3
 
 
-def test_what_fails_is_done_again() -> None:
+def test_failed_work_is_repeated() -> None:
     pace = Pace(part=0.1, clock=lambda: 7.0)
     attempts: list[str] = []
 

@@ -34,7 +34,7 @@ def refusal(data: object) -> dict[str, Any]:
     return body
 
 
-def test_what_is_right_is_taken_as_it_is() -> None:
+def test_valid_values_are_accepted_unchanged() -> None:
     given = {"name": " x ", "weight": 1, "open": False, "parts": [{"size": 3.0}], "tags": []}
     assert Whole.checked(given) == {"name": " x ", "weight": 1.0, "open": False, "parts": [{"size": 3}], "tags": []}
 
@@ -91,7 +91,7 @@ def test_a_field_that_is_only_answered_cannot_be_sent() -> None:
     assert list(refusal({"name": "x", "answer": "y"})["errors"]) == ["answer"]
 
 
-def test_everything_wrong_is_told_at_once_and_the_misspelt_name_first() -> None:
+def test_all_errors_are_reported_at_once_misspelt_names_first() -> None:
     body = refusal({"nam": "x", "weight": "heavy", "open": 3})
     assert list(body["errors"]) == ["nam", "name", "weight", "open"]
     assert body["detail"] == 'nam: Unknown field. Did you mean "name"? (3 more in errors)'
@@ -100,15 +100,15 @@ def test_everything_wrong_is_told_at_once_and_the_misspelt_name_first() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"), [([], "a list"), ("x", "a string"), (3, "a number"), (1.5, "a number"), (True, "true or false")]
 )
-def test_what_is_no_object_is_refused_as_the_body(data: object, kind: str) -> None:
+def test_a_body_that_is_not_an_object_is_refused(data: object, kind: str) -> None:
     assert refusal(data)["errors"] == {"body": [f"Expected an object, got {kind}."]}
 
 
-def test_null_is_no_object() -> None:
+def test_null_is_refused_as_an_object() -> None:
     assert list(refusal(None)["errors"]) == ["body"]
 
 
-def test_thousands_of_unknown_fields_make_no_endless_answer() -> None:
+def test_the_answer_to_thousands_of_unknown_fields_is_bounded() -> None:
     body = refusal({"name": "x", **{f"name{number}": 1 for number in range(5000)}})
     assert len(body["errors"]) == MAX_UNKNOWN_LISTED
 

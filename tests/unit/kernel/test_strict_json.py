@@ -21,7 +21,7 @@ storable = st.recursive(
 
 
 @given(value=storable, escaped=st.booleans())
-def test_whatever_can_be_stored_is_read_as_it_was_written(value: object, escaped: bool) -> None:
+def test_storable_json_is_read_unchanged(value: object, escaped: bool) -> None:
     assert load_json(json.dumps(value, ensure_ascii=escaped).encode()) == value
 
 
@@ -47,7 +47,7 @@ def test_whatever_arrives_is_read_or_is_one_clear_error(text: bytes) -> None:
         (b'{"\\u0000": 1}', "A string holds the NUL character (\\u0000), which cannot be stored."),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: bytes, sentence: str) -> None:
+def test_json_errors_have_their_position(text: bytes, sentence: str) -> None:
     with pytest.raises(InvalidJSONError) as refusal:
         load_json(text)
     assert refusal.value.detail == sentence
@@ -87,7 +87,7 @@ def test_nesting_that_is_never_closed_is_refused() -> None:
         load_json(b"[" * 1_000_000)
 
 
-def test_many_containers_side_by_side_are_no_nesting() -> None:
+def test_many_sibling_containers_are_not_nested() -> None:
     assert load_json(b"[" + b",".join([b"[]"] * 1000) + b"]") == [[]] * 1000
 
 
@@ -101,7 +101,7 @@ def test_many_containers_side_by_side_are_no_nesting() -> None:
         (rb'{"\u0000": 1}', "body"),
     ],
 )
-def test_what_cannot_be_stored_is_named_by_its_place(text: bytes, place: str) -> None:
+def test_unstorable_values_are_named_by_their_position(text: bytes, place: str) -> None:
     with pytest.raises(InvalidJSONError) as caught:
         load_json(text)
     assert list(caught.value.errors) == [place]

@@ -13,7 +13,7 @@ EARLIER = LATER - timedelta(hours=2)
 
 
 @pytest.mark.parametrize("kind", list(TokenKind))
-def test_a_token_says_what_was_signed(kind: TokenKind) -> None:
+def test_a_token_contains_the_signed_claims(kind: TokenKind) -> None:
     token = sign(kind, {"pilot": 7, "match": "abc"}, expires_at=LATER)
 
     assert token.startswith(PREFIXES[kind])
@@ -48,7 +48,7 @@ def test_a_token_that_was_read_before_is_refused_once_its_key_is_no_fallback_any
         read(TokenKind.PILOT, token)
 
 
-def test_what_was_remembered_of_a_token_cannot_be_changed() -> None:
+def test_cached_claims_of_a_token_are_immutable() -> None:
     token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
     with pytest.raises(TypeError):
         read(TokenKind.PILOT, token).claims["pilot"] = 8  # type: ignore[index]
@@ -88,7 +88,7 @@ def test_a_token_that_lacks_what_is_always_signed_is_refused(left_out: str, sett
 
 
 @pytest.mark.parametrize("text", ["", "wmsp_", "wmsp_x", "wmsp_a.b.c", "Bearer", "wmsp_\u00e9.\x00.\ud800"])
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_an_invalid_token_is_refused(text: str) -> None:
     with pytest.raises(InvalidTokenError):
         read(TokenKind.PILOT, text)
 

@@ -61,7 +61,7 @@ def test_changes_that_admit_most_queues_come_first_and_useless_ones_are_left_out
         ),
     ],
 )
-def test_a_sentence_says_how_many_queues_where_and_what_is_lost(change: Effect, fits_some: bool, expected: str) -> None:
+def test_advice_names_gained_and_lost_queues(change: Effect, fits_some: bool, expected: str) -> None:
     assert advice(Advice(effects=[change], fits_some=fits_some)) == [expected]
 
 

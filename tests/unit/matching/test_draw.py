@@ -44,7 +44,7 @@ def test_priority_zero_is_drawn_when_nothing_else_waits() -> None:
     assert draw({0: 5}, chance=Random(1).random()) == 0
 
 
-def test_priority_ten_goes_before_nine_but_for_nine_in_a_hundred_thousand() -> None:
+def test_priority_ten_outweighs_nine() -> None:
     # 9 / (1e5 + 9) of the chance, and levels are stacked from the lowest.
     assert draw({9: 1, 10: 1}, chance=8.9e-5) == 9
     assert draw({9: 1, 10: 1}, chance=9.1e-5) == 10

@@ -75,7 +75,7 @@ def test_causes_of_the_job_itself_come_before_those_of_queues(queues: list[tuple
         ([()], [], (HeadlineKind.COMPETES, [], 1)),
     ],
 )
-def test_missing_pilots_are_why_only_where_none_comes_to_any_queue(
+def test_missing_pilots_are_the_headline_only_if_no_queue_gets_any(
     queues: list[tuple[Cause, ...]], no_pilots: list[Cause | None], expected: object
 ) -> None:
     assert parts_of(headline(of_job=(), queues=queues, no_pilots=no_pilots)) == expected
@@ -101,7 +101,7 @@ SOME = st.lists(st.sampled_from(ALL), min_size=1, unique=True).map(tuple)
 
 
 @given(st.lists(SOME, min_size=1, max_size=12))
-def test_an_explanation_leaves_no_queue_out_and_names_nothing_in_vain(queues: list[tuple[Cause, ...]]) -> None:
+def test_a_headline_covers_all_queues_without_superfluous_causes(queues: list[tuple[Cause, ...]]) -> None:
     parts = best_explanation(queues)
     causes = {part.cause for part in parts}
     assert all(causes & set(at_queue) for at_queue in queues)

@@ -18,9 +18,9 @@ BINDING = PilotBinding(vo_id=1, group_id=None, owner_id=None, queue_id=7)
 
 def waits(*, pilots_per_s: float, seconds: float, at_least_s: float = 10) -> list[int]:
     """Return the answered seconds of all requests, at a constant rate of requests."""
-    appointments, chance = RetryAfter(), Random(1)
+    schedule, chance = RetryAfter(), Random(1)
     return [
-        appointments.next_s(at_least_s=at_least_s, now=number / pilots_per_s, chance=chance)
+        schedule.next_s(at_least_s=at_least_s, now=number / pilots_per_s, chance=chance)
         for number in range(int(pilots_per_s * seconds))
     ]
 
@@ -40,14 +40,14 @@ def asked_per_s(
         now = due[0]
         asked[int(now)] += 1
         is_first = first_share is not None and chance.random() < first_share
-        appointments = every[0] if is_first else chance.choice(every[first_share is not None :])
-        wait_s = appointments.next_s(at_least_s=2, now=now, chance=chance)
+        schedule = every[0] if is_first else chance.choice(every[first_share is not None :])
+        wait_s = schedule.next_s(at_least_s=2, now=now, chance=chance)
         told[wait_s] += 1
         heapq.heapreplace(due, now + wait_s + 0.01)
     return asked, told
 
 
-def test_few_pilots_are_told_what_the_site_has_set() -> None:
+def test_few_pilots_get_the_configured_retry_after() -> None:
     assert set(waits(pilots_per_s=10, seconds=60)) == {10}
 
 
@@ -59,21 +59,21 @@ def test_the_wait_is_the_number_of_pilots_by_the_rate() -> None:
     assert 19 <= told[-1] <= 25
 
 
-def test_none_waits_longer_than_the_longest_unless_the_site_says_so() -> None:
+def test_no_pilot_waits_longer_than_the_maximum_or_the_setting() -> None:
     told = waits(pilots_per_s=1000, seconds=100)
     assert max(told) <= LONGEST_S
     assert max(told) - min(told[-1000:]) > LONGEST_S * SPREAD * 0.9
     assert min(waits(pilots_per_s=1000, seconds=20, at_least_s=600)) >= 600
 
 
-def test_after_the_pilots_have_left_a_new_one_waits_for_nobody() -> None:
-    appointments, chance = RetryAfter(), Random(1)
+def test_after_other_pilots_left_a_new_one_waits_the_minimum() -> None:
+    schedule, chance = RetryAfter(), Random(1)
     for number in range(10_000):
-        appointments.next_s(at_least_s=2, now=number / 1000, chance=chance)
-    assert appointments.next_s(at_least_s=2, now=10 + LONGEST_S + 1, chance=chance) == 2
+        schedule.next_s(at_least_s=2, now=number / 1000, chance=chance)
+    assert schedule.next_s(at_least_s=2, now=10 + LONGEST_S + 1, chance=chance) == 2
 
 
-def test_ten_thousand_who_obey_return_evenly() -> None:
+def test_ten_thousand_pilots_return_evenly() -> None:
     """Although all come within ten seconds: in no second many ask, and in none nobody."""
     asked, told = asked_per_s(pilots=10_000, processes=2, seconds=600)
     assert 100 <= sum(asked[120:]) / len(asked[120:]) <= 180
@@ -82,19 +82,19 @@ def test_ten_thousand_who_obey_return_evenly() -> None:
     assert max(told) < 120
 
 
-def test_a_hundred_thousand_who_obey_ask_some_hundred_times_a_second() -> None:
+def test_a_hundred_thousand_pilots_make_some_hundred_requests_a_second() -> None:
     asked, told = asked_per_s(pilots=100_000, processes=2, seconds=1200)
     assert sum(asked[600:]) / len(asked[600:]) < 450
     assert max(asked[600:]) < 600
     assert max(told) <= LONGEST_S
 
 
-def test_a_process_that_gets_more_requests_than_another_lets_them_wait_only_a_little_longer() -> None:
+def test_an_uneven_load_of_processes_lengthens_waits_only_a_little() -> None:
     _, told = asked_per_s(pilots=10_000, processes=2, seconds=3600, first_share=0.6)
     assert max(told) < LONGEST_S / 2
 
 
-def test_a_thousand_pilots_ask_more_often_than_every_half_minute() -> None:
+def test_a_thousand_pilots_return_within_half_a_minute() -> None:
     _, told = asked_per_s(pilots=1000, processes=2, seconds=300)
     assert max(told) < 30
 
@@ -115,6 +115,6 @@ def test_the_memory_of_matches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert [queue for queue in range(11) if likely.is_for(BINDING._replace(queue_id=queue), now=1.0)] == [10]
 
 
-def test_a_pilot_that_obeys_does_not_count_as_stuck() -> None:
+def test_a_pilot_that_waits_as_told_does_not_count_as_stuck() -> None:
     """Agents prolong a wait by up to one half."""
     assert timedelta(seconds=1.5 * LONGEST_S + WRITTEN_EVERY_S) < ASKS_WITHIN

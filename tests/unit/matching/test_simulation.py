@@ -112,7 +112,7 @@ def test_jobs_twice_as_long_get_twice_the_time_unless_history_is_looked_at() -> 
     assert group(corrected, "production").delivered.cpu_share == pytest.approx(0.586, abs=0.03)
 
 
-def test_a_group_of_priority_0_starts_nothing() -> None:
+def test_a_group_of_priority_0_starts_no_job() -> None:
     none = replace(USERS, share=0)
     outcome = play(scenario(work(none, waiting=10, per_day=100), at=[slots(5)], groups=[none]))
     assert outcome.groups[0].delivered.started == 0
@@ -128,7 +128,7 @@ def test_users_of_a_group_that_does_not_share_get_equal_parts_however_much_they_
     assert bob.delivered.start_share == pytest.approx(0.5, abs=0.09)
 
 
-def test_users_of_a_sharing_group_are_not_told_apart() -> None:
+def test_users_of_a_sharing_group_are_not_distinguished() -> None:
     outcome = play(scenario(work(PRODUCTION, waiting=9), work(PRODUCTION, owner_id=BOB, waiting=1)), days=1)
     assert outcome.users == ()
 
@@ -163,7 +163,7 @@ def test_slots_without_work_are_free_and_jobs_without_rivals_do_not_wait() -> No
     assert outcome.groups[0].contended.time_fraction == 0.0
 
 
-def test_a_high_user_priority_goes_first() -> None:
+def test_a_high_user_priority_is_matched_first() -> None:
     jobs = (work(USERS, waiting=600, user_priority=1), work(USERS, waiting=100, user_priority=10, per_day=0))
     outcome = play(scenario(*jobs, at=[slots(10)]), days=10 / 24)
     # 100 starts in ten hours, nearly all of them of priority 10: the weights are 1e5 to 1.
@@ -171,7 +171,7 @@ def test_a_high_user_priority_goes_first() -> None:
     assert outcome.groups[0].delivered.waiting == 600
 
 
-def test_what_jobs_wait_follows_from_how_they_are_drawn() -> None:
+def test_waiting_times_follow_from_the_draw() -> None:
     outcome = play(scenario(work(USERS, waiting=3), at=[slots(1)]), days=1)
     waits = outcome.groups[0].delivered.waits
     assert waits is not None
@@ -191,7 +191,7 @@ def test_a_suspended_user_has_no_part_in_the_share_of_the_group() -> None:
     assert group(outcome, "users").delivered.start_share == pytest.approx(0.25, abs=0.056)
 
 
-def test_a_vo_that_has_nothing_leaves_the_slot_to_the_other() -> None:
+def test_a_slot_unused_by_one_vo_is_given_to_the_other() -> None:
     atlas = SimulatedVO(vo_id=2, name="atlas")
     theirs = SimulatedGroup(group_id=3, vo_id=2, name="theirs", share=1)
     vos, groups = [LHCB, atlas], [USERS, PRODUCTION, theirs]
@@ -225,7 +225,7 @@ def test_the_same_chance_gives_the_same_outcome() -> None:
     assert play(played) != play(played, seed=2)
 
 
-def test_other_shares_get_the_same_jobs() -> None:
+def test_other_shares_simulate_the_same_jobs() -> None:
     jobs = (work(USERS, per_day=300), work(PRODUCTION, owner_id=BOB, per_day=300))
     other = [replace(USERS, share=9), PRODUCTION]
     submitted = [

@@ -24,7 +24,7 @@ def _fetch(**headers: str) -> HttpResponse:
     return answer
 
 
-def test_every_build_is_the_same_whatever_the_files_say_of_themselves() -> None:
+def test_builds_of_the_agent_are_reproducible() -> None:
     first = agent_package()
     agent_package.cache_clear()
     os.utime(Path(__file__).parents[3] / "pilots" / "agent" / "__main__.py")
@@ -72,7 +72,7 @@ def test_the_agent_imports_nothing_but_the_standard_library_and_what_it_holds(tm
     assert set(ended.stdout.split()) == {"__main__", "pilots", "wms"}
 
 
-def test_everybody_may_fetch_it() -> None:
+def test_the_agent_is_public() -> None:
     answer = _fetch(Accept="application/x-nonsense")
 
     assert answer.status_code == HTTPStatus.OK
@@ -82,7 +82,7 @@ def test_everybody_may_fetch_it() -> None:
 
 
 @pytest.mark.parametrize("given", ['"{tag}"', 'W/"{tag}"', '"other", "{tag}"', "*"])
-def test_who_has_it_already_is_told_so(given: str) -> None:
+def test_an_unchanged_agent_is_304(given: str) -> None:
     answer = _fetch(**{"If-None-Match": given.format(tag=agent_package().sha256)})
 
     assert answer.status_code == HTTPStatus.NOT_MODIFIED

@@ -127,7 +127,7 @@ idle_pilots = st.lists(st.builds(lambda pilots, serves: idle(pilots, *serves), s
         ),
     ],
 )
-def test_pilots_without_a_job_stand_for_what_they_can_serve(
+def test_pilots_without_a_job_are_counted_for_queues_they_can_serve(
     wanted: dict[int, int], there: list[IdlePilots], found: dict[int, int]
 ) -> None:
     assert cover(wanted, there) == found
@@ -163,12 +163,12 @@ def test_pilots_are_spread_over_the_queues() -> None:
         ([], {1: 99}, 0),
     ],
 )
-def test_no_more_are_sent_than_there_is_room(there: list[Place], slots: dict[int, int], number: int) -> None:
+def test_the_room_bounds_the_number_of_pilots(there: list[Place], slots: dict[int, int], number: int) -> None:
     sent = share({1: 9}, there, slots=slots, chance=Random(1).random)
     assert len(sent) == number
 
 
-def test_scarce_room_is_shared_in_proportion_to_what_is_wanted() -> None:
+def test_scarce_room_is_shared_in_proportion_to_demand() -> None:
     chance, got = Random(7), Counter[int]()
     for _ in range(2000):
         sent = share({1: 30, 2: 10}, [place(1, 1, 2, room=4)], slots={1: 9}, chance=chance.random)
@@ -218,7 +218,7 @@ def test_the_private_fraction_is_a_fraction_of_the_pilots() -> None:
     st.floats(0, 1),
     st.randoms(),
 )
-def test_nothing_is_sent_beyond_any_cap(
+def test_caps_bound_the_number_of_pilots(
     wanted: dict[int, int], there: list[Place], slots: dict[int, int], private_fraction: float, chance: Random
 ) -> None:
     sent = share(wanted, there, slots=slots, private_fraction=private_fraction, chance=chance.random)
@@ -256,7 +256,7 @@ def test_no_more_pilots_are_sent_than_a_limit_leaves_and_others_take_the_room() 
 
 
 @pytest.mark.parametrize("room", [0, -5])
-def test_nothing_is_sent_where_nothing_is_left(room: int) -> None:
+def test_no_pilots_are_sent_to_a_full_place(room: int) -> None:
     full = cap(queues={1}, room=room)
     sent = share({1: 9}, [place(1, 1)], slots={1: 9}, chance=Random(1).random, caps=[full])
     assert sent == []
@@ -277,18 +277,18 @@ def test_a_rising_share_of_empty_pilots_halves_and_then_stops_the_submission(
 
 
 @pytest.mark.parametrize(("kept", "least", "most"), [(1.0, 1000, 1000), (0.5, 420, 580), (0.0, 0, 0)])
-def test_pressure_keeps_pilots_back(kept: float, least: int, most: int) -> None:
+def test_empty_matches_reduce_the_number_of_pilots(kept: float, least: int, most: int) -> None:
     pressed = place(1, 1, room=1000, throttle=EmptyPilotThrottle(sent_fraction=kept, seen_at=100.0))
     sent = share({1: 1000}, [pressed], slots={1: 1000}, chance=Random(1).random, since=99.0)
     assert least <= len(sent) <= most
 
 
-def test_pressure_is_no_matter_to_what_came_to_wait_later() -> None:
+def test_empty_matches_do_not_affect_later_task_queues() -> None:
     pressed = place(1, 1, throttle=EmptyPilotThrottle(sent_fraction=0.0, seen_at=100.0))
     assert len(share({1: 5}, [pressed], slots={1: 9}, chance=Random(1).random, since=101.0)) == 5
 
 
-def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() -> None:
+def test_pilots_withheld_at_one_place_are_sent_to_another() -> None:
     pressed = place(1, 1, room=2000, throttle=EmptyPilotThrottle(sent_fraction=0.5, seen_at=100.0))
     calm = place(2, 1, room=1000)
     sent = share({1: 1000}, [pressed, calm], slots={1: 5000, 2: 5000}, chance=Random(1).random, since=99.0)

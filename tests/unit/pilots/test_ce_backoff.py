@@ -21,7 +21,7 @@ def ran(number: int) -> PilotOutcome:
 
 
 @pytest.mark.parametrize("latest", [[], [ran(1)], [ran(2), failed(1)], [failed(2), ran(2), failed(1)]])
-def test_a_ce_of_whose_last_cycle_a_pilot_ran_has_no_pause(latest: list[PilotOutcome]) -> None:
+def test_a_ce_with_a_running_pilot_of_its_last_cycle_has_no_pause(latest: list[PilotOutcome]) -> None:
     assert paused_until(latest) is None
 
 

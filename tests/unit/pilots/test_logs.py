@@ -40,7 +40,7 @@ def test_a_gap_is_a_line_of_its_own() -> None:
     assert joined([]) == ""
 
 
-def test_nothing_is_left_out_of_a_log_that_is_not_long() -> None:
+def test_a_short_log_is_shown_completely() -> None:
     assert not left_out_of(0)
     assert not left_out_of(HEAD_LENGTH + TAIL_LENGTH)
     assert list(left_out_of(HEAD_LENGTH + TAIL_LENGTH + 2)) == [HEAD_LENGTH, HEAD_LENGTH + 1]

@@ -20,11 +20,11 @@ from pilots.domain.node_report import amount_mb, checks, missed, properties
         (-2048, "-2.0 GB"),
     ],
 )
-def test_megabytes_are_told_in_the_unit_that_people_would_take(amount: float, words: str) -> None:
+def test_megabytes_are_shown_in_suitable_units(amount: float, words: str) -> None:
     assert amount_mb(amount) == words
 
 
-def test_what_agents_tell_is_told_with_units_and_lists_as_lists() -> None:
+def test_agent_reports_are_shown_with_units_and_lists() -> None:
     told = {
         "user": 0,
         "memory_mb": 24105.1484375,
@@ -79,17 +79,17 @@ def test_what_agents_tell_is_told_with_units_and_lists_as_lists() -> None:
         ("größe", {"x": [1, 2]}, "Größe", "x: 1, 2"),
     ],
 )
-def test_whatever_a_pilot_tells_is_told(name: str, value: object, label: str, words: str) -> None:
+def test_any_pilot_report_can_be_shown(name: str, value: object, label: str, words: str) -> None:
     assert [tuple(each) for each in properties({name: value})] == [(label, words)]
 
 
 @pytest.mark.parametrize("told", [None, "x", 5, {}, [1, "x", None], [[]]])
-def test_checks_and_flaws_of_another_form_are_none(told: object) -> None:
+def test_malformed_checks_and_node_problems_are_ignored(told: object) -> None:
     assert not checks({"checks": told})
     assert not missed({"flaws": told})
 
 
-def test_checks_and_flaws_are_told_as_they_came() -> None:
+def test_checks_and_node_problems_are_shown_unchanged() -> None:
     told = {
         "checks": [{"name": "work_directory", "ok": True, "detail": "/tmp"}, {}],
         "flaws": [{"name": "software", "detail": "/cvmfs/a", "at": "2026-06-01T12:00:00+00:00"}, {"name": "x"}],

@@ -53,7 +53,7 @@ def test_a_pilot_may_go_on(seen: PilotObservation) -> None:
         (WAITING, None, PilotStatus.LOST, "Gone; how it ended is unknown"),
     ],
 )
-def test_a_pilot_that_is_gone_has_ended(
+def test_a_pilot_missing_in_its_batch_system_has_ended(
     seen: PilotObservation, exit_code: int | None, status: PilotStatus, reason: str
 ) -> None:
     died = seen is RUNNING and (exit_code is None or exit_code < 0)
@@ -159,7 +159,7 @@ def test_a_pilot_that_is_silent_for_too_long_is_lost(sent: bool) -> None:
     assert not failed_node.died
 
 
-def test_silence_while_nobody_listened_says_nothing() -> None:
+def test_silence_during_a_server_outage_is_not_counted() -> None:
     silent = replace(RUNNING, last_seen_at=LONG_AGO, submitted_at=LONG_AGO)
     listening_since = NOW - TIMEOUTS.silence
     assert verdict_on(silent, timeouts=TIMEOUTS, watched_since=listening_since, now=NOW) is None

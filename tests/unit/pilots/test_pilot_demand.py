@@ -66,20 +66,22 @@ def test_a_job_shorter_than_two_hours_is_boosted_as_one_of_two_hours() -> None:
         (0, 0, 0.5, 2, 2),
     ],
 )
-def test_what_a_task_queue_may_have_more(jobs: int, waiting: int, extra_fraction: float, extra: int, most: int) -> None:
+def test_the_number_of_further_pilots_is_bounded(
+    jobs: int, waiting: int, extra_fraction: float, extra: int, most: int
+) -> None:
     rate = DirectorRate(pilots_per_cycle=40, max_cpu_s=300_000, extra_fraction=extra_fraction, extra=extra)
     assert most_pilots(jobs, waiting=waiting, rate=rate) == most
 
 
-def test_nothing_that_waits_wants_no_pilots() -> None:
+def test_an_empty_task_queue_needs_no_pilots() -> None:
     assert wanted_pilots([], waiting={}, rate=EAGER, chance=Random(1).random) == {}
 
 
-def test_ten_jobs_with_twenty_pilots_waiting_want_none() -> None:
+def test_ten_jobs_with_twenty_waiting_pilots_need_none() -> None:
     assert wanted_pilots([demand(jobs=10)], waiting={1: 20}, rate=EAGER, chance=Random(1).random) == {1: 0}
 
 
-def test_ten_jobs_alone_want_ten_pilots() -> None:
+def test_ten_jobs_without_pilots_need_ten() -> None:
     # Poisson of 80: below 10 once in 10^19 times.
     assert wanted_pilots([demand(jobs=10)], waiting={}, rate=EAGER, chance=Random(1).random) == {1: 10}
 
@@ -113,7 +115,7 @@ def test_the_number_is_drawn_from_the_poisson_distribution(mean: float) -> None:
     assert variance == pytest.approx(mean, rel=0.1)
 
 
-def test_a_million_jobs_take_no_million_steps() -> None:
+def test_the_poisson_draw_for_a_million_jobs_is_fast() -> None:
     steps = repeat(0.5)
     assert poisson_at_most(80.0, most=10**6, chance=lambda: next(steps)) < 200
     assert poisson_at_most(0.0, most=10**6, chance=lambda: 0.5) == 0

@@ -59,7 +59,7 @@ def test_nodes_that_take_no_jobs_are_not(state: str) -> None:
         ({"shared": "EXCLUSIVE", "cpus": "1/15/0/16", "state": "mix"}, {}, 0),
     ],
 )  # fmt: skip
-def test_what_is_free_of_a_node(said: dict[str, str], slot: dict[str, Any], expected: int) -> None:
+def test_free_resources_of_a_node_are_computed(said: dict[str, str], slot: dict[str, Any], expected: int) -> None:
     assert free(line(**said), **slot) == expected
 
 
@@ -71,7 +71,7 @@ def test_features_are_compared_as_far_as_they_are_words(constraint: str, expecte
     assert free(line(), options={"constraint": constraint}) == expected
 
 
-def test_lines_that_are_none_are_left_out() -> None:
+def test_malformed_lines_are_ignored() -> None:
     assert free("", "a warning | of somebody", line(), line()[:-3]) == 16
 
 
@@ -83,5 +83,5 @@ def test_times_are_read_as_slurm_writes_them(longest: str, limit_s: int) -> None
     assert f"may run {limit_s} s" in doubted(2 * limit_s, longest=longest)[0]
 
 
-def test_a_partition_without_a_limit_gives_what_is_promised() -> None:
+def test_a_partition_without_a_limit_gives_the_configured_time() -> None:
     assert doubted(10**7) == []

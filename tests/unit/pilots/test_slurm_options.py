@@ -39,7 +39,7 @@ def test_a_ce_without_options_has_defaults() -> None:
         ({"submit_arguments": [5]}, "option submit_arguments must be a list"),
     ],
 )
-def test_a_wrong_option_is_refused_before_any_word_to_the_ce(
+def test_a_wrong_option_is_refused_before_contacting_the_ce(
     tmp_path: Path, options: Mapping[str, object], sentence: str
 ) -> None:
     with pytest.raises(BackendError, match=sentence):
@@ -62,12 +62,12 @@ def test_a_wrong_option_is_refused_before_any_word_to_the_ce(
         "--no-req",
     ],
 )
-def test_what_would_break_a_pilot_is_no_submit_argument(argument: str) -> None:
+def test_submit_arguments_that_break_pilots_are_refused(argument: str) -> None:
     with pytest.raises(BackendError, match=f"{argument} is not allowed: the server sets --"):
         parse_options({"submit_arguments": ["--nice=5", argument]})
 
 
-def test_what_is_asked_for_elsewhere_is_no_submit_argument() -> None:
+def test_submit_arguments_set_elsewhere_are_refused() -> None:
     with pytest.raises(BackendError, match=r"the server sets --time; use the queue's wall_time_s instead\."):
         parse_options({"submit_arguments": ["--time=5"]})
 

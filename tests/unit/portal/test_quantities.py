@@ -42,13 +42,13 @@ def test_sizes_are_read_with_their_units_and_plain_numbers_as_gigabytes(text: st
         (SIZE, "1e9", '"e" is not a unit'),
     ],
 )
-def test_what_has_no_meaning_is_refused_with_the_remedy(quantity: Quantity, text: str, sentence: str) -> None:
+def test_an_invalid_quantity_is_refused_with_a_remedy(quantity: Quantity, text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
         quantity.parsed(text)
 
 
 @given(st.sampled_from([DURATION, SIZE]), st.integers(1, 2**31))
-def test_what_is_written_is_read_as_the_same(quantity: Quantity, value: int) -> None:
+def test_a_written_quantity_is_read_back_equal(quantity: Quantity, value: int) -> None:
     assert quantity.parsed(quantity.written(value)) == value
 
 

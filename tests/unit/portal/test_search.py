@@ -91,7 +91,7 @@ def test_times_are_durations_or_dates(text: str, moment: datetime) -> None:
     assert filters_of(f"since:{text}") == {"submitted_after": moment.isoformat()}
 
 
-def test_what_was_written_is_known_beside_what_it_means() -> None:
+def test_the_original_words_are_kept_with_their_meaning() -> None:
     search = parse("since:2d status:failed", now=NOW)
     assert search.words == {"submitted_after": "2d", "status": "Failed"}
     assert text_of(search.words) == "status:Failed since:2d"
@@ -116,7 +116,7 @@ def test_what_was_written_is_known_beside_what_it_means() -> None:
         ('name:"a group:g', 'A quotation mark is not closed: name:"a is left out.', {"group": "g"}),
     ],
 )
-def test_words_without_a_meaning_are_told_and_the_others_apply(text: str, sentence: str, left: dict[str, str]) -> None:
+def test_unknown_words_are_reported_and_the_others_apply(text: str, sentence: str, left: dict[str, str]) -> None:
     search = parse(text, now=NOW)
     assert len(search.errors) == 1
     assert sentence in search.errors[0]
@@ -135,7 +135,7 @@ VALUES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max
 
 
 @given(values=st.dictionaries(st.sampled_from(["name", "site", "host", "group", "reason", "label"]), VALUES))
-def test_a_link_means_what_it_is_made_of(values: dict[str, str]) -> None:
+def test_a_link_is_parsed_to_the_filters_it_was_made_of(values: dict[str, str]) -> None:
     search = parse(text_of(values), now=NOW)
     assert search.errors == ()
     again = {KEYS[key]: value for key, value in values.items()}

@@ -79,7 +79,7 @@ def test_a_job_manager_is_in_the_state_that_its_command_line_names(command: str,
         "perl -e submit",
     ],
 )
-def test_what_is_no_job_manager_in_a_state_is_not_counted(command: str) -> None:
+def test_other_processes_are_not_counted_as_job_managers(command: str) -> None:
     assert counted(command) == {}
 
 
@@ -87,7 +87,7 @@ def test_a_process_counts_once_for_the_first_state_that_fits() -> None:
     assert counted("job-manager submitting polling", "job-manager polling then submitting") == {"submitting": 2}
 
 
-def test_neither_this_program_nor_what_started_it_is_counted() -> None:
+def test_the_program_and_its_parents_are_not_counted() -> None:
     command = "sh job-manager submitting"  # of a shell whose command line holds a pattern
     tree = [
         AdvertisedProcess(pid=10, parent=1, command=command),
@@ -135,7 +135,7 @@ STAMP = "0123456789abcdef" * 2
         ("htcondor", "condor_shadow -f 17.0 --schedd=<127.0.0.1:9618> <127.0.0.1> -", "idle"),
     ],
 )
-def test_what_our_own_computing_elements_run_is_counted(ce_type: str, command: str, state: str) -> None:
+def test_pilots_of_our_own_ce_types_are_counted(ce_type: str, command: str, state: str) -> None:
     assert counted(command, ce_type=ce_type) == {state: 1}
     if ce_type != "htcondor":
         assert counted(command, ce_type="htcondor") == {}
@@ -211,7 +211,7 @@ def test_wrong_usage_is_one_sentence_and_2(arguments: tuple[str, ...], sentence:
 @pytest.mark.parametrize(
     "url", ["", "wms.example.org", "ftp://wms", "https://", "http://a:b@c", "http://[", "http://a?b"]
 )
-def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
+def test_an_invalid_server_url_is_wrong_usage(url: str) -> None:
     ran = run("A", "--server", url, WMS_ADVERTISE_TOKEN="t")
     assert ran.returncode == 2
     assert "is not an address of a server" in ran.stderr
@@ -239,7 +239,7 @@ def test_patterns_come_from_a_file_and_options_come_after_it(tmp_path: Path) -> 
     assert run("A", "--dry-run", "--patterns", str(file), "--state", "submitting=x").returncode == 0
 
 
-def test_old_pythons_can_read_it_and_it_needs_nothing_but_them() -> None:
+def test_the_program_runs_on_old_pythons_with_the_standard_library() -> None:
     program = gateway_package().decode()
     tree = ast.parse(program, feature_version=(3, 9))
     imported = {
@@ -253,7 +253,7 @@ def test_old_pythons_can_read_it_and_it_needs_nothing_but_them() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("--every", "x"), ("--every", "0"), ("--max-jobs", "many")])
-def test_a_wrong_value_is_told_without_the_words_of_the_program(option: str, value: str) -> None:
+def test_a_wrong_value_is_reported_without_internal_terms(option: str, value: str) -> None:
     ended = run("LCG.CERN.ch", "--server", "http://localhost", option, value)
     assert ended.returncode == 2
     assert f"'{value}' is not a " in ended.stderr

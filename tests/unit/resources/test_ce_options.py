@@ -65,7 +65,7 @@ def test_the_backend_sees_only_its_own_options() -> None:
         ("htcondor", {}, False),
     ],
 )
-def test_pilots_that_are_processes_of_the_server_are_known(type_: str, options: dict[str, object], here: bool) -> None:
+def test_pilots_running_as_server_processes_are_recognized(type_: str, options: dict[str, object], here: bool) -> None:
     assert runs_as_the_server(type_, options, account="wms") is here
 
 
@@ -85,5 +85,5 @@ def test_payloads_have_other_accounts_by_sudo_only(identity: str, accounts: obje
 
 
 @pytest.mark.parametrize("name", ["LANG", "LC_ALL", "TZ", "SLURM_CONF", "CONDOR_CONFIG", "_CONDOR_COLLECTOR_HOST"])
-def test_what_batch_systems_need_is_a_variable_that_may_be_set(name: str) -> None:
+def test_batch_system_variables_may_be_set(name: str) -> None:
     assert flaw_of_environment({"environment": {name: "x"}}) is None

@@ -82,7 +82,7 @@ def test_an_expression_has_its_value(text: str, value: Value) -> None:
         "-undefined", "!undefined", "size(undefined)", "member(undefined, {})", "{ 1 }[undefined]",
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_undefined(text: str) -> None:
+def test_unknown_attributes_are_undefined(text: str) -> None:
     assert value_of(text) is UNDEFINED
 
 
@@ -94,7 +94,7 @@ def test_what_is_not_known_is_undefined(text: str) -> None:
         "9223372036854775807 + 1", "1e308 * 10", "size(1)", "member({}, {})", "error ? 1 : 2",
     ],
 )  # fmt: skip
-def test_what_has_no_meaning_is_an_error_value(text: str) -> None:
+def test_invalid_operations_give_an_error_value(text: str) -> None:
     assert value_of(text) is ERROR
 
 
@@ -193,7 +193,7 @@ def test_dotted_names_are_read_only_where_asked_for() -> None:
         ("a = 2GB", 1, 6, "`GB`"),
     ],
 )
-def test_an_error_says_where_and_what(text: str, line: int, column: int, words: str) -> None:
+def test_an_error_has_its_position_and_reason(text: str, line: int, column: int, words: str) -> None:
     error = error_of(text)
     assert (error.line, error.column) == (line, column)
     assert words in error.detail
@@ -241,7 +241,7 @@ def test_nesting_up_to_the_limit_is_evaluated() -> None:
     assert value_of("!" * depth + "false") is True
 
 
-def test_long_chains_and_paths_are_no_nesting() -> None:
+def test_long_chains_and_paths_do_not_count_as_nesting() -> None:
     assert value_of(" || ".join(["false"] * 4000)) is False
     assert value_of(" + ".join(["1"] * 4000)) == 4000
     assert value_of("nowhere" + ".a" * 4000) is UNDEFINED
@@ -257,7 +257,7 @@ def test_long_chains_and_paths_are_no_nesting() -> None:
         "a0 = [ b = a0 ]",
     ],
 )
-def test_an_evaluation_that_explodes_is_stopped(bomb: str) -> None:
+def test_an_exponential_evaluation_is_stopped(bomb: str) -> None:
     ad = parse_classad(bomb)
     with pytest.raises(ClassAdError, match="too long to evaluate"):
         values_of(ad)

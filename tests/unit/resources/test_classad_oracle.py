@@ -157,7 +157,7 @@ TARGETS = [f"[ x = {x}; y = {y} ]" for x in ("0", "3", "true", '"a"', "{1}") for
 
 @settings(max_examples=2000, suppress_health_check=list(HealthCheck))
 @given(ABOUT_TARGET)
-def test_what_is_true_of_some_target_for_htcondor_may_be_true(classad2: ModuleType, text: str) -> None:
+def test_may_be_true_agrees_with_htcondor(classad2: ModuleType, text: str) -> None:
     target_of = {target: parse_classad(target) for target in TARGETS}
     my, expression = parse_classad(CONTEXT), parse_expression(text)
     may = may_be_true(expression, my=my, unknown={"x", "y"})

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.domain.eligibility import LevelSayings, Supply
+from resources.domain.eligibility import LevelParameterSets, Supply
 from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Value, canonical_name, effective
 from resources.domain.requirements import (
@@ -117,7 +117,9 @@ def test_the_identifier_is_stable() -> None:
         ({}, {}),
     ],
 )
-def test_spellings_of_the_same(one: dict[str, object], other: dict[str, object]) -> None:
+def test_equal_requirements_in_different_spellings_share_a_pool(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
     assert pool(one) == pool(other)
 
 
@@ -137,7 +139,9 @@ def test_spellings_of_the_same(one: dict[str, object], other: dict[str, object])
         ({"A": ""}, {}),
     ],
 )
-def test_what_only_looks_the_same(one: dict[str, object], other: dict[str, object]) -> None:
+def test_similar_but_different_requirements_have_different_pools(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
     assert pool(one) != pool(other)
 
 
@@ -151,7 +155,7 @@ def test_any_names_are_canonical_after_once_or_refused(record: dict[str, object]
 def test_many_queues_at_once_as_each_by_itself(record: dict[str, object], described: list[dict[str, object]]) -> None:
     asked, said = canonical(record), [offers(**parameters) for parameters in described]
     numbers = np.arange(len(said), dtype=np.int64)
-    supply = Supply(numbers + 10, [LevelSayings([{}], numbers * 0), LevelSayings(said, numbers)])
+    supply = Supply(numbers + 10, [LevelParameterSets([{}], numbers * 0), LevelParameterSets(said, numbers)])
     assert supply.eligible(asked) == [
         number + 10 for number, parameters in enumerate(said) if satisfied(asked, parameters)
     ]
@@ -209,7 +213,7 @@ def test_a_text_is_not_shown_as_the_number_that_it_looks_like(asked: object, off
         ({f"n{i}": 1 for i in range(101)}, "requirements"),
     ],
 )
-def test_what_is_no_record_of_values_is_refused(requirements: object, field: str) -> None:
+def test_requirements_that_are_not_a_record_are_refused(requirements: object, field: str) -> None:
     with pytest.raises(RequirementsError) as refusal:
         canonical(requirements)
     assert list(refusal.value.errors) == [field]
@@ -230,7 +234,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     assert refusal.value.detail == sentence
 
 
-def test_a_capacity_asked_for_in_words_is_refused() -> None:
+def test_a_capacity_requirement_in_words_is_refused() -> None:
     with pytest.raises(RequirementsError, match='The requirement "MEMORY" is a capacity; give a number'):
         check({"MEMORY": "much"}, known=["Memory"], kinds=CAPACITY)
     check({"Memory": [4000, 8000]}, known=["Memory"], kinds=CAPACITY)
@@ -297,7 +301,7 @@ def test_one_requirement_against_one_parameter(
 
 
 @given(records)
-def test_a_resource_that_offers_just_what_is_asked_is_eligible(record: dict[str, object]) -> None:
+def test_a_resource_that_offers_exactly_the_requirement_is_eligible(record: dict[str, object]) -> None:
     assert unmet(canonical(record), offers(**record)) == ()
 
 
@@ -331,7 +335,7 @@ def test_satisfied_after_storage_as_before(record: dict[str, object], offered: d
         ("4 GB", "is a capacity in MB; give a number."),
     ],
 )
-def test_a_requirement_that_is_no_capacity_is_refused_with_what_to_write(asked: object, hint: str) -> None:
+def test_a_non_numeric_capacity_requirement_is_refused_with_a_remedy(asked: object, hint: str) -> None:
     with pytest.raises(RequirementsError) as refused:
         check({"Memory": asked}, known=["Memory"], kinds=CAPACITY, units={"memory": "MB"})
     assert refused.value.errors["requirements.Memory"][0].endswith(hint)

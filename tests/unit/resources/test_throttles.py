@@ -81,7 +81,7 @@ def test_matches(configured: int | None, advertised: int | None, until_closed: i
         (None, 0, 0),  # nobody configured it
     ],
 )
-def test_level_0(most: int | None, submitting: int | None, until_closed: int) -> None:
+def test_the_policy_level_0_bounds_its_counts(most: int | None, submitting: int | None, until_closed: int) -> None:
     maxima = {} if most is None else {MAX_SUBMITTING: most}
     numbers = {GATHERING: 9, CURRENT: 99} | ({} if submitting is None else {SUBMITTING: submitting})
     check(Throttle(policy=ThrottlePolicy.LEVEL0, maxima=maxima, advertised=numbers), until_closed)
@@ -104,7 +104,9 @@ def test_level_0(most: int | None, submitting: int | None, until_closed: int) ->
         (101, 1, 0, 100),
     ],
 )
-def test_level_1(most: int | None, submitting: int | None, gathering: int | None, until_closed: int) -> None:
+def test_the_policy_level_1_bounds_its_counts(
+    most: int | None, submitting: int | None, gathering: int | None, until_closed: int
+) -> None:
     maxima = {} if most is None else {MAX_SUBMITTING_AND_GATHERING: most}
     said = {SUBMITTING: submitting, GATHERING: gathering, CURRENT: 99}
     numbers = {name: number for name, number in said.items() if number is not None}
@@ -130,7 +132,7 @@ def test_level_1(most: int | None, submitting: int | None, gathering: int | None
         (50, 0, 0, 0, 0, 0),
     ],
 )
-def test_level_2(
+def test_the_policy_level_2_bounds_its_counts(
     max_jobs: int | None,
     most: int | None,
     current: int | None,
@@ -169,7 +171,7 @@ def test_level_2(
         ("Load < 0.5 && CurMatches < 4", "CurMatches = 0; Load = CurMatches * 0.2", 3),
     ],
 )
-def test_custom(requirements: str, classad: str, until_closed: int) -> None:
+def test_the_policy_custom_evaluates_its_expression(requirements: str, classad: str, until_closed: int) -> None:
     advertisement = of_classad(classad)
     throttle = Throttle(
         policy=ThrottlePolicy.CUSTOM,
@@ -253,14 +255,16 @@ def test_an_expression_sees_the_job() -> None:
         ("TARGET.Owner <", "", ()),
     ],
 )
-def test_what_an_expression_looks_at_of_a_job_is_known(requirements: str, classad: str, asks: tuple[str, ...]) -> None:
+def test_the_job_attributes_of_an_expression_are_determined(
+    requirements: str, classad: str, asks: tuple[str, ...]
+) -> None:
     throttle = Throttle(
         policy=ThrottlePolicy.CUSTOM, maxima={}, requirements=requirements, advertised={}, classad=classad
     )
     assert throttle.asks_of_the_job == asks
 
 
-def test_jobs_that_differ_in_what_nobody_looks_at_are_of_one_kind() -> None:
+def test_jobs_that_differ_in_unused_attributes_are_of_one_kind() -> None:
     throttle = Throttle(policy=ThrottlePolicy.CUSTOM, maxima={}, requirements="TARGET.JobType == 1", advertised={})
     merge, other, user = (
         classad_of({"JobType": job_type, "Owner": owner, "Tags": ["a"]})
@@ -298,7 +302,7 @@ def test_the_attributes_of_target_are_those_that_jobs_have() -> None:
     assert set(JOB_ATTRIBUTES) == set(NAMES)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_values_are_named() -> None:
     throttle = Throttle(policy=ThrottlePolicy.LEVEL2, maxima={MAX_JOBS: 1}, advertised={SUBMITTING: 0, CURRENT: 0})
     assert throttle.missing == (MAX_SUBMITTING_AND_GATHERING, GATHERING)
     assert replace(throttle, policy=ThrottlePolicy.CUSTOM).missing == (CUR_MATCHES,)
@@ -323,7 +327,7 @@ def throttles(draw: st.DrawFn) -> Throttle:
 
 
 @given(throttles(), st.integers(0, 20))
-def test_what_is_left_is_what_is_accepted_one_after_another(throttle: Throttle, matched: int) -> None:
+def test_the_room_equals_the_number_of_accepted_matches(throttle: Throttle, matched: int) -> None:
     left = throttle.left(matched=matched)
     until = range(matched, matched + min(left, 50))
     assert all(throttle.accepts(matched=each) for each in until)
@@ -339,7 +343,7 @@ def test_more_jobs_never_open_more_room(throttle: Throttle, name: str, more: int
 
 
 @given(throttles(), st.integers(0, 20))
-def test_a_match_never_opens_more_room_and_closed_stays_closed(throttle: Throttle, matched: int) -> None:
+def test_a_match_never_increases_the_room_and_closed_stays_closed(throttle: Throttle, matched: int) -> None:
     if throttle.policy is ThrottlePolicy.CUSTOM:
         return  # an expression may say anything
     assert throttle.left(matched=matched + 1) == max(0, throttle.left(matched=matched) - 1)
@@ -395,7 +399,7 @@ def test_one_attribute_on_each_line_is_read_as_a_record_is(text: str) -> None:
         ('A = "x\nB = 2', "This string has no end"),
     ],
 )
-def test_what_is_neither_a_record_nor_lines_is_pointed_at(text: str, sentence: str) -> None:
+def test_a_malformed_classad_is_reported_with_its_position(text: str, sentence: str) -> None:
     with pytest.raises(ClassAdError, match=re.escape(sentence)):
         of_classad(text)
 
@@ -412,7 +416,7 @@ def test_a_known_number_is_whole_and_at_least_0(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[", "a b", "A = 1; a = 2", "A = " + "(" * 70 + "1" + ")" * 70, f'A = "{"x" * 65536}"']
 )
-def test_what_is_no_classad_or_too_much_is_refused(text: str) -> None:
+def test_an_invalid_or_too_large_classad_is_refused(text: str) -> None:
     if not text:
         assert of_classad(text).numbers == {}
         return

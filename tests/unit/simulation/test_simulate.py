@@ -97,7 +97,7 @@ def test_json_says_what_the_tables_say(tmp_path: Path) -> None:
     assert [site["utilization"] for site in told["sites"]] == [1.0, 1.0]
 
 
-def test_a_scenario_says_only_what_is_other_than_in_the_configuration(tmp_path: Path) -> None:
+def test_a_scenario_overrides_parts_of_the_configuration(tmp_path: Path) -> None:
     what_if = "groups: [{name: lhcb_user, vo: lhcb, priority: 3}]\nsites: [{name: CERN, ces: [{name: ce, queues: [{name: q, cpu_time_s: 300000, max_pilots: 40}]}]}]"
     told = outcome_of(tmp_path, what_if + LOAD, days=0.1)
     assert [group["configured_share"] for group in told["groups"]] == [0.5, 0.5]
@@ -123,7 +123,7 @@ def test_jobs_run_where_a_match_would_give_them(tmp_path: Path, requirement: str
     assert {site["site"] for site in told["sites"] if site["started"]} == started_at
 
 
-def test_who_is_in_no_configuration_may_submit_when_no_users_are_configured(tmp_path: Path) -> None:
+def test_unconfigured_users_may_submit_if_no_users_are_configured(tmp_path: Path) -> None:
     text = """
 vos: [{name: lhcb, setup: S}]
 groups: [{name: lhcb_user, vo: lhcb}]
@@ -146,7 +146,7 @@ def test_a_site_that_is_not_active_runs_nothing(tmp_path: Path) -> None:
     assert [(site["slots"], site["started"] > 0) for site in told["sites"]] == [(10, False), (10, True)]
 
 
-def test_a_load_of_nothing_is_simulated_too(tmp_path: Path) -> None:
+def test_an_empty_load_is_simulated(tmp_path: Path) -> None:
     told = outcome_of(tmp_path, "load: []", days=0.1)
     assert [group["delivered"]["submitted"] for group in told["groups"]] == [0, 0]
 
@@ -184,11 +184,11 @@ def test_a_load_of_nothing_is_simulated_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_one_sentence_with_the_nearest_name(tmp_path: Path, text: str, problem: str) -> None:
+def test_errors_are_one_sentence_with_the_nearest_name(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in refusal(scenario(tmp_path, text)).splitlines()[1:]
 
 
-def test_what_is_wrong_in_the_configuration_is_told_with_its_name(tmp_path: Path) -> None:
+def test_errors_in_the_configuration_name_their_entry(tmp_path: Path) -> None:
     wrong = CONFIGURATION.replace("vo: lhcb, priority: 1", "vo: lhbc, priority: 1")
     assert refusal(scenario(tmp_path, LOAD, configuration=wrong)) == (
         '/wms.yaml is not accepted. 1 problem:\nline 4: groups[0].vo: there is no vo "lhbc". Did you mean "lhcb"?'
@@ -212,12 +212,12 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [0.0, -1.0, 367.0, float("nan"), float("inf")])
-def test_days_are_within_reason(days: float) -> None:
+def test_the_number_of_days_is_bounded(days: float) -> None:
     assert refusal(EXAMPLE, days=days) == "--days must be above 0 and at most 366."
 
 
 @pytest.mark.parametrize(("option", "value"), [("--days", "x"), ("--seed", "1.5")])
-def test_a_wrong_value_is_told_without_the_words_of_the_program(option: str, value: str) -> None:
+def test_a_wrong_value_is_reported_without_internal_terms(option: str, value: str) -> None:
     with pytest.raises(CommandError) as refused:
         call_command("simulate", EXAMPLE, option, value)
     assert f"'{value}' is not a " in str(refused.value)

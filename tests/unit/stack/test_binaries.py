@@ -22,7 +22,7 @@ def without_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wms.stack.binaries.find_spec", lambda _name: None)
 
 
-def test_the_named_directory_goes_before_the_wheel(tmp_path: Path) -> None:
+def test_the_named_directory_is_preferred_to_the_wheel(tmp_path: Path) -> None:
     named = make_postgres(tmp_path / "named", version="16.3")
 
     found = find_postgres(environment={"WMS_PG_BINDIR": str(named)})
@@ -35,7 +35,7 @@ def test_a_named_directory_without_programs_is_an_error_and_nothing_else_is_trie
         find_postgres(environment={"WMS_PG_BINDIR": str(tmp_path)})
 
 
-def test_the_wheel_goes_before_the_machine(tmp_path: Path) -> None:
+def test_the_wheel_is_preferred_to_system_programs(tmp_path: Path) -> None:
     make_postgres(tmp_path / "usr/lib/postgresql/99/bin", version="99.0")
 
     found = find_postgres(environment={}, root=tmp_path)
@@ -44,7 +44,7 @@ def test_the_wheel_goes_before_the_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_wheels")
-def test_the_newest_of_the_machine_is_taken(tmp_path: Path) -> None:
+def test_the_newest_system_version_is_used(tmp_path: Path) -> None:
     for version in ("9.6", "15.2", "17.1"):
         major = version.partition(".")[0]
         make_postgres(tmp_path / f"usr/lib/postgresql/{major}/bin", version=version)
@@ -63,14 +63,14 @@ def test_a_link_on_the_path_leads_to_the_directory_of_the_programs(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("without_wheels")
-def test_one_that_is_too_old_is_none(tmp_path: Path) -> None:
+def test_a_postgresql_that_is_too_old_is_ignored(tmp_path: Path) -> None:
     old = make_postgres(tmp_path / "old", version="14.11")
 
     with pytest.raises(PostgresNotFoundError, match="PostgreSQL 15 or newer was not found"):
         find_postgres(environment={"PATH": str(old)}, root=tmp_path)
 
 
-def test_valkey_of_the_wheel_goes_before_the_path(tmp_path: Path) -> None:
+def test_valkey_of_the_wheel_is_preferred_to_the_path(tmp_path: Path) -> None:
     on_path = tmp_path / "valkey-server"
     on_path.touch(mode=0o755)
 

@@ -74,11 +74,11 @@ def test_other_commands_find_the_running_servers(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "environment").stat().st_mode) == 0o600
 
 
-def test_no_running_servers_lead_nowhere(tmp_path: Path) -> None:
+def test_stopped_servers_are_not_found(tmp_path: Path) -> None:
     assert environment_of_running(tmp_path) == {}
 
 
-def test_a_data_directory_that_is_not_the_default_is_told_to_other_commands(tmp_path: Path) -> None:
+def test_a_custom_data_directory_is_named_for_other_commands(tmp_path: Path) -> None:
     default = tmp_path / "var"
     assert hint_for_commands(default, default=default) == ""
     hint = hint_for_commands(tmp_path / "my demo", default=default)

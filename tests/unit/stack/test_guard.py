@@ -51,7 +51,7 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_the_guard_ends_what_is_marked_and_removes_its_paths(guard: Guard, tmp_path: Path) -> None:
+def test_the_guard_ends_marked_processes_and_removes_its_paths(guard: Guard, tmp_path: Path) -> None:
     parent, child = start(guard)
 
     guard.finish()
@@ -80,7 +80,7 @@ def test_a_child_that_has_lost_its_parent_is_found_by_the_mark(guard: Guard) -> 
     assert has_ended(child)
 
 
-def test_what_does_not_end_when_asked_is_killed(guard: Guard) -> None:
+def test_processes_that_ignore_sigterm_are_killed(guard: Guard) -> None:
     stubborn = subprocess.Popen(
         [sys.executable, "-c", "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"],
         env=os.environ | guard.environment,
@@ -95,7 +95,7 @@ def test_what_does_not_end_when_asked_is_killed(guard: Guard) -> None:
     assert stubborn.wait() == -signal.SIGKILL
 
 
-def test_others_are_left_alone(guard: Guard) -> None:
+def test_unmarked_processes_are_not_ended(guard: Guard) -> None:
     other = subprocess.Popen(["/bin/sleep", "60"])
 
     guard.finish()
@@ -105,7 +105,7 @@ def test_others_are_left_alone(guard: Guard) -> None:
     other.wait()
 
 
-def test_a_launched_program_dies_with_whoever_started_it() -> None:
+def test_a_launched_program_ends_with_its_parent() -> None:
     script = (
         "import subprocess, sys, time\n"
         "from wms.stack.launch import launched\n"
@@ -122,7 +122,7 @@ def test_a_launched_program_dies_with_whoever_started_it() -> None:
     wait_for(lambda: has_ended(child), 10)
 
 
-def test_a_program_that_is_not_there_is_one_line() -> None:
+def test_a_missing_program_is_one_line() -> None:
     done = subprocess.run(launched(["/no/such/program"]), capture_output=True, text=True, check=False)
 
     assert done.returncode == 127

@@ -18,13 +18,13 @@ from wms.stack.listening import Listener, PortTakenError, UnreachableAddressErro
         ("unix:/run/wms/web", "", ["--uds", "/run/wms/web", "--uds-permissions", "0o660"], False),
     ],
 )
-def test_a_place_to_listen_at(text: str, url: str, options: list[str], is_open: bool) -> None:
+def test_listening_addresses_are_parsed(text: str, url: str, options: list[str], is_open: bool) -> None:
     listener = Listener.named(text, port=8000)
     assert (listener.url, listener.server_options, listener.is_open) == (url, options, is_open)
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "unix", "10.0.0.3:80"])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_an_invalid_listening_address_is_refused(text: str) -> None:
     with pytest.raises(UnreachableAddressError, match="is not an address to listen at"):
         Listener.named(text, port=8000)
 

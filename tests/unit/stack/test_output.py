@@ -49,9 +49,7 @@ def test_lines_of_a_block_are_cut_where_the_terminal_would_fold_them(monkeypatch
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_where_nothing_can_be_drawn_again_there_is_no_block(
-    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
-) -> None:
+def test_without_a_terminal_there_is_no_progress_block(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> None:
     output = written(monkeypatch, stream, term="dumb")
 
     output.block(["first"])
@@ -60,7 +58,7 @@ def test_where_nothing_can_be_drawn_again_there_is_no_block(
     assert stream.getvalue() == "web      | hello\n"
 
 
-def test_what_an_encoding_cannot_say_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_outside_the_encoding_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)
 

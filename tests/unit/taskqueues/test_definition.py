@@ -66,7 +66,7 @@ def test_every_field_is_part_of_the_signature() -> None:
         assert replace(definition, **changed).signature() != definition.signature(), field
 
 
-def test_a_queue_of_jobs_that_ask_nothing_new_keeps_the_signature_that_databases_have() -> None:
+def test_signatures_without_new_requirements_are_unchanged() -> None:
     # Written down when wall-clock time, GPUs, disk and containers were not yet asked for.
     earlier = "1900c8529caa44556b3ddb45ade41554df8d0cbabb191d1fbe9ed0cf4abb82c4"
     definition = make(tags=["GPU", "a"], sites=["S"], banned_sites=["T"], memory_mb=10, processors=2)

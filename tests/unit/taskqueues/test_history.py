@@ -43,7 +43,7 @@ def test_only_the_proportions_of_what_was_used_count(said: dict[int, tuple[float
     assert all(isclose(one[group], other[group], rel_tol=1e-6) for group in shares)
 
 
-def test_every_factor_is_told() -> None:
+def test_every_factor_is_returned() -> None:
     # Half of the VO expected, four fifths used: 5/8. The other: 1/2 to 1/5, 5/2.
     one, other = correct_shares({1: 50.0, 2: 50.0}, used_s={1: 80.0, 2: 20.0}).values()
     assert (one.expected, one.used, one.ratio, one.factor) == (0.5, 0.8, 0.625, 0.625)
@@ -58,13 +58,13 @@ def test_a_factor_is_clipped_to_three_and_a_third() -> None:
     assert [modest.ratio, modest.factor] == pytest.approx([90.0, 3.0])
 
 
-def test_who_used_nothing_while_others_did_gets_the_most() -> None:
+def test_a_group_without_usage_gets_the_largest_factor() -> None:
     idle, busy = correct_shares({1: 1.0, 2: 1.0}, used_s={2: 5.0}).values()
     assert (idle.used, idle.ratio, idle.factor) == (0.0, None, 3.0)
     assert idle.corrected > busy.corrected
 
 
-def test_where_nobody_used_anything_nothing_is_corrected() -> None:
+def test_without_any_usage_no_share_is_corrected() -> None:
     shares = correct_shares({1: 1.0, 2: 3.0}, used_s={})
     assert [(share.used, share.ratio, share.factor, share.corrected) for share in shares.values()] == [
         (None, None, 1.0, 1.0),
@@ -78,7 +78,7 @@ def test_a_group_of_share_zero_gets_nothing_however_little_it_used() -> None:
     assert corrected(shares={1: 0.0}, used_s={1: 5.0}) == {1: 0.0}
 
 
-def test_what_was_used_three_days_ago_counts_half() -> None:
+def test_usage_of_three_days_ago_counts_half() -> None:
     assert decayed(8.0, after=HALF_LIFE) == 4.0
     assert decayed(8.0, after=3 * timedelta(days=3)) == 1.0
     assert decayed(8.0, after=timedelta()) == 8.0

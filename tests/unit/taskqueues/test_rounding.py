@@ -30,7 +30,7 @@ def test_a_segment_holds_every_time_up_to_the_last(asked: int) -> None:
 
 
 @pytest.mark.parametrize(("asked", "rounded"), [(0, 0), (1, 500), (500, 500), (1999, 2000), (2000, 2000), (2001, 2500)])
-def test_memory_is_rounded_up_to_a_step_and_zero_says_nothing(asked: int, rounded: int) -> None:
+def test_memory_is_rounded_up_to_a_step_and_zero_means_no_requirement(asked: int, rounded: int) -> None:
     assert in_steps(asked, step=500) == rounded
 
 

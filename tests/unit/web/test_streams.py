@@ -83,7 +83,7 @@ def streams() -> StreamedAnswers:
     return StreamedAnswers(1)
 
 
-def test_all_pieces_are_sent_and_nothing_stays_behind(streams: StreamedAnswers) -> None:
+def test_all_pieces_are_sent_and_the_pipe_is_removed(streams: StreamedAnswers) -> None:
     body = Body(50)
     path = Path(ask(body, streams).paths.get(timeout=within(10)))
     assert path.read_bytes() == 50 * PIECE
@@ -91,7 +91,7 @@ def test_all_pieces_are_sent_and_nothing_stays_behind(streams: StreamedAnswers) 
     assert not path.parent.exists()
 
 
-def test_a_client_that_does_not_read_stops_the_making(streams: StreamedAnswers) -> None:
+def test_an_unread_answer_pauses_its_production(streams: StreamedAnswers) -> None:
     body = Body(1000)
     path = ask(body, streams).paths.get(timeout=within(10))
     with Path(path).open("rb", buffering=0) as pipe:
@@ -183,7 +183,7 @@ def test_files_of_a_page_that_were_compressed_occupy_no_stream(streams: Streamed
     pipe.close()
 
 
-def test_an_answer_that_is_not_streamed_is_sent_as_before(streams: StreamedAnswers) -> None:
+def test_an_answer_that_is_not_streamed_is_sent_as_usual(streams: StreamedAnswers) -> None:
     protocol: Any = Protocol()
 
     def application(_environ: object, start_response: Any) -> Any:

@@ -41,7 +41,7 @@ class DeviceLogIn:
     Args:
         provider_id: where.
         device_code: the provider's name of it; a secret of this server.
-        attempt: its row of the brake.
+        attempt: its row of failed log-ins.
         expires_at: its end.
     """
 
@@ -77,7 +77,7 @@ def begin(provider: OIDCProvider, *, attempt: int, now: datetime) -> tuple[Devic
 
     Args:
         provider: where.
-        attempt: row of the brake.
+        attempt: row of failed log-ins.
         now: its beginning.
 
     Raises:

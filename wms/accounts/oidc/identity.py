@@ -1,4 +1,4 @@
-"""What a provider says about a person: identity, name, and groups by the configured map."""
+"""The claims of a provider about a person: identity, name, and groups by the configured map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

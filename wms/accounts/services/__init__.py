@@ -9,7 +9,6 @@ from wms.accounts.services.access import (
     left_for,
     log_in,
 )
-from wms.accounts.services.brake import TooManyFailuresError
 from wms.accounts.services.devices import device_cookie_name, known_device, remember_device
 from wms.accounts.services.invitations import (
     NoInvitationError,
@@ -20,6 +19,7 @@ from wms.accounts.services.invitations import (
     remove_expired_invitations,
     withdraw,
 )
+from wms.accounts.services.log_in_delay import TooManyFailuresError
 from wms.accounts.services.passwords import (
     IssuedLink,
     LinkOverError,

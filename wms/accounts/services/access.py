@@ -1,4 +1,4 @@
-"""Access: log-in with its brake, and the group in which a user acts."""
+"""Access: log-in with its delay after failures, and the group in which a user acts."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from wms.accounts import queries, sql
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
-from wms.accounts.services import brake
+from wms.accounts.services import log_in_delay
 from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
@@ -61,28 +61,28 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
     Args:
         username: as typed; case-sensitive.
         password: as typed.
-        address: of the caller, for the brake.
-        now: end of the brake's window.
+        address: of the caller, for the delay.
+        now: end of the window of failures.
         device: a browser that this user has logged in with before (``known_device``); empty: none.
 
     Raises:
         WrongCredentialsError: they do not match, or the user is suspended.
-        TooManyFailuresError: the brake is on; the password was not checked.
+        TooManyFailuresError: log-ins are delayed; the password was not checked.
         TooManyLogInsError: too many concurrent log-ins; the password was not checked.
     """
-    brake.remove_old_failures(now=now)
-    password_attempt = brake.attempt_of_password(username=username, address=address, device=device)
-    attempt = brake.begin(password_attempt, now=now)
+    log_in_delay.remove_old_failures(now=now)
+    password_attempt = log_in_delay.attempt_of_password(username=username, address=address, device=device)
+    attempt = log_in_delay.begin(password_attempt, now=now)
     try:
         with _turn():
             user = authenticate(username=username, password=password)
     except TooManyLogInsError:
-        brake.succeeded(attempt)  # the password was not checked
+        log_in_delay.succeeded(attempt)  # the password was not checked
         raise
     if not isinstance(user, User):
         record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=password_attempt.target)
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
-    brake.succeeded(attempt)
+    log_in_delay.succeeded(attempt)
     record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address, needs_code=has_second_factor(user))
     return user
 

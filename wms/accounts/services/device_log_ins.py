@@ -19,7 +19,7 @@ from wms.accounts.oidc.configuration import OIDCProvider, providers
 from wms.accounts.oidc.device import DeviceLogIn, DeviceLogInOverError, Instructions
 from wms.accounts.oidc.id_tokens import ProviderTokenRefusedError
 from wms.accounts.security_log import record
-from wms.accounts.services import brake
+from wms.accounts.services import log_in_delay
 from wms.accounts.services.people import log_in_by_provider
 from wms.accounts.services.second_factors import CodeNeededError, has_second_factor, prove_second_factor
 from wms.kernel.errors import NotFoundError
@@ -86,8 +86,8 @@ def begin_device_log_in(provider: OIDCProvider, *, address: str, now: datetime) 
         ProviderFailedError: it does not answer.
         TooManyFailuresError: too many log-ins from this address did not succeed.
     """
-    brake.remove_old_failures(now=now)
-    attempt = brake.begin(brake.attempt_by_provider(provider.id, address=address), now=now)
+    log_in_delay.remove_old_failures(now=now)
+    attempt = log_in_delay.begin(log_in_delay.attempt_by_provider(provider.id, address=address), now=now)
     log_in, instructions = device.begin(provider, attempt=attempt, now=now)
     return BegunLogIn(handle=log_in.handle(), expires_at=log_in.expires_at, instructions=instructions)
 
@@ -126,7 +126,7 @@ def continue_device_log_in(
     if isinstance(answer, str):
         return UnfinishedLogIn(handle=handle, expires_at=log_in.expires_at, slow_down=answer == "slow_down")
     user: User = log_in_by_provider(answer, address=address, now=now).user
-    brake.succeeded(log_in.attempt)
+    log_in_delay.succeeded(log_in.attempt)
     try:
         prove_second_factor(user, "", device="", now=now)
     except CodeNeededError:

@@ -24,7 +24,7 @@ from django.utils import timezone
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
-from wms.accounts.services import brake
+from wms.accounts.services import log_in_delay
 from wms.kernel.errors import ForbiddenError, UnauthenticatedError
 from wms.kernel.secrets import StoredSecret, UndecipherableError
 
@@ -100,7 +100,7 @@ def prove_second_factor(user: User, code: str, *, device: str, now: datetime) ->
         user: the caller.
         code: as typed; empty: none.
         device: a client that the user has logged in with before; empty: none known.
-        now: for the brake.
+        now: for the log-in delay.
 
     Raises:
         CodeNeededError, WrongCodeError: the account has a second factor.
@@ -124,19 +124,19 @@ def use_code(user: User, code: str, *, device: str, now: datetime) -> Authentica
         user: the account.
         code: of an app (TOTP) or a recovery code, as typed.
         device: a browser that the user has logged in with before; empty: none known.
-        now: for the brake.
+        now: for the log-in delay.
 
     Raises:
         WrongCodeError: it belongs to none, or was used before.
         TooManyFailuresError: too many wrong codes; this one was not checked.
     """
-    attempt = brake.begin(brake.attempt_of_code(user, device=device), now=now)
+    attempt = log_in_delay.begin(log_in_delay.attempt_of_code(user, device=device), now=now)
     digits = _SPACING.sub("", code)
     authenticator = _authenticator_of(user, digits, now=now) if digits.isascii() and digits.isdecimal() else None
     if authenticator is None:
         record(SecurityEventKind.SECOND_FACTOR_REFUSED, actor=user)
         raise WrongCodeError("The code is wrong or was used before.")
-    brake.succeeded(attempt)
+    log_in_delay.succeeded(attempt)
     return authenticator
 
 

@@ -34,8 +34,6 @@ _HELP = "q ends the view; it ends by itself when all jobs have ended."
 
 
 class _Subject(NamedTuple):
-    """The jobs that are watched."""
-
     title: str
     filters: Mapping[str, str]
     #: Ids, of a submission; None: not known.

@@ -448,7 +448,6 @@ def _environment(reader: FieldReader) -> tuple[tuple[str, str], ...]:
 
 
 def _compare_fields(description: JobDescription, data: Mapping[str, object], reader: FieldReader) -> None:
-    """Check rules between two fields."""
     banned = set(description.banned_sites)
     if description.sites and banned.issuperset(description.sites):
         reader.fault("sites", "Every site of sites is also in banned_sites, so that none is left; change one of them.")

@@ -82,7 +82,6 @@ def _same(names: str, of: JdlAttribute) -> list[JdlAttribute]:
 
 
 def _amounts() -> list[JdlAttribute]:
-    """Return the attributes of the amounts."""
     attributes: list[JdlAttribute] = []
     for amount in AMOUNTS:
         first, *others = amount.jdl

@@ -182,7 +182,6 @@ def _common_texts_of(job: JobDescription) -> list[str]:
 
 
 def _texts_of(job: JobDescription) -> list[str]:
-    """Return all texts of TEMPLATES."""
     return [*_common_texts_of(job), job.job_name, job.arguments]
 
 

@@ -14,7 +14,7 @@ _NUMBERS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What a payload had used at one time of its attempt, within 0.03 %; None: not measured."""
+    """The usage of a payload at one time of its attempt, within 0.03 %; None: not measured."""
 
     #: Since the start, within a thousandth of the step.
     at_s: int

@@ -35,12 +35,12 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class ValueSums:
     """Sums over time of the jobs with one value of the property."""
 
     #: Empty: no value, as jobs that wait have no site.
     name: str
-    #: Whether these are the jobs of all values that have no course of their own.
+    #: Whether these are the jobs of all values that have no sums of their own.
     is_rest: bool
     #: By the begin of the bucket; a bucket in which nothing happened is left out.
     sums: Mapping[datetime, Sums]
@@ -48,9 +48,9 @@ class Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounted:
-    """Sums over a span, the course with the largest part first."""
+    """Sums over a span, the value with the largest part first."""
 
-    courses: Sequence[Course]
+    by_value: Sequence[ValueSums]
     #: Number of samples of levels, by the begin of the bucket.
     samples: Mapping[datetime, int]
 
@@ -90,14 +90,14 @@ def accounted(
         grouping: the property by which jobs are told apart.
         group: of the jobs; None: any.
         site: of the jobs; None: any.
-        most: number of values with a course of their own.
+        most: number of values with sums of their own.
     """
     within = _within(span)
     cells = _cells(within, by=by, grouping=grouping, narrowed={"group": group, "site": site})
     rows = largest_parts(cells, _SUMS, ranked_by=_RANKED_BY, most=most)
     # Uses index: jobs_jobbucketperiod_pkey
     samples = JobBucketPeriod.objects.filter(**within).values_list("begun_at", "samples")
-    return Accounted(courses=_courses(rows, grouping=grouping, most=most), samples=dict(samples))
+    return Accounted(by_value=_sums_by_value(rows, grouping=grouping, most=most), samples=dict(samples))
 
 
 def _within(span: Span) -> Mapping[str, object]:
@@ -131,7 +131,7 @@ def _of_buckets(buckets: QuerySet[JobBucket], grouping: Grouping) -> QuerySet[An
     )
 
 
-def _courses(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) -> list[Course]:
+def _sums_by_value(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) -> list[ValueSums]:
     by_place: dict[int, dict[datetime, Sums]] = {}
     key_of: dict[int, Any] = {}
     for begun_at, place, key, *sums in rows:
@@ -140,7 +140,7 @@ def _courses(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) ->
     names = _names([key for key in key_of.values() if key], grouping=grouping)
     return [
         # The name of what was removed is not known any more.
-        Course(name=names.get(key, f"{grouping} {key}") if key else "", is_rest=place > most, sums=by_place[place])
+        ValueSums(name=names.get(key, f"{grouping} {key}") if key else "", is_rest=place > most, sums=by_place[place])
         for place, key in key_of.items()
     ]
 
@@ -151,7 +151,6 @@ def _sums(values: Sequence[Any]) -> Sums:
 
 
 def _names(keys: Sequence[Any], *, grouping: Grouping) -> Mapping[Any, str]:
-    """Return {key: name}."""
     if grouping is Grouping.JOB_TYPE:
         return {key: key for key in keys}
     if grouping is Grouping.USER:

@@ -78,7 +78,6 @@ def packed_outputs(outputs: Iterable[JobOutput], *, now: datetime) -> Iterator[b
 
 
 def _blocks(outputs: Iterable[JobOutput], flaws: _Flaws, *, mtime: float) -> Iterator[bytes]:
-    """Yield the uncompressed archive."""
     for output in outputs:
         directory = tarfile.TarInfo(f"job-{output.job_id}")
         directory.type, directory.mode, directory.mtime = tarfile.DIRTYPE, 0o755, mtime

@@ -14,7 +14,7 @@ from psycopg import sql
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Submission
 from wms.kernel.db import array_of, array_of_lines, transaction_required
-from wms.kernel.fast.statements import ask_prepared
+from wms.kernel.fast.statements import query_prepared
 
 Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
 
@@ -170,12 +170,12 @@ def insert_submission(submission: Submission) -> bool:
         Whether it was inserted.
     """
     values = (submission.pk, submission.owner_id, submission.group_id, submission.submitted_at)
-    return bool(ask_prepared(_INSERT_SUBMISSION, *values, submission.request_id, submission.body_digest))
+    return bool(query_prepared(_INSERT_SUBMISSION, *values, submission.request_id, submission.body_digest))
 
 
 def acted_in_groups_left(owner_id: int) -> bool:
     """Return whether the user has had jobs in a group without being a member of it now."""
-    ((acted,),) = ask_prepared(_ACTED_IN_GROUPS_LEFT, owner_id, owner_id, owner_id)
+    ((acted,),) = query_prepared(_ACTED_IN_GROUPS_LEFT, owner_id, owner_id, owner_id)
     return bool(acted)
 
 
@@ -184,7 +184,7 @@ def reserve_job_ids(count: int) -> list[int]:
 
     Reserved before the insert, because texts of a job may contain its id (``%j``). The ORM does not support sequences.
     """
-    return sorted(job_id for (job_id,) in ask_prepared(_RESERVE_IDS, count))
+    return sorted(job_id for (job_id,) in query_prepared(_RESERVE_IDS, count))
 
 
 @transaction_required
@@ -221,7 +221,7 @@ def _row_of_kind(kind: NewKind, number: int) -> dict[str, object]:
 
 def _ask(statement: str, parameters: Sequence[Any], *, prepared: bool) -> list[tuple[Any, ...]]:
     if prepared:
-        return ask_prepared(statement, *parameters)
+        return query_prepared(statement, *parameters)
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return list(cursor.fetchall())

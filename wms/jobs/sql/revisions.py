@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple, Self
 
-from wms.kernel.fast.statements import ask_directly
+from wms.kernel.fast.statements import query_directly
 
 #: The second part changes with the job's page, its values as one text.
 _REVISION: Final = """
@@ -29,7 +29,7 @@ class JobRevision(NamedTuple):
     def of(cls, job_id: int) -> Self | None:
         """Read that of the job with this id; None: there is none."""
         # Uses index: jobs_jobhistory_pkey
-        for owner, group, vo, status, pilot, others in ask_directly("job_revision", _REVISION, str(job_id)):
+        for owner, group, vo, status, pilot, others in query_directly("job_revision", _REVISION, str(job_id)):
             return cls(
                 owner_id=int(owner or 0),
                 group_id=int(group or 0),

@@ -12,7 +12,7 @@ from psycopg.pq.abc import PGresult
 _NOT_PREPARED: Final = b"26000"
 
 
-def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+def query_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a statement that the database plans once per connection.
 
     Django's own cursor writes the values into the text, so that each statement is a new one to the database. It also
@@ -20,23 +20,23 @@ def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
     the statement is sent again: it must be safe to repeat, as the first one may have been committed.
     """
     try:
-        return _ask_prepared(statement, parameters)
+        return _query_prepared(statement, parameters)
     except OperationalError:
         lost = connection.connection is not None and connection.connection.closed
         if connection.in_atomic_block or not lost:
             raise
         connection.close()
-        return _ask_prepared(statement, parameters)
+        return _query_prepared(statement, parameters)
 
 
-def _ask_prepared(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+def _query_prepared(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchall()
 
 
-def ask_directly(name: str, statement: str, *parameters: str | None) -> list[tuple[str | None, ...]]:
-    """Return the rows of a statement as ``ask_prepared`` does, for a quarter of its CPU time.
+def query_directly(name: str, statement: str, *parameters: str | None) -> list[tuple[str | None, ...]]:
+    """Return the rows of a statement as ``query_prepared`` does, for a quarter of its CPU time.
 
     Parameters ($1, $2, …) and values are texts in PostgreSQL's format, so the statement casts them. *name* is the name
     of the prepared statement. Inside a transaction, which the driver may still have to open, the driver executes it.

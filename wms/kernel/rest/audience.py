@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Audience(StrEnum):
-    """Who uses an operation."""
+    """The users of an operation."""
 
     USERS = "Users"
     MANAGERS = "Managers"

@@ -37,7 +37,7 @@ class ChangePasswordForm(PasswordChangeForm):
         super().__init__(*args, **kwargs)
 
     def clean_old_password(self) -> str:
-        """Check it under the brake of log-ins, so that a stolen session cannot be used to guess passwords."""
+        """Check it under the log-in delay, so that a stolen session cannot be used to guess passwords."""
         password, username = str(self.cleaned_data["old_password"]), self.user.username
         try:
             services.log_in(

@@ -14,7 +14,7 @@ from wms.kernel.errors import TooManyError, WmsError
 class LogInForm(AuthenticationForm):
     """Name and password, checked by the same service as the API's log-in."""
 
-    #: Seconds until the brake allows the next attempt; None: it is off.
+    #: Seconds until the next attempt is allowed; None: log-ins are not delayed.
     retry_after_s: int | None = None
 
     def clean(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Forms of second factors, with our brake in place of allauth's limits."""
+"""Forms of second factors, with our log-in delay in place of allauth's limits."""
 
 from allauth.account.forms import ReauthenticateForm
 from allauth.core import context
@@ -14,8 +14,6 @@ from wms.kernel.errors import WmsError
 
 
 class _Code:
-    """The check of a code."""
-
     def clean_code(self) -> str:
         """Accept the code, which cannot be used again, or refuse it."""
         code: str = self.cleaned_data["code"]  # type: ignore[attr-defined]  # of a form
@@ -41,7 +39,7 @@ class PasswordAgainForm(ReauthenticateForm):  # type: ignore[misc]  # the packag
     """The password before a sensitive action."""
 
     def clean_password(self) -> str:
-        """Check the password, under the brake of the log-in."""
+        """Check the password, under the log-in delay."""
         password: str = self.cleaned_data["password"]
         request = context.request
         username = self.user.username

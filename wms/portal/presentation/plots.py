@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Final
 
 from wms.jobs.domain.accounting import Grouping, Span, Width
-from wms.jobs.queries.accounting import Accounted, Course, Sums
+from wms.jobs.queries.accounting import Accounted, Sums, ValueSums
 from wms.kernel.spreadsheets import cell
 from wms.portal.presentation.charts import Axis, Chart, Look, Series
 
-#: Values with a course of their own; more are hard to tell apart.
+#: Values with a series of their own; more are hard to tell apart.
 MOST_COURSES: Final = 12
 _HOUR_S: Final = 3600
 #: Names of what has none.
@@ -89,11 +89,13 @@ def plots_view(
         began_at: when the accounting began; None: not yet.
         now: the present.
     """
-    courses = [replace(course, name=_label(course, grouping)) for course in accounted.courses]
+    by_value = [replace(value_sums, name=_label(value_sums, grouping)) for value_sums in accounted.by_value]
     return PlotsView(
-        charts=_charts(replace(accounted, courses=courses), span, now=now) if courses else (),
+        charts=_charts(replace(accounted, by_value=by_value), span, now=now) if by_value else (),
         heading=HEADINGS[grouping],
-        rows=[row for course in courses if (row := _row(course.name, _total(course.sums.values()))).has_moved],
+        rows=[
+            row for value_sums in by_value if (row := _row(value_sums.name, _total(value_sums.sums.values()))).has_moved
+        ],
         unit=_UNITS[span.width],
         began_at=began_at if began_at is not None and began_at > span.first else None,
         has_begun=began_at is not None,
@@ -110,10 +112,10 @@ def as_csv(accounted: Accounted, span: Span, *, grouping: Grouping) -> str:
     writer.writerow([_CSV_HEAD[0], HEADINGS[grouping].lower().replace(" ", "_"), *_CSV_HEAD[1:]])
     for begin in span.begins:
         samples = accounted.samples.get(begin, 0)
-        for course in accounted.courses:
-            sums = course.sums.get(begin)
+        for value_sums in accounted.by_value:
+            sums = value_sums.sums.get(begin)
             if sums is not None:
-                writer.writerow([begin.isoformat(), cell(_label(course, grouping)), *_cells(sums, samples)])
+                writer.writerow([begin.isoformat(), cell(_label(value_sums, grouping)), *_cells(sums, samples)])
     return text.getvalue()
 
 
@@ -126,8 +128,8 @@ def _cells(sums: Sums, samples: int) -> Iterator[float | str]:
         yield round(level / samples, 3) if samples else ""
 
 
-def _label(course: Course, grouping: Grouping) -> str:
-    return "others" if course.is_rest else course.name or _NONE[grouping]
+def _label(value_sums: ValueSums, grouping: Grouping) -> str:
+    return "others" if value_sums.is_rest else value_sums.name or _NONE[grouping]
 
 
 def _total(of_buckets: Iterable[Sums]) -> Sums:
@@ -135,11 +137,11 @@ def _total(of_buckets: Iterable[Sums]) -> Sums:
     return Sums(**dict(zip(_NAMES, map(sum, columns), strict=True)))
 
 
-def _totals(courses: Sequence[Course]) -> dict[datetime, Sums]:
-    """Return the sums of all courses, by begin."""
+def _totals(by_value: Sequence[ValueSums]) -> dict[datetime, Sums]:
+    """Return the sums of all values, by begin."""
     by_begin: dict[datetime, list[Sums]] = {}
-    for course in courses:
-        for begin, sums in course.sums.items():
+    for value_sums in by_value:
+        for begin, sums in value_sums.sums.items():
             by_begin.setdefault(begin, []).append(sums)
     return {begin: _total(sums) for begin, sums in by_begin.items()}
 
@@ -169,7 +171,7 @@ class _Drawer:
     begins: Sequence[datetime]
     #: Hours of each bucket that are over.
     hours: Mapping[datetime, float]
-    #: Sums of all courses.
+    #: Sums of all values.
     totals: Mapping[datetime, Sums]
 
     def chart(self, title: str, name: str, series: Sequence[Series], *, is_stacked: bool = False) -> Chart:
@@ -180,21 +182,21 @@ class _Drawer:
             id=f"plot-{name}", title=title, axis=Axis.TIME, at=at, series=shown or series[:1], is_stacked=is_stacked
         )
 
-    def by_course(self, measure: Measure, *, unit: str = "", look: Look = Look.LINE) -> list[Series]:
-        """Return a series for each course; a course has the same color in each chart."""
+    def series_by_value(self, measure: Measure, *, unit: str = "", look: Look = Look.LINE) -> list[Series]:
+        """Return a series for each value; a value has the same color in each chart."""
         return [
             Series(
-                label=course.name,
+                label=value_sums.name,
                 unit=unit,
-                values=self._values(course.sums, measure),
-                color="--plot-others" if course.is_rest else f"--plot-{place}",
+                values=self._values(value_sums.sums, measure),
+                color="--plot-others" if value_sums.is_rest else f"--plot-{place}",
                 look=look,
             )
-            for place, course in enumerate(self.accounted.courses, start=1)
+            for place, value_sums in enumerate(self.accounted.by_value, start=1)
         ]
 
     def of_all(self, label: str, measure: Measure, *, color: str, look: Look = Look.LINE) -> Series:
-        """Return a series of all courses together."""
+        """Return a series of all values together."""
         return Series(label=label, unit="", values=self._values(self.totals, measure), color=color, look=look)
 
     def _values(self, by_begin: Mapping[datetime, Sums], measure: Measure) -> list[float | None]:
@@ -212,9 +214,9 @@ def _charts(accounted: Accounted, span: Span, *, now: datetime) -> list[Chart]:
     begins = span.begins
     # The present bucket is not over; less than an hour of it would be a rate of few jobs.
     hours = {begin: min(max((now - begin).total_seconds() / _HOUR_S, 1.0), span.width / _HOUR_S) for begin in begins}
-    drawer = _Drawer(accounted, begins, hours, _totals(accounted.courses))
+    drawer = _Drawer(accounted, begins, hours, _totals(accounted.by_value))
     return [
-        drawer.chart("Running jobs", "running", drawer.by_course(_level("running")), is_stacked=True),
+        drawer.chart("Running jobs", "running", drawer.series_by_value(_level("running")), is_stacked=True),
         drawer.chart("Waiting jobs by reason", "waiting", _waiting(drawer), is_stacked=True),
         drawer.chart(
             "Starts and ends per hour",
@@ -228,12 +230,12 @@ def _charts(accounted: Accounted, span: Span, *, now: datetime) -> list[Chart]:
         drawer.chart(
             "CPU efficiency of jobs that ended: CPU time by wall-clock time and processors",
             "efficiency",
-            drawer.by_course(_efficiency, unit="%"),
+            drawer.series_by_value(_efficiency, unit="%"),
         ),
         drawer.chart(
             "Wall-clock time used by jobs that ended, times processors",
             "wall",
-            drawer.by_course(_wall_hours, unit="h", look=Look.BARS),
+            drawer.series_by_value(_wall_hours, unit="h", look=Look.BARS),
             is_stacked=True,
         ),
     ]

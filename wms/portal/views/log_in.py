@@ -1,4 +1,4 @@
-"""Log-in by session, under the same brake as the API's."""
+"""Log-in by session, under the same delay as the API's."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -49,7 +49,7 @@ class LogInView(LoginView):
         return super().get_context_data(**kwargs) | {"providers": providers().values()}
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        """Show the errors; while the brake is on, with the status 429."""
+        """Show the errors; while log-ins are delayed, with the status 429."""
         response = super().form_invalid(form)
         if isinstance(form, LogInForm) and form.retry_after_s is not None:
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS
@@ -96,7 +96,7 @@ def remember_device(request: HttpRequest, response: HttpResponse) -> None:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def admin_log_in(request: HttpRequest) -> HttpResponse:
-    """Redirect to the portal's log-in, as the admin's own has no brake.
+    """Redirect to the portal's log-in, as the admin's own has no log-in delay.
 
     Raises:
         PermissionDenied: the user is logged in already, without the right to the admin.

@@ -23,7 +23,7 @@ from wms.accounts.adapters import record_refusal, refuse
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.oidc.flow import FlowProvider, finish, flow_provider
 from wms.accounts.security_log import has_refusal
-from wms.accounts.services import brake, people
+from wms.accounts.services import log_in_delay, people
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import TooManyError, WmsError
 from wms.kernel.names import listed
@@ -32,7 +32,7 @@ from wms.portal.views.log_in import remember_device, remember_pending_log_in
 
 View: TypeAlias = Callable[..., HttpResponse]
 
-#: Session key of the brake's row of the log-in that was begun last.
+#: Session key of the row of failed log-ins of the log-in that was begun last.
 _ATTEMPT = "oidc_attempt"
 
 
@@ -60,9 +60,9 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
     is_ours = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, require_https=request.is_secure())
     now = timezone.now()
     try:
-        brake.remove_old_failures(now=now)
-        attempt = brake.attempt_by_provider(found.configured.id, address=client_address(request))
-        row = brake.begin(attempt, now=now)
+        log_in_delay.remove_old_failures(now=now)
+        attempt = log_in_delay.attempt_by_provider(found.configured.id, address=client_address(request))
+        row = log_in_delay.begin(attempt, now=now)
         request.session[_ATTEMPT] = row
         address = found.begin(request, process=AuthProcess.LOGIN, next_url=next_url if is_ours else "")
     except WmsError as error:
@@ -99,7 +99,7 @@ def callback(request: HttpRequest, provider: str) -> HttpResponse:
         record_refusal(request, found, reason=error.code)
         return refuse(request, error.detail)
     if not has_refusal(request):
-        brake.succeeded(request.session.pop(_ATTEMPT, 0))
+        log_in_delay.succeeded(request.session.pop(_ATTEMPT, 0))
     remember_pending_log_in(request)
     remember_device(request, response)
     return response
@@ -191,6 +191,6 @@ def _over(request: HttpRequest, error: WmsError) -> HttpResponse:
     if not isinstance(error, TooManyError):
         return refuse(request, error.detail)
     status = HTTPStatus.TOO_MANY_REQUESTS
-    response = render(request, "registration/braked.html", {"sentence": error.detail}, status=status)
+    response = render(request, "registration/log_in_delayed.html", {"sentence": error.detail}, status=status)
     response.headers["Retry-After"] = str(error.retry_after_s)
     return response

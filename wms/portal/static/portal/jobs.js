@@ -6,8 +6,8 @@ function parts() {
   const form = document.getElementById("selection");
   return form && {
     form,
-    ticks: [...form.querySelectorAll("input[name=ids]")],
-    all: document.getElementById("tick-all"),
+    boxes: [...form.querySelectorAll("input[name=ids]")],
+    all: document.getElementById("select-all"),
     scope: document.getElementById("scope-all"),
   };
 }
@@ -15,18 +15,18 @@ function parts() {
 function show() {
   const page = parts();
   if (!page) return;
-  const { form, ticks, all, scope } = page;
-  if (scope.checked) for (const tick of ticks) tick.checked = true;
-  const ticked = ticks.filter((tick) => tick.checked);
+  const { form, boxes, all, scope } = page;
+  if (scope.checked) for (const box of boxes) box.checked = true;
+  const selected = boxes.filter((box) => box.checked);
   all.hidden = false;
-  all.checked = ticked.length === ticks.length;
-  all.indeterminate = ticked.length > 0 && !all.checked;
-  const number = scope.checked ? null : ticked.length;
+  all.checked = selected.length === boxes.length;
+  all.indeterminate = selected.length > 0 && !all.checked;
+  const number = scope.checked ? null : selected.length;
   form.querySelector("#selected").textContent = number === null ? "All that match:" : `${figure.format(number)} selected:`;
   form.querySelector("#bar").classList.toggle("chosen", number !== 0);
   for (const button of form.querySelectorAll("button[name=action]")) {
     const known = button.dataset.possible;
-    const allowed = ticked.filter((tick) => tick.closest("tr").dataset.allows.split(" ").includes(button.value));
+    const allowed = selected.filter((box) => box.closest("tr").dataset.allows.split(" ").includes(button.value));
     const possible = number === null ? (known === "" ? null : Number(known)) : allowed.length;
     button.querySelector(".effect").textContent = possible === null || number === 0 ? "" : figure.format(possible);
     button.disabled = possible === 0;
@@ -36,7 +36,7 @@ function show() {
 document.addEventListener("change", (event) => {
   const page = parts();
   if (page && event.target === page.all) {
-    for (const tick of page.ticks) tick.checked = page.all.checked;
+    for (const box of page.boxes) box.checked = page.all.checked;
     if (!page.all.checked) page.scope.checked = false;
   }
   if (page && event.target.name === "ids" && !event.target.checked) page.scope.checked = false;
@@ -60,6 +60,6 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("page-updated", show);
-// A page that the browser restores has the boxes ticked as they were.
+// A page that the browser restores has the boxes selected as they were.
 window.addEventListener("pageshow", show);
 show();

@@ -1,4 +1,4 @@
-// Keys: "/" search, j and k next and previous row, Enter opens the row, x ticks it, "?" lists the keys.
+// Keys: "/" search, j and k next and previous row, Enter opens the row, x selects it, "?" lists the keys.
 const help = document.getElementById("keys");
 
 function rows() {

@@ -1,10 +1,10 @@
 // Live pages: a page whose answer has an ETag is fetched again every few seconds while its tab is visible. An unchanged
-// page is answered with 304; of a changed one, <main> and the banner are updated in place. Focus, ticks, values of
+// page is answered with 304; of a changed one, <main> and the banner are updated in place. Focus, selected boxes, values of
 // fields, open folds, scroll position and selected text stay as they are.
 const PERIOD_MS = 4200;
 const LONGEST_PERIOD_MS = 60000;
 //: Attributes that the reader has set since the page was loaded.
-const OF_READER = new Set(["checked", "value", "open", "selected", "data-ticked", "aria-current"]);
+const OF_READER = new Set(["checked", "value", "open", "selected", "aria-current"]);
 
 const root = document.documentElement;
 let etag = root.dataset.etag;

@@ -1,4 +1,4 @@
-"""Regular reports of the parts that serve no requests."""
+"""Signs of life of the parts that serve no requests."""
 
 from datetime import timedelta
 
@@ -11,11 +11,11 @@ BEAT = "beat"
 SILENT_AFTER = timedelta(seconds=60)
 
 
-def show(name: str) -> None:
+def report(name: str) -> None:
     """Record that this part works."""
     Pulse.objects.update_or_create(name=name, defaults={"beaten_at": DatabaseNow()})
 
 
-def is_felt(name: str) -> bool:
+def is_alive(name: str) -> bool:
     """Return whether this part has reported within SILENT_AFTER."""
     return Pulse.objects.filter(name=name, beaten_at__gt=DatabaseNow() - SILENT_AFTER).exists()

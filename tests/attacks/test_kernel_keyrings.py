@@ -60,7 +60,7 @@ def test_a_payload_finds_no_keys_of_its_pilot_nor_of_a_payload_before_it(
     assert [printed(lease) for lease in server.leases] == ["[]\n", "[]\n"]
 
 
-def test_a_user_id_that_was_given_back_is_not_the_next_ones(tmp_path: Path) -> None:
+def test_a_freed_user_id_is_reused_last(tmp_path: Path) -> None:
     found = []
     for _ in range(3):
         claim = claim_uid(tmp_path / "removed", directory=tmp_path / "locks")

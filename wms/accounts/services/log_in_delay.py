@@ -1,4 +1,4 @@
-"""The brake on failed log-ins: counting them, and the time of the next allowed attempt."""
+"""Delays after failed log-ins: the count of failures, and the time of the next allowed attempt."""
 
 import math
 import secrets
@@ -10,12 +10,12 @@ from django.db.models import Q
 
 from wms.accounts import queries
 from wms.accounts.domain import (
-    BRAKE_WINDOW,
-    CODE_BRAKE_WINDOW,
+    CODE_FAILURE_WINDOW,
+    FAILURE_WINDOW,
     OF_CODES,
     OF_DEVICE,
     SecurityEventKind,
-    braked_until,
+    delayed_until,
     digest_of,
     held_until,
 )
@@ -116,17 +116,17 @@ def succeeded(row: int) -> None:
 
 def remove_old_failures(*, now: datetime) -> None:
     """Remove the failures that no longer count."""
-    of_passwords = Q(of_code=False, failed_at__lte=now - BRAKE_WINDOW)
-    FailedLogIn.objects.filter(of_passwords | Q(failed_at__lte=now - CODE_BRAKE_WINDOW)).delete()
+    of_passwords = Q(of_code=False, failed_at__lte=now - FAILURE_WINDOW)
+    FailedLogIn.objects.filter(of_passwords | Q(failed_at__lte=now - CODE_FAILURE_WINDOW)).delete()
 
 
 def _until(attempt: Attempt, *, now: datetime) -> datetime | None:
     if attempt.of_code:
-        return held_until(_times(attempt, now - CODE_BRAKE_WINDOW), OF_CODES, now=now)
+        return held_until(_times(attempt, now - CODE_FAILURE_WINDOW), OF_CODES, now=now)
     if attempt.device:
-        return held_until(_times(attempt, now - BRAKE_WINDOW), OF_DEVICE, now=now)
+        return held_until(_times(attempt, now - FAILURE_WINDOW), OF_DEVICE, now=now)
     failures = queries.recent_failures(name_digest=attempt.name_digest, address=attempt.address_block, now=now)
-    return braked_until(failures, now=now)
+    return delayed_until(failures, now=now)
 
 
 def _times(attempt: Attempt, after: datetime) -> list[datetime]:

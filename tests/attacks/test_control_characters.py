@@ -55,7 +55,7 @@ def client(sample: SampleData) -> Client:
     return client
 
 
-def test_a_page_of_a_job_shows_them(sample: SampleData, client: Client) -> None:
+def test_the_page_of_a_job_escapes_control_characters(sample: SampleData, client: Client) -> None:
     page = client.get(reverse("portal:job", args=[sample.job.pk]))
     text = unescape(page.content.decode())
     assert not set(text) & set(STEERING) - set("[31m")
@@ -66,19 +66,19 @@ def test_a_page_of_a_job_shows_them(sample: SampleData, client: Client) -> None:
 
 
 @pytest.mark.parametrize("page", ["admin:jobs_job_changelist", "portal:jobs"])
-def test_lists_show_them(sample: SampleData, client: Client, page: str) -> None:
+def test_lists_escape_control_characters(sample: SampleData, client: Client, page: str) -> None:
     text = unescape(client.get(reverse(page)).content.decode())
     assert "\u202e" not in text
     assert r"x\u202ey" in text or r"abc\u202etxt.exe" in text
 
 
-def test_a_page_of_the_admin_shows_them(sample: SampleData, client: Client) -> None:
+def test_admin_pages_escape_control_characters(sample: SampleData, client: Client) -> None:
     text = unescape(client.get(reverse("admin:jobs_job_change", args=[sample.job.pk])).content.decode())
     assert not set(text) & set(STEERING) - set("[31m")
     assert r"\x1b[31m" in text
 
 
-def test_the_log_of_a_pilot_shows_them(sample: SampleData, client: Client) -> None:
+def test_the_log_of_a_pilot_escapes_control_characters(sample: SampleData, client: Client) -> None:
     assert sample.job.pilot_id is not None
     text = f"line {STEERING}\n"
     log = PilotLog.objects.create(pilot_id=sample.job.pilot_id, received=len(text), changed_at=NOW)
@@ -89,13 +89,13 @@ def test_the_log_of_a_pilot_shows_them(sample: SampleData, client: Client) -> No
         assert "\x1b" not in text
 
 
-def test_what_is_no_page_stays_as_it_was_written(sample: SampleData, client: Client) -> None:
+def test_json_answers_keep_control_characters(sample: SampleData, client: Client) -> None:
     answer = client.get(f"/api/v1/jobs/{sample.job.pk}/peek/")
     assert STEERING in answer.json()["std_output"]
     assert STEERING in answer.json()["std_error"]
 
 
-def test_ordinary_texts_are_left_alone() -> None:
+def test_ordinary_texts_are_not_escaped() -> None:
     text = "é 日本 ‚quotes‘ – … \u200d🧑\u200d💻 שלום مرحبا\n\t\r".encode()
     assert visible(text) == text
 
@@ -115,7 +115,9 @@ class Refusing(BaseHTTPRequestHandler):
         """Write no log."""
 
 
-def test_the_command_line_prints_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_escapes_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert plain(STEERING) == SHOWN
     with LoopbackServer(Refusing) as server:
         monkeypatch.setenv("WMS_SERVER_URL", server.url)

@@ -1,4 +1,4 @@
-"""The brake on failed log-ins: the number of failures that starts it, and its duration."""
+"""The delay after failed log-ins: the number of failures that starts it, and its duration."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wms.accounts.domain import BRAKE_WINDOW, Failure, braked_until
+from wms.accounts.domain import FAILURE_WINDOW, Failure, delayed_until
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -18,7 +18,7 @@ def failures(count: int, *, name: bool, address: bool, seconds_ago: float = 0) -
 
 
 @pytest.mark.parametrize(
-    ("found", "braked"),
+    ("found", "delayed"),
     [
         ([], False),
         (failures(9, name=True, address=True), False),
@@ -33,20 +33,22 @@ def failures(count: int, *, name: bool, address: bool, seconds_ago: float = 0) -
         (failures(20, name=True, address=True, seconds_ago=299), True),
     ],
 )
-def test_the_brake_is_on_from_a_number_of_failures_within_five_minutes(found: Sequence[Failure], braked: bool) -> None:
-    assert (braked_until(found, now=NOW) is not None) is braked
+def test_a_login_delay_starts_after_a_number_of_failures_within_five_minutes(
+    found: Sequence[Failure], delayed: bool
+) -> None:
+    assert (delayed_until(found, now=NOW) is not None) is delayed
 
 
 @pytest.mark.parametrize(("count", "delay_s"), [(10, 10), (11, 20), (12, 40), (14, 160), (15, 300), (500, 300)])
 def test_each_further_failure_doubles_the_delay_since_the_newest(count: int, delay_s: int) -> None:
     found = failures(count, name=True, address=True, seconds_ago=5)
-    assert braked_until(found, now=NOW) == NOW - timedelta(seconds=5) + timedelta(seconds=delay_s)
+    assert delayed_until(found, now=NOW) == NOW - timedelta(seconds=5) + timedelta(seconds=delay_s)
 
 
 @pytest.mark.parametrize(("count", "delay_s"), [(100, 1), (101, 2), (102, 4), (103, 5), (5000, 5)])
-def test_an_address_is_held_up_for_seconds_only(count: int, delay_s: int) -> None:
+def test_the_delay_of_an_address_is_seconds_only(count: int, delay_s: int) -> None:
     found = failures(count, name=False, address=True, seconds_ago=0)
-    assert braked_until(found, now=NOW) == NOW + timedelta(seconds=delay_s)
+    assert delayed_until(found, now=NOW) == NOW + timedelta(seconds=delay_s)
 
 
 @given(
@@ -60,8 +62,8 @@ def test_an_address_is_held_up_for_seconds_only(count: int, delay_s: int) -> Non
         max_size=300,
     )
 )
-def test_the_brake_is_off_at_the_moment_it_names(found: list[Failure]) -> None:
-    until = braked_until(found, now=NOW)
+def test_a_login_delay_ends_at_its_stated_time(found: list[Failure]) -> None:
+    until = delayed_until(found, now=NOW)
     if until is not None:
-        assert NOW < until <= NOW + BRAKE_WINDOW
-        assert braked_until(found, now=until) is None
+        assert NOW < until <= NOW + FAILURE_WINDOW
+        assert delayed_until(found, now=until) is None

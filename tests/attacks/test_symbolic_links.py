@@ -43,7 +43,7 @@ def secret(node: str, directory: Path) -> Path:
     return secret
 
 
-def test_a_link_in_the_place_of_the_jobs_directory_leads_to_no_output(
+def test_a_link_in_place_of_the_job_directory_is_not_followed(
     server: ScriptedServer, start_as: Start, node: str, secret: Path
 ) -> None:
     swap = f"cd ..; echo begun; mv job away; ln -s {secret.parent} job"
@@ -57,7 +57,7 @@ def test_a_link_in_the_place_of_the_jobs_directory_leads_to_no_output(
 
 
 @pytest.mark.parametrize("name", ["pilot/output.tar.gz", "pilot"])
-def test_the_pilots_archives_are_written_to_no_link(
+def test_pilot_archives_are_not_written_through_links(
     server: ScriptedServer, start_as: Start, node: str, secret: Path, name: str
 ) -> None:
     (secret.parent / "output.tar.gz").write_text("of the pilot\n")
@@ -72,7 +72,7 @@ def test_the_pilots_archives_are_written_to_no_link(
     assert [each.read_text() for each in secret.parent.iterdir()] == ["of the pilot\n"] * 2
 
 
-def test_a_fifo_holds_up_no_pilot(server: ScriptedServer, start_as: Start, node: str) -> None:
+def test_a_fifo_does_not_block_the_pilot(server: ScriptedServer, start_as: Start, node: str) -> None:
     fifos = "mkfifo ../pilot/output.tar.gz; rm std.err; mkfifo std.err pipe"
     server.add_job("/bin/sh", f"-c '{fifos}; exit 0'", output_sandbox=["pipe"])
 
@@ -83,7 +83,7 @@ def test_a_fifo_holds_up_no_pilot(server: ScriptedServer, start_as: Start, node:
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_why_a_container_did_not_start_is_read_from_no_link(
+def test_the_container_error_is_not_read_through_a_link(
     server: ScriptedServer, start_as: Start, node: str, secret: Path, directory: Path, kind: str
 ) -> None:
     runtime = directory / "bin" / "apptainer"
@@ -111,9 +111,7 @@ def test_why_a_container_did_not_start_is_read_from_no_link(
     assert "of the pilot" not in str(server.flaws)
 
 
-def test_what_is_removed_is_never_behind_a_link_that_was_put_there_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removal_does_not_follow_links_created_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root removes what a payload left; another one, which may write in there, replaces each directory that it sees."""
     mine, left = tmp_path / "of-somebody-else", tmp_path / "left"
     (mine / "directory").mkdir(parents=True)
@@ -157,9 +155,7 @@ def test_what_is_removed_is_never_behind_a_link_that_was_put_there_meanwhile(
     assert stat.S_IMODE(mine.stat().st_mode) == 0o755
 
 
-def test_output_is_read_from_no_link_that_is_put_there_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_is_not_read_through_links_created_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something else of the payload's account replaces a directory between a look at it and its opening."""
     job, closed = tmp_path / "job", tmp_path / "closed"
     for directory in (job / "results", closed):

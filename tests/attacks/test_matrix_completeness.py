@@ -67,7 +67,7 @@ def test_every_address_method_and_action_is_in_the_table() -> None:
     assert list(missing()) == []
 
 
-def test_everybody_who_may_come_is_a_caller() -> None:
+def test_every_kind_of_credential_has_a_caller() -> None:
     assert list(missing_callers(api_settings.user_settings["DEFAULT_AUTHENTICATION_CLASSES"])) == []
     assert {*KNOWN_BY.values()} <= {*NAMES}
     assert {*PEOPLE} == matrix.PEOPLE
@@ -77,7 +77,7 @@ def test_everybody_who_may_come_is_a_caller() -> None:
     assert {*LIKE.values()} <= {*WHOLE}
 
 
-def test_the_table_names_nothing_that_there_is_not() -> None:
+def test_the_table_has_no_obsolete_address() -> None:
     names = {address.name: address for address in every_address()}
     rows = [row.partition(" ") for row in matrix.OPENS]
     assert [name for _, _, name in rows if name not in names] == []
@@ -96,7 +96,7 @@ def new_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(request.method)
 
 
-def test_a_new_address_is_missing_until_it_is_in_the_table(settings: Settings) -> None:
+def test_an_address_outside_the_table_is_detected(settings: Settings) -> None:
     new = [path("api/v1/new/", new_page, name="new"), path("new/", new_page, name="page")]
     module = ModuleType("new_addresses")
     vars(module)["urlpatterns"] = [*urls.urlpatterns, *new]
@@ -108,7 +108,7 @@ def test_a_new_address_is_missing_until_it_is_in_the_table(settings: Settings) -
     ]
 
 
-def test_a_new_way_to_be_known_is_missing_until_there_is_a_caller() -> None:
+def test_an_authentication_class_without_a_caller_is_detected() -> None:
     assert list(missing_callers(["somewhere.NewAuthentication"])) == [
         f"Add a caller whom somewhere.NewAuthentication knows to NAMES of {CALLERS}, and its name to KNOWN_BY."
     ]

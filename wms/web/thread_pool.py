@@ -1,4 +1,4 @@
-"""The threads that answer requests."""
+"""A pool of threads that answer requests."""
 
 import logging
 from collections import deque
@@ -13,8 +13,8 @@ _logger = logging.getLogger(__name__)
 Work: TypeAlias = Callable[[], None]
 
 
-class _Member:
-    """One thread; *wake* is released when there is work for it."""
+class _PoolThread:
+    """One thread of the pool; *wake* is released when there is work for it."""
 
     __slots__ = ("wake", "work")
 
@@ -24,8 +24,8 @@ class _Member:
         self.wake.acquire()
 
 
-class Crew:
-    """Threads that do pieces of work; among idle ones, the one that was busy last gets the next piece.
+class ThreadPool:
+    """Threads that run pieces of work; of the idle ones, the most recently used gets the next piece.
 
     Each thread has a connection to the database, whose server process has plans and caches of its own. In this order as
     few of them as possible are in use, so that their memory is in the caches of the processor.
@@ -39,56 +39,56 @@ class Crew:
         self._size = size
         self._idle_s = idle_s
         self._lock = Lock()
-        #: The one that was busy last is the last one.
-        self._idle: list[_Member] = []
+        #: The most recently used thread is the last one.
+        self._idle: list[_PoolThread] = []
         self._threads = 0
         #: Work for which no thread is free.
         self._waiting: deque[Work] = deque()
 
-    def do(self, work: Work) -> None:
-        """Let a thread do a piece of work as soon as one is free; an exception is logged."""
+    def submit(self, work: Work) -> None:
+        """Run a piece of work in a thread as soon as one is free; an exception is logged."""
         with self._lock:
             if self._idle:
-                member = self._idle.pop()
-                member.work = work
-                member.wake.release()
+                thread = self._idle.pop()
+                thread.work = work
+                thread.wake.release()
                 return
             if self._threads == self._size:
                 self._waiting.append(work)
                 return
             self._threads += 1
-        Thread(target=self._serve, args=(_Member(work),), name="answers", daemon=True).start()
+        Thread(target=self._serve, args=(_PoolThread(work),), name="answers", daemon=True).start()
 
-    def _serve(self, member: _Member) -> None:
+    def _serve(self, thread: _PoolThread) -> None:
         try:
             while True:
-                _do(member)
-                if not self._gets_work(member):
+                _run(thread)
+                if not self._wait_for_work(thread):
                     return
         finally:
             connections.close_all()
 
-    def _gets_work(self, member: _Member) -> bool:
-        """Wait until the thread has the next piece of work; False: it had none for so long that it is to end."""
+    def _wait_for_work(self, thread: _PoolThread) -> bool:
+        """Wait for the next piece of work; False: there was none for so long that the thread is to end."""
         with self._lock:
             if self._waiting:
-                member.work = self._waiting.popleft()
+                thread.work = self._waiting.popleft()
                 return True
-            self._idle.append(member)
-        if member.wake.acquire(timeout=self._idle_s):
+            self._idle.append(thread)
+        if thread.wake.acquire(timeout=self._idle_s):
             return True
         with self._lock:
-            if member in self._idle:
-                self._idle.remove(member)
+            if thread in self._idle:
+                self._idle.remove(thread)
                 self._threads -= 1
                 return False
-        # It was given work at this very moment.
-        return member.wake.acquire()
+        # It got work in this moment.
+        return thread.wake.acquire()
 
 
-def _do(member: _Member) -> None:
-    """Do the work of a thread, and keep nothing of it: what refers to a request keeps its connection open."""
-    work, member.work = member.work, None
+def _run(thread: _PoolThread) -> None:
+    """Run the work of a thread and drop it: a reference to a request would keep its connection open."""
+    work, thread.work = thread.work, None
     try:
         if work is not None:
             work()

@@ -1,4 +1,4 @@
-"""Locking other users out by failed log-ins in their name, and guessing passwords in spite of the brake."""
+"""Locking other users out by failed log-ins in their name, and guessing passwords in spite of the log-in delay."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -57,14 +57,14 @@ def guess(username: str, times: int, **extra: Any) -> None:
 # ---- others are not locked out ---------------------------------------------------------------------------------------
 
 
-def test_bob_gets_in_with_his_browser_while_somebody_guesses_at_his_name(bob: User) -> None:
+def test_a_known_browser_logs_in_while_others_guess_passwords(bob: User) -> None:
     browser = known_browser("bob")
     guess("bob", 30)
     assert log_in(Client(), "bob").status_code == 429
     assert log_in(browser, "bob").status_code == 302
 
 
-def test_bobs_programs_get_in_while_somebody_at_the_same_address_never_stops(bob: User) -> None:
+def test_known_programs_log_in_while_others_guess_from_the_same_address(bob: User) -> None:
     """A client that asks for tokens as `wms login` does: known again like a browser."""
     program = APIClient()
     body = {"username": "bob", "password": PASSWORD}
@@ -79,7 +79,7 @@ def test_bobs_programs_get_in_while_somebody_at_the_same_address_never_stops(bob
     assert (cookie["path"], cookie["samesite"]) == ("/api/v1/auth/token/", "Strict")
 
 
-def test_bob_waits_for_seconds_with_a_browser_of_which_nothing_is_known(bob: User) -> None:
+def test_an_unknown_browser_is_delayed_by_seconds_only(bob: User) -> None:
     guess("bob", 10)
     answer = log_in(Client(), "bob")
     assert answer.status_code == 429
@@ -88,7 +88,7 @@ def test_bob_waits_for_seconds_with_a_browser_of_which_nothing_is_known(bob: Use
     assert log_in(Client(), "bob").status_code == 302
 
 
-def test_a_hundred_random_names_lock_out_nobody(bob: User) -> None:
+def test_failures_of_a_hundred_random_names_delay_nobody(bob: User) -> None:
     operator = make_user(username="olga", password=PASSWORD, operator=True)
     browser = known_browser(operator.username)
     for number in range(110):
@@ -99,7 +99,7 @@ def test_a_hundred_random_names_lock_out_nobody(bob: User) -> None:
     assert log_in(Client(), "bob").status_code == 302
 
 
-def test_bob_is_not_locked_out_by_a_thousand_addresses(bob: User) -> None:
+def test_a_user_is_not_locked_out_by_a_thousand_addresses(bob: User) -> None:
     now = datetime.now(tz=UTC)
     FailedLogIn.objects.bulk_create(
         FailedLogIn(name_digest=digest_of("bob"), address=f"198.51.{n // 250}.{n % 250}", failed_at=now)
@@ -141,13 +141,13 @@ def test_all_addresses_of_one_customer_count_together(bob: User) -> None:
     assert ask_for_token("bob", REMOTE_ADDR="2001:db8:1:3::1").status_code == 201
 
 
-def test_who_has_bobs_browser_cannot_guess_there_for_ever(bob: User) -> None:
+def test_guesses_from_a_known_browser_are_delayed(bob: User) -> None:
     browser = known_browser("bob")
     answers = [log_in(browser, "bob", "guess").status_code for _ in range(11)]
     assert answers == [200] * 10 + [429]
 
 
-def test_a_device_cookie_is_good_for_its_account_and_password_only(bob: User) -> None:
+def test_a_device_cookie_is_valid_for_its_account_and_password_only(bob: User) -> None:
     make_user(username="eve", password=PASSWORD)
     of_eve = known_browser("eve")
     (value,) = (cookie.value for cookie in of_eve.cookies.values())
@@ -161,7 +161,7 @@ def test_a_device_cookie_is_good_for_its_account_and_password_only(bob: User) ->
     assert log_in(of_bob, "bob", "another one altogether").status_code == 429
 
 
-def test_the_cookie_is_kept_from_scripts_and_other_sites(bob: User, settings: Settings) -> None:
+def test_the_device_cookie_is_httponly_and_samesite(bob: User, settings: Settings) -> None:
     settings.SESSION_COOKIE_SECURE = True
     browser = Client()
     log_in(browser, "bob")
@@ -175,7 +175,7 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites(bob: User, settings: Se
 
 
 @pytest.mark.django_db(transaction=True)
-def test_guesses_made_at_once_do_not_slip_through_together() -> None:
+def test_simultaneous_guesses_count_one_by_one() -> None:
     make_user(username="bob", password=PASSWORD)
 
     def one(_: int) -> int:

@@ -56,7 +56,7 @@ def job(sample: SampleData, client_of: ClientOf) -> Job:
         ("/api/v1/replicas/", "/lhcb/b", "nowhere", []),  # refused
     ],
 )
-def test_only_what_jobs_wait_for_is_looked_at_at_once(
+def test_only_files_that_jobs_wait_for_are_evaluated_at_once(
     sample: SampleData,
     client_of: ClientOf,
     job: Job,
@@ -73,7 +73,7 @@ def test_only_what_jobs_wait_for_is_looked_at_at_once(
     assert sent == expected
 
 
-def test_the_job_goes_on_when_the_task_is_run(sample: SampleData, client_of: ClientOf, job: Job) -> None:
+def test_the_task_moves_the_waiting_job(sample: SampleData, client_of: ClientOf, job: Job) -> None:
     body = {"replicas": [{"lfn": "/lhcb/b", "storage_element": "near"}]}
     assert client_of(sample.mallory).post("/api/v1/replicas/", body, format="json").status_code == 201
     reevaluate_input_data()
@@ -82,7 +82,7 @@ def test_the_job_goes_on_when_the_task_is_run(sample: SampleData, client_of: Cli
     assert told["task_queue"] is not None
 
 
-def test_a_file_of_replicas_hurries_too(
+def test_loading_replicas_evaluates_waiting_jobs_at_once(
     sample: SampleData,
     job: Job,
     sent: list[str],

@@ -69,7 +69,7 @@ def test_a_stranger_cannot_drain_a_pilot_in_a_directory_that_is_everybodys(tmp_p
     assert request.reason() is None
 
 
-def test_the_order_to_drain_is_the_whole_pilots(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_a_drain_command_applies_to_the_whole_pilot(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     node_with(server, processors=3)
     server.configuration["match_retry_after_s"] = 100
     for _ in range(2):
@@ -127,9 +127,7 @@ def test_a_refused_match_lets_running_jobs_end(
     assert server.leaving == [reason]
 
 
-def test_a_server_that_is_busy_is_asked_again_and_does_not_count_as_unreachable(
-    server: ScriptedServer, start: StartAgent
-) -> None:
+def test_a_busy_server_is_retried_and_not_counted_as_unreachable(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["match_retry_after_s"] = 0.3
     busy = (503, {"code": "throttle_busy", "detail": "As the test says."})
     server.script("/matches/", *[busy] * 6)
@@ -190,7 +188,7 @@ def test_a_payload_that_a_batch_system_signals_together_with_its_pilot_is_handed
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_payload_that_somebody_else_ends_has_failed(
+def test_a_payload_killed_by_another_user_has_failed(
     server: ScriptedServer, start: StartAgent, number: signal.Signals
 ) -> None:
     mark = marker()
@@ -273,7 +271,7 @@ def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subproce
     )  # fmt: skip
 
 
-def test_an_agent_with_a_fault_hands_the_job_back_and_takes_no_other(server: ScriptedServer, tmp_path: Path) -> None:
+def test_an_internal_error_of_the_agent_hands_the_job_back_and_ends_it(server: ScriptedServer, tmp_path: Path) -> None:
     for _ in range(2):
         server.add_job("true")
 
@@ -302,7 +300,7 @@ def test_a_node_without_room_for_a_process_gives_the_job_back(server: ScriptedSe
 # ---- a server, or a node, in trouble
 
 
-def test_a_server_that_is_away_for_longer_than_patience_costs_no_running_job(
+def test_an_outage_longer_than_patience_s_loses_no_running_job(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     node_with(server, processors=2)
@@ -325,7 +323,7 @@ def test_a_server_that_is_away_for_longer_than_patience_costs_no_running_job(
     assert "payload.stopping" not in agent.log
 
 
-def test_a_node_that_its_jobs_make_unfit_keeps_them_and_leaves_after_them(
+def test_a_node_that_becomes_unfit_finishes_its_jobs_and_leaves(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     node_with(server, processors=2)
@@ -355,9 +353,7 @@ def test_a_node_that_its_jobs_make_unfit_keeps_them_and_leaves_after_them(
     assert idle["ok"] is False
 
 
-def test_the_pilot_keeps_its_token_fresh_while_jobs_run(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
+def test_the_pilot_renews_its_token_while_jobs_run(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     registered = {
         "pilot": 7,
         "token": "wmsp_first",

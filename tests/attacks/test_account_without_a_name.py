@@ -41,7 +41,7 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(top)
 
 
-def test_it_comes_up_and_closes_the_directory(directory: Path) -> None:
+def test_a_server_starts_under_an_account_without_a_name(directory: Path) -> None:
     needed("setpriv", "unshare")
     if subprocess.run([*BECOME, "unshare", "--user", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine forbids user namespaces")

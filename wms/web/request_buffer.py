@@ -1,4 +1,4 @@
-"""The front: decides for each request whether its body is read, how long that may take, and when it is answered."""
+"""The request buffer: whether the body of a request is read, how long that may take, and when it is answered."""
 
 import logging
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse
 from wms.web.bodies import BodyFailure, IncomingBody, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of
-from wms.web.crew import Crew
 from wms.web.environ import environ_of
 from wms.web.limits import BodyLimits
 from wms.web.streams import StreamedAnswers
+from wms.web.thread_pool import ThreadPool
 from wms.web.unread import UnreadAnswers
 from wms.web.waiting import IncompleteBodies
 
@@ -37,7 +37,7 @@ _RETRY_AFTER_S: Final = 1
 _NO_ROOM_RETRY_AFTER_S: Final = 60
 
 
-class Front:
+class RequestBuffer:
     """Passes requests of granian's RSGI interface to a WSGI application when their bodies are complete.
 
     A body of a few kB is read from any client. A longer one is read only if the view accepts that length and the
@@ -55,7 +55,7 @@ class Front:
 
     def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, threads: int, prefix: str = "") -> None:
         self._application = application
-        self._crew = Crew(threads, idle_s=_IDLE_THREAD_S)
+        self._pool = ThreadPool(threads, idle_s=_IDLE_THREAD_S)
         self._limits = limits
         self._prefix = prefix
         self._incomplete = IncompleteBodies(limits)
@@ -97,10 +97,10 @@ class Front:
             body.begin()
         else:
             take = partial(self._take_long, scope.path, environ, protocol, length_bytes)
-            self._crew.do(partial(_safely, scope, protocol, take))
+            self._pool.submit(partial(_safely, scope, protocol, take))
 
     def _answer(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
-        self._crew.do(partial(answer, self._application, environ, protocol, streams=self._streams))
+        self._pool.submit(partial(answer, self._application, environ, protocol, streams=self._streams))
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
         """Read a long body if its caller is known and the view accepts its length."""
@@ -131,7 +131,7 @@ class Front:
         body: IO[bytes] | BodyFailure,
     ) -> None:
         self._incomplete.remove(incoming)
-        self._crew.do(partial(self._end, environ, protocol, body))
+        self._pool.submit(partial(self._end, environ, protocol, body))
 
     def _end(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", body: IO[bytes] | BodyFailure) -> None:
         """Answer a request whose body is complete or has failed."""
@@ -163,7 +163,7 @@ class Front:
 
         self._incomplete.remove(incoming)
         if isinstance(body, BodyFailure) or not is_large:
-            self._crew.do(end)
+            self._pool.submit(end)
         else:
             self._large.submit(end)
 

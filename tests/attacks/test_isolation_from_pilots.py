@@ -67,7 +67,7 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_payloads_of_two_pilots_of_one_account_do_not_meet(
+def test_payloads_of_two_pilots_of_one_account_are_isolated(
     server: ScriptedServer, start_as: Start, node: str, meeting: Meeting, directory: Path
 ) -> None:
     words = ("first", "second")
@@ -140,7 +140,7 @@ def test_shared_memory_counts_as_the_jobs_memory(server: ScriptedServer, start_a
     assert "No space left on device" in server.lease.files()["std.err"]
 
 
-def test_who_makes_all_files_that_a_node_can_have_is_stopped(
+def test_a_payload_that_exhausts_inodes_is_stopped(
     server: ScriptedServer, start_as: Start, node: str, directory: Path
 ) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=3000,size=100m,mode=777", "tmpfs", directory], check=True)
@@ -155,7 +155,7 @@ def test_who_makes_all_files_that_a_node_can_have_is_stopped(
     assert server.lease.finished["minor_status"].startswith("The disk of the node is full: 0.0% of its inodes are free")
 
 
-def test_what_is_the_accounts_alone_in_its_home_is_hidden_in_dotted_directories_too(directory: Path) -> None:
+def test_private_files_in_dot_directories_of_the_home_are_hidden(directory: Path) -> None:
     private = [".netrc", ".globus/userkey.pem", ".config/tool/site/token"]
     public = [".globus/usercert.pem", "software/bin/tool"]
     job, script = directory / "job", directory / "script.py"

@@ -85,7 +85,7 @@ DOORS: list[Door] = [
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_no_token_and_no_session_outlives_it(
+def test_tokens_and_sessions_end_with_password_or_suspension(
     door: Door, alice: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stolen, thief = make_token(alice), browser_of(alice)
@@ -100,7 +100,7 @@ def test_no_token_and_no_session_outlives_it(
     assert is_logged_in(browser_of_bystander)
 
 
-def test_whoever_saves_what_was_read_before_a_suspension_does_not_bring_sessions_back(alice: User) -> None:
+def test_a_stale_save_does_not_restore_sessions_after_a_suspension(alice: User) -> None:
     thief, stale = browser_of(alice), User.objects.get(pk=alice.pk)
     User.objects.filter(pk=alice.pk).update(is_active=False)
     User.objects.filter(pk=alice.pk).update(is_active=True)
@@ -108,7 +108,7 @@ def test_whoever_saves_what_was_read_before_a_suspension_does_not_bring_sessions
     assert not is_logged_in(thief)
 
 
-def test_changes_of_anything_else_end_nothing(alice: User) -> None:
+def test_other_changes_of_a_user_revoke_nothing(alice: User) -> None:
     token, browser = make_token(alice), browser_of(alice)
     alice.email, alice.is_staff = "alice@example.org", True
     alice.save()

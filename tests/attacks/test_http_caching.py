@@ -7,7 +7,7 @@ from django.test import Client
 
 from tests.attacks.web import Lease
 from tests.factories import make_token, make_user
-from tests.wsgi import FrontDoor
+from tests.wsgi import FastClient
 
 pytestmark = pytest.mark.django_db
 
@@ -40,22 +40,22 @@ def kept_by_nobody(headers: Mapping[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_are_kept_by_nobody(client: Client, path: str) -> None:
+def test_pages_are_not_cached(client: Client, path: str) -> None:
     assert kept_by_nobody(client.get(path).headers)
     client.force_login(make_user(operator=True, staff=True, superuser=True))
     assert kept_by_nobody(client.get(path).headers)
 
 
 @pytest.mark.parametrize("path", ANSWERS)
-def test_answers_of_the_api_are_kept_by_nobody(client: Client, path: str) -> None:
+def test_api_answers_are_not_cached(client: Client, path: str) -> None:
     assert kept_by_nobody(client.get(path).headers)
     bearer = {"Authorization": f"Bearer {make_token(make_user())}"}
     assert kept_by_nobody(client.get(path, headers=bearer).headers)
 
 
-def test_answers_to_heartbeats_are_kept_by_nobody() -> None:
+def test_heartbeat_answers_are_not_cached() -> None:
     lease = Lease.make()
-    answer = FrontDoor().post(
+    answer = FastClient().post(
         f"/api/v1/matches/{lease.match_id}/heartbeat/",
         {"cpu_s": 1.0},
         content_type="application/json",
@@ -65,7 +65,7 @@ def test_answers_to_heartbeats_are_kept_by_nobody() -> None:
     assert kept_by_nobody(answer.headers)
 
 
-def test_the_schema_is_made_once_and_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_schema_is_generated_once_and_cached(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/api/v1/schema/")
     monkeypatch.setattr("wms.kernel.rest.schema.SpectacularAPIView.get", None)
     again = client.get("/api/v1/schema/")

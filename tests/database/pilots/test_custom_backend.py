@@ -43,7 +43,7 @@ def waiting(jobs: int) -> None:
     make_task_queue(job_ids=[next(_job_ids) for _ in range(jobs)], cpu_time_s=500)
 
 
-def test_its_pilots_are_sent_looked_after_killed_and_cleaned_up(tmp_path: Path) -> None:
+def test_pilots_of_a_custom_backend_are_sent_monitored_killed_and_cleaned_up(tmp_path: Path) -> None:
     queue = toy_queue(slots=3)
     waiting(10)
     fleet = Fleet()
@@ -65,7 +65,7 @@ def test_its_pilots_are_sent_looked_after_killed_and_cleaned_up(tmp_path: Path) 
     assert toy._processes == {}
 
 
-def test_a_pilot_that_ends_badly_has_ended_with_its_output() -> None:
+def test_the_output_of_a_failed_pilot_is_stored() -> None:
     toy_queue(slots=1, does="exit 3")
     waiting(1)
     fleet = Fleet()
@@ -80,13 +80,13 @@ def test_a_pilot_that_ends_badly_has_ended_with_its_output() -> None:
     assert pilot.log.batch_output == "hello from a toy\n"
 
 
-def test_its_options_are_looked_at_before_they_are_stored() -> None:
+def test_options_of_a_custom_backend_are_checked_before_storing() -> None:
     assert flaw_of_options("CERN", "ce01", "toy", {"slots": 3}, "none") is None
     flaw = flaw_of_options("CERN", "ce01", "toy", {"solts": 3}, "none")
     assert flaw == 'A CE of type toy has no option solts; it has does, slots. Did you mean "slots"?'
 
 
-def test_it_is_told_which_slots_its_pilots_ask_for() -> None:
+def test_a_custom_backend_receives_the_requested_slots() -> None:
     queue = toy_queue(slots=8, processors=8)
     waiting(3)
     assert Fleet().cycle() == 1
@@ -98,7 +98,7 @@ def test_it_is_told_which_slots_its_pilots_ask_for() -> None:
     assert backend_of(queue.ce).capacity() == 7
 
 
-def test_queues_that_take_no_pilots_are_not_among_them() -> None:
+def test_queues_without_pilots_are_not_passed_to_the_backend() -> None:
     queue = toy_queue(slots=8)
     later = {"state": ResourceState.BANNED, "state_until": NOW.replace(year=2999)}
     Queue.objects.filter(pk=make_queue(ce=queue.ce, processors=8).pk).update(**later)
@@ -107,7 +107,7 @@ def test_queues_that_take_no_pilots_are_not_among_them() -> None:
     assert backend_of(queue.ce).capacity() == 1
 
 
-def test_what_it_doubts_stands_at_its_health_until_it_is_mended(caplog: pytest.LogCaptureFixture) -> None:
+def test_reported_problems_stay_in_the_health_until_corrected(caplog: pytest.LogCaptureFixture) -> None:
     queue = toy_queue(cpu_time_s=86400)
     fleet = Fleet()
     for minutes in range(3):

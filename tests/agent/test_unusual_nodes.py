@@ -35,7 +35,7 @@ def run(command: str, **more: Any) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "1>&- 2>&-", "2>/dev/full", "1>/dev/full 2>/dev/full"])
-def test_nobody_needs_to_read_what_a_pilot_says(server: ScriptedServer, tmp_path: Path, closed: str) -> None:
+def test_a_closed_standard_output_does_not_stop_the_pilot(server: ScriptedServer, tmp_path: Path, closed: str) -> None:
     server.add_job("/bin/echo", "ran")
 
     ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path} {closed}")
@@ -59,7 +59,7 @@ def test_an_empty_environment_is_enough(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_certificates_that_are_not_there_are_a_wrong_usage(tmp_path: Path, scheme: str) -> None:
+def test_missing_certificates_are_a_usage_error(tmp_path: Path, scheme: str) -> None:
     token = tmp_path / "token"
     token.write_text(PILOT_TOKEN)
     token.chmod(0o600)
@@ -155,7 +155,7 @@ def test_a_work_directory_that_cannot_be_used_is_reported(
 
 
 @mounting
-def test_a_node_on_which_nothing_can_be_written_says_so_to_the_server(server: ScriptedServer) -> None:
+def test_a_read_only_node_is_reported_to_the_server(server: ScriptedServer) -> None:
     # The directory where it starts too, where it would look in the end.
     mount = "mount --bind $place $place && mount -o remount,bind,ro $place"
     everywhere = f"for place in /tmp /var/tmp /usr/tmp; do mkdir -p $place && {mount} || exit; done"
@@ -169,7 +169,9 @@ def test_a_node_on_which_nothing_can_be_written_says_so_to_the_server(server: Sc
 
 @mounting
 @pytest.mark.parametrize("missing", ["umount -l /proc", "mount -t tmpfs none /sys", "mount -t tmpfs none /etc"])
-def test_what_the_system_does_not_tell_is_unknown(server: ScriptedServer, tmp_path: Path, missing: str) -> None:
+def test_facts_that_the_system_does_not_provide_are_unknown(
+    server: ScriptedServer, tmp_path: Path, missing: str
+) -> None:
     server.add_job("/bin/sh", "-c 'sleep 0.5; echo ran'")
 
     ended = _run_with(missing, f"{AGENT} --server {server.url} --work-dir {tmp_path}")
@@ -184,7 +186,7 @@ def _run_with(setup: str, command: str) -> "subprocess.CompletedProcess[str]":
     return run(f"exec unshare --mount /bin/sh -c {shlex.quote(f'{setup} && {command}')}")
 
 
-def test_a_node_without_load_and_name_is_reported_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_load_and_name_is_still_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown() -> tuple[float, float, float]:
         raise OSError
 
@@ -230,7 +232,7 @@ def _has_version_6() -> bool:
 
 
 @pytest.mark.skipif(not _has_version_6(), reason="there is no IPv6 here")
-def test_a_server_may_be_at_an_address_of_ipv6_and_below_a_path(tmp_path: Path) -> None:
+def test_a_server_url_may_have_an_ipv6_address_and_a_path(tmp_path: Path) -> None:
     with ServerOfVersion6() as server:
         sandbox = server.add_sandbox(b"ran", file_name="input")
         server.add_job("/bin/cat", "input", input_sandboxes=[sandbox])
@@ -249,7 +251,7 @@ def test_a_server_may_be_at_an_address_of_ipv6_and_below_a_path(tmp_path: Path) 
         ("HTTP://Wms.Example.ORG", ("wms.example.org", 80)),
     ],
 )
-def test_the_end_of_an_address_is_not_taken_for_a_port(
+def test_the_end_of_an_ipv6_address_is_not_a_port(
     monkeypatch: pytest.MonkeyPatch, url: str, address: tuple[str, int]
 ) -> None:
     asked = []
@@ -277,7 +279,7 @@ class _SendsOn(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_pilot_that_is_sent_on_says_where_to(tmp_path: Path) -> None:
+def test_a_redirected_pilot_names_the_target(tmp_path: Path) -> None:
     with LoopbackServer(_SendsOn) as server:
         ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path}")
 
