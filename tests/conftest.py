@@ -72,10 +72,11 @@ SLOW: Final = (
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
 MEASURED: Final = ("tests/unit", "tests/database")
+_SLOW_PATHS: Final = tuple(str(ROOT / place) for place in SLOW)
 
 
 def is_slow(path: Path) -> bool:
-    return any(path.is_relative_to(ROOT / place) for place in SLOW)
+    return str(path).startswith(_SLOW_PATHS)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
