@@ -45,12 +45,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Start three workers for each two processors that the tests may use; xdist would count those of the machine.
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Start a worker for each processor that the tests may use; xdist would count those of the machine.
 
-    For a third of the time tests wait for servers, pilots and browsers that they have started.
+    With slow tests there are half as many more: for a third of the time these wait for what they have started.
     """
-    return max(1, usable_processors() * 3 // 2)
+    processors = usable_processors()
+    return processors if config.option.markexpr == "not slow" else max(1, processors * 3 // 2)
 
 
 def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> None:

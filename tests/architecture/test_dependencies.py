@@ -48,6 +48,7 @@ def licences_of(about: PackageMetadata) -> list[str]:
     return names or [part.strip() for part in about["License"].split(" OR ")]
 
 
+@pytest.mark.slow  # needs all groups of packages
 def test_each_package_has_a_permitted_licence(subtests: pytest.Subtests) -> None:
     for name in sorted({package["name"] for package in locked()}):
         with subtests.test(name):

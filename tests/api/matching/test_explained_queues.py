@@ -88,6 +88,7 @@ def test_many_queues_need_no_more_queries_and_two_hundred_are_listed(sample: Sam
 # ---- The same as the match -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_explain_and_preview_agree_on_each_queue(sample: SampleData, alice: APIClient, client_of: ClientOf) -> None:
     chance, mallory = Random(7), client_of(sample.mallory)
     names = ["A", "B", "C"]

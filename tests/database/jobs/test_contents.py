@@ -172,6 +172,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow
 def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> None:
     chance = Random(3)
     bob = factories.make_user(username="bob", groups=[factories.make_group()])

@@ -68,6 +68,7 @@ def test_a_list_is_in_the_order_of_a_column(alice: User, subtests: pytest.Subtes
                     assert later.value is None or (earlier.value > later.value) == order.is_descending
 
 
+@pytest.mark.slow
 def test_parts_are_read_from_any_place_in_both_directions(alice: User, subtests: pytest.Subtests) -> None:
     for order in ORDERS:
         with subtests.test(f"{order}"):

@@ -275,6 +275,7 @@ def test_rescheduling_uses_no_cpu_time_twice(group: Group, pilot: Pilot) -> None
     assert LimitEvent.objects.aggregate(Sum("cpu_s")) == {"cpu_s__sum": 40.0}
 
 
+@pytest.mark.slow
 def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
     vo = make_vo()
     limited, one, three = (make_group(vo=vo, priority=priority, shares_jobs=True) for priority in (600, 100, 300))
