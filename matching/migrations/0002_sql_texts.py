@@ -16,5 +16,5 @@ class Migration(migrations.Migration):
         ("taskqueues", "0001_squashed_0_1_0"),
     ]
     operations = [
-        InstallTexts("matching", digest="54484e2f7cb5e1831850e6c4ef129c0d2e157b3abe8f464f87c058c2b4ac21e1"),
+        InstallTexts("matching", digest="a1d6b33a5ba3698612ba72a40d5663ed188535b44e2ac52a1b5c3182846f73cc"),
     ]

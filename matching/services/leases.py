@@ -39,6 +39,9 @@ from wms.wire.protocol import (
     Usage,
 )
 
+#: A report that is overtaken more often than any sequence of changes explains is an error.
+_MOST_REPETITIONS: Final = 10
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -88,12 +91,13 @@ def _repeated_if_overtaken(report: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(report)
     def processed(*arguments: P.args, **options: P.kwargs) -> R:
-        while True:
+        for _ in range(_MOST_REPETITIONS):
             try:
                 return report(*arguments, **options)
             except DatabaseError as error:
                 if not isinstance(error.__cause__, NoDataFound):
                     raise
+        return report(*arguments, **options)
 
     return processed
 

@@ -4,9 +4,9 @@
 -- true, the job returns to a task queue, whose definition is made in Python.
 --
 -- A refused report changes nothing: its answer is the `code` of the error, with the facts for its sentence, and is given
--- before anything is written. No answer: the lease is unknown, or another pilot's. If the lease ends, or the job gets
--- another status, while a report waits for the lock of the job, an error (no_data_found, of INTO STRICT) rolls back what
--- was written, and the caller sends the report again.
+-- before anything is written. No answer: the lease is unknown, or another pilot's. If the pilot is revoked, the lease ends,
+-- or the job gets another status, while a report waits for a lock, an error (no_data_found, of INTO STRICT) rolls back
+-- what was written, and the caller sends the report again.
 --
 -- Locks: Sandbox → Pilot → Job → Match (ADR 17). Rows about an attempt are written under the lock of the job; counters of
 -- limits only get new rows, by the trigger of jobs. Every table is read by a key; the planner may use outdated statistics
@@ -70,6 +70,8 @@ BEGIN
            status_changed_at = right_now,
            started_at = CASE WHEN the_status = 'Running' THEN coalesce(started_at, right_now) ELSE started_at END
      WHERE id = the_job AND status = status_before
+       -- Of two equal reports at once, one adds a line of history.
+       AND (status_before <> the_status OR minor_status <> the_minor_status OR application_status <> the_application_status)
     RETURNING minor_status, application_status INTO STRICT moved;
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     VALUES (the_job, right_now, the_status, moved.minor_status, moved.application_status, 'pilot ' || the_pilot);
@@ -148,7 +150,8 @@ BEGIN
         RETURN lease.refusal;
     END IF;
     IF lease.is_unseen THEN
-        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
+        RETURNING id INTO STRICT lease.pilot_id;
     END IF;
     UPDATE jobs_job
        SET heartbeat_at = right_now,
@@ -236,7 +239,8 @@ BEGIN
         );
     END IF;
     IF lease.is_unseen THEN
-        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
+        RETURNING id INTO STRICT lease.pilot_id;
     END IF;
     IF lease.is_leased AND lease.status <> the_status THEN
         is_done := wms_move_leased_job(
@@ -252,6 +256,11 @@ BEGIN
             lease.job_id, lease.pilot_id, lease.status, the_status,
             the_minor_status, the_application_status, right_now
         );
+    ELSIF lease.is_leased THEN
+        -- A job that becomes Stalled meanwhile is revived.
+        SELECT job.status FROM jobs_job AS job
+         WHERE job.id = lease.job_id AND job.status = lease.status
+           FOR NO KEY UPDATE INTO STRICT lease.status;
     END IF;
     UPDATE matching_match
        SET expires_at = wms_renewed_until(expires_at, reported_at, lease_s, right_now), reported_status = the_status,
@@ -349,7 +358,8 @@ BEGIN
         RETURN json_build_object('goes_back', true);
     END IF;
     IF lease.is_unseen THEN
-        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id;
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
+        RETURNING id INTO STRICT lease.pilot_id;
     END IF;
     UPDATE jobs_job
        SET status = CASE WHEN ends_job THEN the_status ELSE status END,
