@@ -189,7 +189,7 @@ def _all_of(headline: Headline) -> str:
 
 
 def _fitting(findings: Findings) -> str:
-    return f"{findings.headline.queues} of {counted(findings.queues, 'queue')}"
+    return f"{findings.headline.queues:,} of {counted(findings.queues, 'queue')}"
 
 
 def _competing(findings: Findings) -> str:
@@ -236,7 +236,7 @@ def _without_pilots(findings: Findings) -> str:
 def _closed(findings: Findings) -> str:
     headline = findings.headline
     which = (
-        "only queue that it fits accepts" if headline.queues == 1 else f"{headline.queues} queues that it fits accept"
+        "only queue that it fits accepts" if headline.queues == 1 else f"{headline.queues:,} queues that it fits accept"
     )
     return f"It waits because the {which} no jobs at present: {'; '.join(_parts(headline))}."
 
@@ -245,7 +245,7 @@ def _parts(headline: Headline) -> list[str]:
     """Return the causes; those that apply to some of the queues only, with the number of these."""
     if headline.is_of_all:
         return [in_words(part.cause.what) for part in headline.parts]
-    parts = [f"at {part.queues} of them, {in_words(part.cause.what)}" for part in headline.parts[:_MOST_PARTS]]
+    parts = [f"at {part.queues:,} of them, {in_words(part.cause.what)}" for part in headline.parts[:_MOST_PARTS]]
     return parts if len(headline.parts) <= _MOST_PARTS else [*parts, "and others"]
 
 
@@ -259,11 +259,11 @@ def _nothing_fits(findings: Findings) -> str:
         details = ", and it ".join(_detail(each, needs) for each in findings.conditions if each.name in names)
         return f"It waits because no queue that serves {needs.vo} fits it: it {details}."
     lacking = [
-        f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it {_unmet(name, findings)}"
+        f"{part.queues:,} {'does' if part.queues == 1 else 'do'} not fit because it {_unmet(name, findings)}"
         for name, part in zip(names[:_MOST_PARTS], headline.parts, strict=False)
     ]
     return (
-        f"It waits because none of the {headline.queues} queues that serve {needs.vo} meets all its requirements "
+        f"It waits because none of the {headline.queues:,} queues that serve {needs.vo} meets all its requirements "
         f"together: {', '.join(lacking)}."
     )
 
@@ -293,13 +293,13 @@ _HEADLINES: Final[Mapping[HeadlineKind, Callable[[Findings], str]]] = MappingPro
 
 def _detail(count: ConditionCount, needs: WaitingRequirements) -> str:
     """Return the requirement of a condition and the offers of all queues."""
-    queues = f"{count.closed_queues} of {count.passed_queues + count.failed_queues} queues"
+    queues = f"{count.closed_queues:,} of {count.passed_queues + count.failed_queues:,} queues"
     closed = f"; {queues} accept no jobs at present" if count.closed_queues else ""
     return detail(count.name, needs, count.offers) + closed
 
 
 def _most_excluding(condition: ConditionText) -> str:
-    queues = f"{condition.failed_queues} of {counted(condition.failed_queues + condition.passed_queues, 'queue')}"
+    queues = f"{condition.failed_queues:,} of {counted(condition.failed_queues + condition.passed_queues, 'queue')}"
     return f"The condition {condition.name.replace('_', ' ')} excludes most: {queues}. The job {condition.detail}."
 
 
@@ -317,7 +317,7 @@ def why_unmatched(unmatched: Findings) -> str:
     if not fitting:
         return waiting(unmatched)
     named = listed(unmatched.needs.definition.grid_middlewares, last=" or ")
-    queues = "the only queue that it fits is" if fitting == 1 else f"the {fitting} queues that it fits are"
+    queues = "the only queue that it fits is" if fitting == 1 else f"the {fitting:,} queues that it fits are"
     return (
         f"Pilots for it are sent only to computing elements of the grid middleware {named}; {queues} at none of these."
     )
@@ -342,7 +342,7 @@ def _about(effect: Effect, *, fits_some: bool) -> str:
     parts = [f"{change[:1].upper()}{change[1:]} it would fit {queues}: {sites}"]
     if effect.closed:
         accept = "accepts" if effect.closed == 1 else "accept"
-        parts.append(f"{effect.closed} of them {accept} no jobs at present")
+        parts.append(f"{effect.closed:,} of them {accept} no jobs at present")
     if effect.lost:
         parts.append(f"{effect.lost} of those that it fits now would no longer fit")
     return f"{'; '.join(parts)}."

@@ -108,30 +108,36 @@ class HttpClient:
     def release(self, exchange: Exchange) -> None:
         """Keep the connection of an answer that was read whole, else close it."""
         link = exchange.link
-        if exchange.response.isclosed() and link.sock is not None and self._process == os.getpid():
+        # NB: http.client also closes an answer that broke off.
+        is_whole = exchange.response.isclosed() and not exchange.response.length
+        if is_whole and link.sock is not None and self._process == os.getpid():
             self._idle.append(link)
         else:
             link.close()
 
     def close(self) -> None:
         """Close the connections that are open and not in use; a later request opens another."""
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # also if another thread takes the last one
+            while True:
+                self._idle.pop().close()
 
     def __del__(self) -> None:
         self.close()
 
     def _idle_one(self) -> HTTPConnection | None:
         if self._process != os.getpid():
-            self._process, self._idle = os.getpid(), []
+            self._idle, self._process = [], os.getpid()
         with suppress(IndexError):
             return self._idle.pop()
         return None
 
     def _opened(self, timeout_s: float) -> HTTPConnection:
         server, target = self._server, self._proxy or self._server
-        # NB: http.client would take the end of an IPv6 address for a port if none were given.
-        address = target.hostname or "", target.port or PORTS.get(target.scheme, PORTS["http"])
+        try:
+            # NB: http.client would take the end of an IPv6 address for a port if none were given.
+            address = target.hostname or "", target.port or PORTS.get(target.scheme, PORTS["http"])
+        except ValueError:  # its text may contain the password of the proxy
+            raise UnsendableError("the port of the proxy is not a number") from None
         if server.scheme == "https":
             # Kept, and shared with forks: it takes a megabyte.
             self._tls = self._tls or import_module("ssl").create_default_context()
@@ -145,6 +151,9 @@ class HttpClient:
         except (OSError, HTTPException) as error:
             link.close()
             raise NotSentError(getattr(error, "strerror", None) or str(error)) from error
+        except ValueError:  # a name of a host that DNS cannot have
+            link.close()
+            raise UnsendableError("it is not the name of a host") from None
         return link
 
     def _sent(
@@ -190,7 +199,7 @@ class Exchange:
             body += chunk
             if most_bytes is not None and len(body) > most_bytes:
                 raise HTTPException("the answer is too long")
-        if not body and not has_end:
+        if self.is_successful and not body and not has_end:
             # Headers that break off look like headers without a length.
             raise IncompleteRead(b"")
         return bytes(body)

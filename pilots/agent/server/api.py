@@ -222,7 +222,7 @@ class Server:
             self._client.call("POST", path, token=lease.token, body=body)
 
     def close(self) -> None:
-        """Close this thread's connection."""
+        """Close the connections that are not in use."""
         self._client.close()
 
     def _report(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None = None) -> Renewal:
