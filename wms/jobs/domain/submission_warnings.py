@@ -12,7 +12,8 @@ from wms.jobs.domain.fields import shown
 from wms.kernel.names import did_you_mean
 
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
-_CLOSED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")*+\Z""", re.DOTALL)
+# NB: no possessive quantifier of a group: Python before 3.11.5 matches too much by it.
+_CLOSED: Final = re.compile(r"""(?:[^'"\\]++|\\.|'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*+)*")*\Z""", re.DOTALL)
 
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (

@@ -6,7 +6,7 @@ At the end every job waits in its task queue, or is Checking if no site may run 
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -73,8 +73,8 @@ class SubmissionResult:
     #: Sentences on jobs that are accepted but probably not as intended.
     warnings: Sequence[str]
     group: Group
-    #: The jobs that wait now; empty: the response repeats an earlier one.
-    queued: Sequence[QueuedJobs] = ()
+    #: The jobs that wait now, which the response does not show; empty: it repeats an earlier one.
+    queued: Sequence[QueuedJobs] = field(default=(), compare=False)
 
 
 def jobs_in_words(first_id: int, jobs: int) -> str:
