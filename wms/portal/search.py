@@ -113,13 +113,15 @@ def text_of(filters: Mapping[str, object]) -> str:
 
     Args:
         filters: {key of the search box, or parameter of ``JobFilterSet``: value}. Values are texts, numbers, times, or
-            several statuses; None and an empty text mean no filter.
+            several statuses; None and an empty or blank text mean no filter.
 
     Raises:
         KeyError: a name is unknown.
     """
     values = {_PARAMETERS[name]: _written(value) for name, value in filters.items()}
-    return " ".join(f"{_KEY_OF[name]}:{_quoted(values[name])}" for name in KEYS.values() if values.get(name))
+    return " ".join(
+        f"{_KEY_OF[name]}:{_quoted(values[name])}" for name in KEYS.values() if values.get(name, "").strip()
+    )
 
 
 def query_of(filters: Mapping[str, object] = MappingProxyType({}), /, **more: object) -> str:
