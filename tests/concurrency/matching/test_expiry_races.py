@@ -15,6 +15,8 @@ from matching.services import expiry, leases
 from matching.services.leases import LeaseEndedError
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from pilots.services.reports import PilotRevokedError
 from taskqueues.models import QueuedJob
 from tests.factories import make_group, make_job, make_pilot
 from tests.pace import within
@@ -164,6 +166,31 @@ def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_noth
     pool.shutdown()
     job = Job.objects.get()
     assert (job.heartbeat_at, job.cpu_s, job.std_output_tail) == (None, None, "")
+
+
+def test_a_report_that_waits_while_its_pilot_is_revoked_is_refused_and_changes_nothing() -> None:
+    (lease,) = leased()
+    Pilot.objects.update(last_seen_at=database_now() - timedelta(hours=1))
+    finish = partial(leases.finish, lease.pk, exit_code=0, minor=None, usage=Usage(cpu_s=5.0), output_sandbox=None)
+    with transaction.atomic():
+        Pilot.objects.update(revoked_at=database_now())
+        pool, finishing = while_it_waits(finish)
+    with pytest.raises(PilotRevokedError):
+        finishing.result(timeout=within(60))
+    pool.shutdown()
+    assert Job.objects.get().status == JobStatus.MATCHED
+    assert Match.objects.get().ended_at is None
+
+
+def test_a_repeated_status_report_revives_a_job_that_becomes_stalled_meanwhile() -> None:
+    (lease,) = leased()
+    leases.report_status(lease.pk, status=JobStatus.RUNNING)
+    with transaction.atomic():
+        transitions.record([lease.job_id], status=JobStatus.STALLED, minor="", source="test", now=database_now())
+        pool, reporting = while_it_waits(partial(leases.report_status, lease.pk, status=JobStatus.RUNNING))
+    reporting.result(timeout=within(60))
+    pool.shutdown()
+    assert Job.objects.get().status == JobStatus.RUNNING
 
 
 def test_a_kill_during_the_end_of_a_lease_is_executed() -> None:
