@@ -206,7 +206,7 @@ class CheckedData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job waits; of one that does not wait, its state."""
+    """The reason why a job waits, or the state of a job that does not wait."""
 
     status: str
     minor_status: str = ""

@@ -1,4 +1,4 @@
-"""What the server and the programs that it hands out must do alike.
+"""The wire: the code that the server and the programs that it hands out have in common.
 
 Version, protocol and amounts; the HTTP client, and how it reads storage elements, with uploads, delays and checksums.
 

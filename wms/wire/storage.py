@@ -18,7 +18,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class AddressFlaw(Enum):
-    """What is wrong with an address."""
+    """A flaw of the address of a file."""
 
     NOT_A_URL = auto()
     #: Neither http nor https, or without a host.
