@@ -1,6 +1,7 @@
 """Fixtures for every test."""
 
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -45,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
-#: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, web servers, or the whole system.
+#: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, web servers or the whole system,
+#: let many connections work concurrently, or try many generated inputs.
 SLOW: Final = (
     "tests/agent",
     "tests/backends",
@@ -68,7 +70,8 @@ SLOW: Final = (
     "tests/attacks/test_streamed_answers.py",
     "tests/attacks/test_symbolic_links.py",
     "tests/attacks/test_unread_answers.py",
-    "tests/fuzz/test_schema.py",
+    "tests/concurrency",
+    "tests/fuzz",
     "tests/portal/test_oidc_of_another_provider.py",
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
@@ -78,6 +81,12 @@ _SLOW_PATHS: Final = tuple(str(ROOT / place) for place in SLOW)
 
 def is_slow(path: Path) -> bool:
     return str(path).startswith(_SLOW_PATHS)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collection made, which stays to the end, out of all later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -291,23 +291,24 @@ def test_the_side_table_is_bounded_and_says_so(
 # ---- costs -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", ["site", "reason", "host", "submission"])
-def test_thirty_jobs_need_no_more_queries_than_one(by: str, portal: Client, alice: User, group: Group) -> None:
+def test_thirty_jobs_need_no_more_queries_than_one(portal: Client, alice: User, group: Group) -> None:
+    sides = ("site", "reason", "host", "submission")
+
     def new_job() -> None:
         queue = make_queue()
         make_job(owner=alice, group=group, status=JobStatus.RUNNING, site=queue.ce.site, queue=queue)
 
-    def queries() -> int:
+    def queries(by: str) -> int:
         portal.get("/jobs/")  # so that the stream of changes is read before
         with CaptureQueriesContext(connection) as captured:
             assert search(portal, "status:running name:*", by=by).status_code == HTTPStatus.OK
         return len(captured)
 
     new_job()
-    one = queries()
+    one = {by: queries(by) for by in sides}
     for _ in range(29):
         new_job()
-    assert queries() == one
+    assert {by: queries(by) for by in sides} == one
 
 
 def test_an_unchanged_list_is_not_sent_again(portal: Client, alice: User, group: Group) -> None:

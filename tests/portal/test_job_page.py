@@ -294,8 +294,7 @@ def test_a_page_that_is_no_longer_visible_is_not_found(vo: Any, client_of: Clien
 # ---- costs -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tab", Tab)
-def test_thirty_attempts_cost_no_more_queries_than_one(tab: Tab, portal: Client, alice: User, group: Group) -> None:
+def test_thirty_attempts_cost_no_more_queries_than_one(portal: Client, alice: User, group: Group) -> None:
     job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=make_pilot().pk)
 
     def new_attempt(number: int) -> None:
@@ -310,14 +309,14 @@ def test_thirty_attempts_cost_no_more_queries_than_one(tab: Tab, portal: Client,
         content = Sandbox.objects.create(digest=f"{number:064d}", size_bytes=1, is_archive=False, created_at=NOW)
         job.input_sandboxes.create(sandbox=content, file_name="a")
 
-    def queries() -> int:
+    def queries(tab: Tab) -> int:
         with CaptureQueriesContext(connection) as captured:
             assert portal.get(f"/jobs/{job.pk}/?tab={tab}").status_code == HTTPStatus.OK
         return len(captured)
 
     new_attempt(0)
-    one = queries()
+    one = {tab: queries(tab) for tab in Tab}
     for number in range(1, 30):
         new_attempt(number)
-    assert queries() == one
-    assert one <= 19  # two of them the banner's, and the scope's, which outside of tests are memoised
+    assert {tab: queries(tab) for tab in Tab} == one
+    assert max(one.values()) <= 19  # two of them the banner's, and the scope's, which outside of tests are memoised

@@ -12,6 +12,7 @@ from matching.services.offers import OfferRequest, binding_of, of_pilot
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user, make_vo
+from tests.seeds import seeds
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
@@ -31,7 +32,7 @@ THROTTLES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, quick=5))
 def test_a_match_gives_exactly_the_jobs_of_the_preview(seed: int) -> None:
     chance = Random(seed)
     vo = make_vo()

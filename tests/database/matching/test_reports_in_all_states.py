@@ -215,6 +215,7 @@ def at(columns: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     return {name: now + value if isinstance(value, timedelta) else value for name, value in columns.items()}
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80,
     derandomize=True,

@@ -22,8 +22,8 @@ from wms.configuration.configure import configure
 pytestmark = pytest.mark.django_db
 
 _job_ids = count(4_000_001)
-#: Of the clock until the next attempt: the shortest pause.
-STEP = timedelta(seconds=5)
+#: Of the clock until the next attempt.
+STEP = timedelta(minutes=1)
 
 
 @pytest.fixture

@@ -196,6 +196,7 @@ _DIRECTORS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(ces=_CES, task_queues=_TASK_QUEUES, directors=_DIRECTORS, cycles=st.integers(1, 3), chance=st.integers(0, 9))
 def test_all_directors_together_send_no_more_pilots_than_waiting_jobs(

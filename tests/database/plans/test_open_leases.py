@@ -12,6 +12,7 @@ from wms.kernel.db import database_now
 OF_OPEN_LEASES = {"match_open", "job_has_at_most_one_open_match"}
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)  # so that the tables can be vacuumed, as they always are
 def test_the_expirer_finds_open_leases_by_their_index(monkeypatch: pytest.MonkeyPatch) -> None:
     with connection.cursor() as cursor:

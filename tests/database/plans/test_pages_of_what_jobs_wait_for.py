@@ -50,6 +50,7 @@ PAGES: Final[Mapping[str, tuple[Callable[[Filled], object], frozenset[str]]]] = 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)  # so that the tables can be vacuumed, as they always are
 def test_each_page_reads_by_its_indexes(subtests: pytest.Subtests) -> None:
     filled = fill()

@@ -169,6 +169,7 @@ def test_each_requirement_lists_the_queues_that_it_excludes(lhcb: VO) -> None:
     assert len(supply) == 4
 
 
+@pytest.mark.slow
 def test_a_thousand_sites_of_twenty_queues_are_searched_within_a_second(
     lhcb: VO, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
