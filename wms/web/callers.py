@@ -1,8 +1,9 @@
 """The caller of a request, from its headers alone."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
@@ -48,20 +49,12 @@ def _name_of(user: "AbstractBaseUser") -> str:
     return f"user {user.pk}"
 
 
-def _principal_of(request: WSGIRequest) -> Any:  # noqa: ANN401 - of each kind of token its own
+def _principal_of(request: WSGIRequest) -> object:
     """Return the owner of the request's token, or None if the token is not of this system."""
-    try:
-        for kind in _kinds():
-            if not issubclass(kind, BearerAuthentication):
-                continue
-            authenticated = kind().authenticate(Request(request))
-            if authenticated is not None:
-                return authenticated[0]
-    except AuthenticationFailed:
-        pass
-    return None
-
-
-def _kinds() -> Sequence[type[BaseAuthentication]]:
     # The package's types wrongly declare class names.
-    return cast("Sequence[type[BaseAuthentication]]", api_settings.DEFAULT_AUTHENTICATION_CLASSES)
+    kinds = cast("Sequence[type[BaseAuthentication]]", api_settings.DEFAULT_AUTHENTICATION_CLASSES)
+    with suppress(AuthenticationFailed):
+        for kind in kinds:
+            if issubclass(kind, BearerAuthentication) and (found := kind().authenticate(Request(request))):
+                return found[0]
+    return None

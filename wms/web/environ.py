@@ -61,9 +61,6 @@ class FileBody:
 def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
     """Return the environment of a request, without a body.
 
-    A header whose name has an underscore is left out: WSGI could not distinguish it from the one with a hyphen, such as
-    ``X_Forwarded_For`` from the header of a proxy.
-
     Args:
         scope: the request in granian's form.
         prefix: of all paths, such as ``/wms``; SCRIPT_NAME.
@@ -72,7 +69,7 @@ def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
     if prefix:
         path = path.removeprefix(prefix) or "/"
     server_name, _, server_port = scope.server.rpartition(":")
-    environ: dict[str, Any] = {
+    environ: WSGIEnvironment = {
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope.scheme,
         "wsgi.input": BytesIO(),
@@ -92,17 +89,24 @@ def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
         "PATH_INFO": path if path.isascii() else path.encode().decode("latin-1"),
         "QUERY_STRING": scope.query_string,
     }
+    _add_headers(environ, scope)
+    return environ
+
+
+def _add_headers(environ: "WSGIEnvironment", scope: "Scope") -> None:
+    """Add the headers of a request.
+
+    A header whose name has an underscore is left out: WSGI could not distinguish it from the one with a hyphen, such as
+    ``X_Forwarded_For`` from the header of a proxy.
+    """
     for header, value in scope.headers.items():
         name = _NAMES.get(header) or _name_of(header)
-        if not name:
-            continue
-        if name in environ:
-            separator = "; " if name == "HTTP_COOKIE" else ","
-            value = f"{environ[name]}{separator}{value}"  # noqa: PLW2901 - one header, sent in parts
-        environ[name] = value
+        if name in environ:  # one header, sent in parts
+            environ[name] += f"{'; ' if name == 'HTTP_COOKIE' else ','}{value}"
+        elif name:
+            environ[name] = value
     if "HTTP_HOST" not in environ and scope.authority:
         environ["HTTP_HOST"] = scope.authority
-    return environ
 
 
 def _name_of(header: str) -> str:

@@ -2,22 +2,21 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final, Protocol
+
+from django.conf import settings
 
 from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse
-from wms.web.bodies import BodyFailure, IncomingBody, LongBody, ShortBody, UnreadBody
+from wms.web.bodies import BodyFailure, IncomingBody, IncompleteBodies, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of
 from wms.web.environ import environ_of
-from wms.web.limits import BodyLimits
 from wms.web.streams import StreamedAnswers
 from wms.web.thread_pool import ThreadPool
 from wms.web.unread import UnreadAnswers
-from wms.web.waiting import IncompleteBodies
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
@@ -37,6 +36,13 @@ _RETRY_AFTER_S: Final = 1
 _NO_ROOM_RETRY_AFTER_S: Final = 60
 
 
+class _Watcher(Protocol):
+    """granian's object for one request."""
+
+    scope: "Scope"
+    proto: "HTTPProtocol"
+
+
 class RequestBuffer:
     """Passes requests of granian's RSGI interface to a WSGI application when their bodies are complete.
 
@@ -48,33 +54,30 @@ class RequestBuffer:
 
     Args:
         application: answers the requests.
-        limits: of bodies.
         threads: requests that are answered at once, beside those with a body over 256 kB.
         prefix: of all paths.
     """
 
-    def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, threads: int, prefix: str = "") -> None:
+    def __init__(self, application: "WSGIApplication", *, threads: int, prefix: str = "") -> None:
         self._application = application
         self._pool = ThreadPool(threads, idle_s=_IDLE_THREAD_S)
-        self._limits = limits
+        self._large = ThreadPool(settings.WMS_WEB_LARGE_BODIES_AT_ONCE, idle_s=_IDLE_THREAD_S)
         self._prefix = prefix
-        self._incomplete = IncompleteBodies(limits)
-        self._streams = StreamedAnswers(limits.streams_at_once)
-        self._large = ThreadPoolExecutor(limits.large_at_once, thread_name_prefix="large")
+        self._incomplete = IncompleteBodies()
+        self._streams = StreamedAnswers(settings.WMS_WEB_STREAMS_AT_ONCE)
 
     def start(self) -> None:
         """Start watching incoming bodies, and answers that clients do not read."""
         self._incomplete.watch()
-        UnreadAnswers(self._limits).watch()
+        UnreadAnswers().watch()
 
     def stop(self) -> None:
         """Stop waiting for bodies."""
         self._incomplete.drop_all()
 
-    def __call__(self, watcher: Any) -> None:  # noqa: ANN401 - granian's
+    def __call__(self, watcher: _Watcher) -> None:
         """Handle a request; exceptions are logged, as granian ignores them."""
-        scope: Scope = watcher.scope
-        protocol: HTTPProtocol = watcher.proto
+        scope, protocol = watcher.scope, watcher.proto
         _safely(scope, protocol, partial(self._take, scope, protocol))
 
     def _take(self, scope: "Scope", protocol: "HTTPProtocol") -> None:
@@ -91,7 +94,7 @@ class RequestBuffer:
         length_bytes = int(environ.get("CONTENT_LENGTH") or 0)
         if not length_bytes:
             self._answer(environ, protocol)
-        elif length_bytes <= self._limits.unknown_bytes:
+        elif length_bytes <= settings.WMS_WEB_UNKNOWN_BODY_BYTES:
             body = ShortBody(protocol, partial(self._end_short, environ, protocol))
             self._incomplete.add(body)
             body.begin()
@@ -110,7 +113,8 @@ class RequestBuffer:
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol, streams=self._streams)
         elif self._incomplete.counts(caller):
             is_large = length_bytes > _LARGE_BYTES
-            end = partial(self._end_long, caller, environ, protocol, is_large)
+            pool = self._large if is_large else self._pool
+            end = partial(self._end_long, caller, environ, protocol, pool)
             rate = partial(self._rate, caller) if is_large else None
             body = LongBody(protocol, end, length_bytes=length_bytes, bytes_per_s=rate)
             self._incomplete.add(body, caller=caller)
@@ -121,7 +125,8 @@ class RequestBuffer:
 
     def _rate(self, caller: str) -> float:
         """Return the bytes per second of each large body of a caller, who shares the rate among all of them."""
-        return self._limits.caller_bytes_per_s / max(1, self._incomplete.under_way(caller))
+        of_all: float = settings.WMS_WEB_CALLER_BYTES_PER_S
+        return of_all / max(1, self._incomplete.under_way(caller))
 
     def _end_short(
         self,
@@ -146,26 +151,21 @@ class RequestBuffer:
         caller: str,
         environ: "WSGIEnvironment",
         protocol: "HTTPProtocol",
-        is_large: bool,  # noqa: FBT001 - bound by partial
+        pool: ThreadPool,
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
-        """Answer as ``_end`` and uncount the caller's request; large bodies in threads of their own."""
+        """Answer as ``_end`` and uncount the caller's request; a complete body in the threads of *pool*."""
 
         def end() -> None:
             try:
                 with nullcontext() if isinstance(body, BodyFailure) else body:
                     self._end(environ, protocol, body)
-            except Exception:
-                _logger.exception("A request with a long body failed.")
             finally:
                 self._incomplete.forgets(caller)
 
         self._incomplete.remove(incoming)
-        if isinstance(body, BodyFailure) or not is_large:
-            self._pool.submit(end)
-        else:
-            self._large.submit(end)
+        (self._pool if isinstance(body, BodyFailure) else pool).submit(end)
 
 
 def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:

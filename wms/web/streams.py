@@ -10,6 +10,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,14 +85,13 @@ class StreamedAnswers:
         """
         if refusal := self._occupy(caller):
             return refusal
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._free, caller)
             directory = TemporaryDirectory(prefix="wms-stream-")
             pipe = Path(directory.name) / "pipe"
             os.mkfifo(pipe, 0o600)
             protocol.response_file(status, headers, str(pipe))
-        except BaseException:
-            self._free(caller)
-            raise
+            undo.pop_all()
         # A daemon: a process that is stopped does not wait for a client that reads for hours.
         Thread(target=self._write, args=(pipe, directory, body, caller), name="stream", daemon=True).start()
         return None

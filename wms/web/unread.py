@@ -20,7 +20,7 @@ from stat import S_ISSOCK
 from time import monotonic, sleep
 from typing import Final
 
-from wms.web.limits import BodyLimits
+from wms.web.bodies import is_late
 
 _logger = logging.getLogger(__name__)
 
@@ -45,8 +45,7 @@ class _Unread:
 class UnreadAnswers:
     """The connections of this process with data that the client has not read yet."""
 
-    def __init__(self, limits: BodyLimits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         #: By inode of the socket, which is unique among open ones.
         self._unread: dict[int, _Unread] = {}
         self._ports = _listening_ports()
@@ -70,7 +69,7 @@ class UnreadAnswers:
                 return False
             (acked_bytes,) = _ACKED.unpack(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.size))
             unread = before or _Unread(now_s, acked_bytes)
-            if self._limits.is_late(now_s - unread.since_s, received_bytes=acked_bytes - unread.acked_bytes):
+            if is_late(now_s - unread.since_s, moved_bytes=acked_bytes - unread.acked_bytes):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
                 connection.shutdown(socket.SHUT_RDWR)
                 return True
