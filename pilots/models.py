@@ -238,7 +238,7 @@ class CEHealth(models.Model):
         blank=True,
         help_text="Failures of pilots submitted earlier do not count: it was changed, or an operator ended the pause.",
     )
-    doubts = models.TextField(blank=True, help_text="Slots of its queues that it does not provide.")
+    shortfalls = models.TextField(blank=True, help_text="Slots of its queues that it does not provide.")
 
     class Meta:
         verbose_name = "health of a computing element"

@@ -138,7 +138,7 @@ def open_queues(*, now: datetime) -> Sequence[Queue]:
     for ce in ces.values():
         ce.site = sites[ce.site_id]
     open_ces = {pk: ce for pk, ce in ces.items() if ce.type in settings.WMS_BACKENDS and _is_open(ce, now=now)}
-    queues = Queue.objects.defer(*_PARAMETERS, "saying", "state_changed_at").order_by("pk")
+    queues = Queue.objects.defer(*_PARAMETERS, "parameters_digest", "state_changed_at").order_by("pk")
     open_ = [queue for queue in queues if queue.ce_id in open_ces and _is_open(queue, now=now)]
     for queue in open_:
         queue.ce = open_ces[queue.ce_id]

@@ -259,7 +259,7 @@ class Queue(ResourceLevel):
         "0 or empty: as for the VO.",
     )
     # Tens of thousands of queues have few distinct values: grouping by a digest is much faster than by the values.
-    saying = models.GeneratedField(
+    parameters_digest = models.GeneratedField(
         expression=MD5(Concat(Cast("parameters", models.TextField()), Cast("vo_parameters", models.TextField()))),
         output_field=models.CharField(max_length=32),
         db_persist=True,

@@ -29,26 +29,26 @@ SELECT unnest(platforms) FROM resources_queue
 """
 
 #: Parameters of a level for all VOs and for one, as JSON texts.
-_SAYINGS_OF_SITES = """
+_PARAMETERS_OF_SITES = """
 SELECT site.id, site.name, site.parameters::text, coalesce(site.vo_parameters -> %(vo)s, '{}')::text
   FROM resources_site AS site
   LEFT JOIN resources_site_vos AS served ON served.site_id = site.id
  WHERE served.vo_id = %(vo_id)s OR served.vo_id IS NULL
 """
 
-_SAYINGS_OF_CES = """
+_PARAMETERS_OF_CES = """
 SELECT id, name, site_id, parameters::text, coalesce(vo_parameters -> %(vo)s, '{}')::text
   FROM resources_computingelement
 """
 
 #: Queues are grouped by equal parameters. Grouping by the values themselves takes three times as long, and reading
 #: arrays instead of texts takes twice as long.
-_SAYINGS_OF_QUEUES = """
+_PARAMETERS_OF_QUEUES = """
 WITH alike AS (
     SELECT min(id) AS first, string_agg(id::text, ',') AS ids, string_agg(ce_id::text, ',') AS ce_ids,
            json_agg(name)::text AS names
       FROM resources_queue
-     GROUP BY saying
+     GROUP BY parameters_digest
 )
 SELECT queue.parameters::text, coalesce(queue.vo_parameters -> %(vo)s, '{}')::text, ids, ce_ids, names
   FROM alike JOIN resources_queue AS queue ON queue.id = alike.first
@@ -73,7 +73,7 @@ def parameter_sets(*, vo_id: int, vo: str) -> ParameterSets:
     names: dict[str, str | int] = {"vo_id": vo_id, "vo": vo}
     with connection.cursor() as cursor:
         results = []
-        for statement in (_SAYINGS_OF_SITES, _SAYINGS_OF_CES, _SAYINGS_OF_QUEUES):
+        for statement in (_PARAMETERS_OF_SITES, _PARAMETERS_OF_CES, _PARAMETERS_OF_QUEUES):
             cursor.execute(statement, names)
             results.append(tuple(cursor.fetchall()))
     sites, ces, queues = results

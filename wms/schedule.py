@@ -71,5 +71,5 @@ BEAT: dict[str, BeatEntry] = {
     # Submission, matching and tokens compare the time themselves; lists and rights of sight follow within a minute.
     "remove-lapsed-memberships": every(60, "accounts.remove_lapsed_memberships"),
     # /readyz reports beat as down after a minute of silence, which is six missed reports.
-    "pulse": every(10, "kernel.beat_pulse"),
+    "report-liveness": every(10, "kernel.report_liveness"),
 }

@@ -22,7 +22,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         "site",
         "trouble",
         "stalls",
-        "doubts",
+        "shortfalls",
         "failures",
         "free_slots",
         "asked_at",
@@ -33,7 +33,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     list_filter = (
         ("trouble", admin.EmptyFieldListFilter),
         ("stalls", admin.EmptyFieldListFilter),
-        ("doubts", admin.EmptyFieldListFilter),
+        ("shortfalls", admin.EmptyFieldListFilter),
     )
     search_fields = ("ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name")

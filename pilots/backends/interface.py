@@ -4,7 +4,8 @@ Backends do not use the database: directors commit their plans, call a backend, 
 created for each round at its CE and keeps no state between rounds, so any process may serve any CE.
 
 To add a kind (ARC's REST interface and HTCondor-CE are the next): write a class with the methods of ``Backend`` in a
-file here and add it to the setting ``WMS_BACKENDS``. A backend that can inspect its batch system may be ``Doubting``.
+file here and add it to the setting ``WMS_BACKENDS``. One that can compare its batch system with the queues has the
+method of ``ChecksQueues`` too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -183,8 +184,8 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Doubting(Protocol):
+class ChecksQueues(Protocol):
     """A backend that can check whether its CE fulfils what its queues promise."""
 
-    def doubts(self) -> Sequence[str]:
+    def shortfalls(self) -> Sequence[str]:
         """Return a sentence for each queue whose promises the CE does not fulfil."""

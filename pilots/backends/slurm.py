@@ -135,10 +135,10 @@ class SlurmBackend:
         pending = sum(self._is_among_ours(names) for names in _WAITING.findall(waiting))
         return max(0, free + self._options.max_pending - pending)
 
-    def doubts(self) -> Sequence[str]:
-        """Return where Slurm's time limits are below what the queues promise; see ``Doubting``."""
+    def shortfalls(self) -> Sequence[str]:
+        """Return where Slurm's time limits are below what the queues promise; see ``ChecksQueues``."""
         nodes = list(slurm_nodes.nodes_in(self._shell(self._sinfo())))
-        return list(slurm_nodes.doubts(nodes, self._queues, options=self._options))
+        return list(slurm_nodes.shortfalls(nodes, self._queues, options=self._options))
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots, with four calls to the host in all; see ``Backend``."""

@@ -88,7 +88,7 @@ def free_slots(nodes: Iterable[Node], queues: Collection[BatchQueue], *, options
     return sum(best.values())
 
 
-def doubts(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: SlurmOptions) -> Iterator[str]:
+def shortfalls(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: SlurmOptions) -> Iterator[str]:
     """Yield a sentence for each queue whose pilots get less time from Slurm than the queue promises to jobs."""
     limits = {node.partition: (node.limit_s, node.usual_s) for node in nodes}
     for queue in queues:

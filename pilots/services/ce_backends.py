@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
-from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, Doubting
+from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, ChecksQueues
 from pilots.models import CEHealth, Director
 from pilots.services.batch_requests import request_for_queue, smallest_request_for
 from resources.domain.ce_options import flaw_of_accounts, of_backend
@@ -28,15 +28,15 @@ def backend_of(ce: ComputingElement) -> Backend:
     return _create(ce.site.name, ce.name, ce.type, ce.options, ce.identity, queues=_queues_of(ce))
 
 
-def note_doubts(ce: ComputingElement, backend: Backend) -> None:
+def note_shortfalls(ce: ComputingElement, backend: Backend) -> None:
     """Store in the CE's health which promises of its queues the CE cannot keep.
 
     Raises:
         BackendError: the CE did not answer.
     """
-    doubts = "\n".join(backend.doubts()) if isinstance(backend, Doubting) else ""
-    if CEHealth.objects.filter(~Q(doubts=doubts), ce=ce).update(doubts=doubts) and doubts:
-        logger.warning("ce.doubtful: %s at %s: %s", ce.name, ce.site.name, doubts, extra={"ce_id": ce.pk})
+    shortfalls = "\n".join(backend.shortfalls()) if isinstance(backend, ChecksQueues) else ""
+    if CEHealth.objects.filter(~Q(shortfalls=shortfalls), ce=ce).update(shortfalls=shortfalls) and shortfalls:
+        logger.warning("ce.doubtful: %s at %s: %s", ce.name, ce.site.name, shortfalls, extra={"ce_id": ce.pk})
 
 
 def flaw_of_options(site: str, ce: str, type_: str, options: Mapping[str, object], identity: str) -> str | None:

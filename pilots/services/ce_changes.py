@@ -17,7 +17,7 @@ from pilots.models import CEHealth
 from resources.models import ComputingElement, Queue
 
 #: Columns that concern only the matching of jobs, not the submission of pilots.
-_FOR_JOBS = frozenset({"parameters", "vo_parameters", "saying"})
+_FOR_JOBS = frozenset({"parameters", "vo_parameters", "parameters_digest"})
 #: Columns of a site that matter: only its state decides whether pilots are sent.
 _OF_SITE = ("state", "state_until", "state_changed_at")
 

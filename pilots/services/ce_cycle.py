@@ -21,7 +21,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import latest_outcomes, stall_pauses, without_rounds
 from pilots.services import ce_changes
-from pilots.services.ce_backends import backend_of, note_doubts
+from pilots.services.ce_backends import backend_of, note_shortfalls
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
@@ -101,13 +101,13 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
     if _is_left_to_the_site(ce):
         note_silence(ce, now=clock())
         quiet = {"busy_until": None, "failures": 0, "ask_after": None, "send_after": None}
-        CEHealth.objects.filter(ce=ce).update(**quiet, trouble="", doubts="", stalls="")
+        CEHealth.objects.filter(ce=ce).update(**quiet, trouble="", shortfalls="", stalls="")
         return
     backend = backend_of(ce)
     while orders := _ordered(ce):
         _submit(ce, backend, orders, clock=clock)
     check_pilots(ce, backend, now=clock())
-    note_doubts(ce, backend)
+    note_shortfalls(ce, backend)
     asked_at = clock()
     free = max(0, backend.capacity())
     now = clock()

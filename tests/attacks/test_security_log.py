@@ -42,7 +42,7 @@ def test_failed_log_ins_are_recorded_without_the_typed_name(client: Client) -> N
     assert events() == [
         (Kind.LOG_IN_REFUSED, "", "127.0.0.1", "user bob"),
         (Kind.LOG_IN_REFUSED, "", "127.0.0.1", "no such user"),
-        (Kind.LOG_IN_BRAKED, "", "127.0.0.1", "user bob"),
+        (Kind.LOG_IN_DELAYED, "", "127.0.0.1", "user bob"),
     ]
     assert SecurityEvent.objects.get(kind=Kind.LOG_IN_REFUSED, target="user bob").times > 1
     assert "typed" not in str(list(SecurityEvent.objects.values()))
@@ -81,7 +81,7 @@ def test_a_page_that_refuses_a_log_in_is_one_event(client: Client) -> None:
     make_user(username="bob", password=PASSWORD)
     while client.post("/accounts/login/", {"username": "bob", "password": "wrong"}).status_code != 429:
         pass
-    assert {kind for kind, *_ in events()} == {Kind.LOG_IN_REFUSED, Kind.LOG_IN_BRAKED}
+    assert {kind for kind, *_ in events()} == {Kind.LOG_IN_REFUSED, Kind.LOG_IN_DELAYED}
 
 
 def test_token_events_are_recorded_without_secrets(client: Client) -> None:

@@ -103,10 +103,10 @@ def tables_of(url: str) -> str:
     return re.sub(r"[()]|::(text|character varying)\b(\[\])?", "", dump_of(url, "--schema-only"))
 
 
-def rows_of(url: str) -> str:
-    """Return all rows and sequences but the names of applied migrations."""
+def rows_of(url: str) -> list[str]:
+    """Return all rows and sequences but the names of applied migrations, sorted: an UPDATE moves a row."""
     left_out = [f"--exclude-table-data=public.django_migrations{end}" for end in ("", "_id_seq")]
-    return dump_of(url, "--data-only", "--inserts", *left_out)
+    return sorted(dump_of(url, "--data-only", "--inserts", *left_out).splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,8 @@ def upgraded(former: str) -> Iterator[str]:
 
 
 def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(former: str, upgraded: str) -> None:
-    assert rows_of(upgraded) == rows_of(former)
+    # Django's content type and permissions of a model that was renamed.
+    assert rows_of(upgraded) == sorted(row.replace("pulse", "liveness") for row in rows_of(former))
     with database("new") as new:
         # The first run was interrupted after some apps.
         manage(new, "migrate", "resources")

@@ -37,7 +37,7 @@ from wms.jobs.models import Accounting, Job, Sandbox
 from wms.jobs.services import control, editing, transitions
 from wms.jobs.services.submission import submit
 from wms.kernel import liveness
-from wms.kernel.models import Pulse
+from wms.kernel.models import Liveness
 from wms.portal import revisions
 from wms.portal.revisions import Revisions
 from wms.portal.views import job, submissions
@@ -236,7 +236,7 @@ def invitation_comes(world: World) -> None:
 
 
 def beat_stops(_world: World) -> None:
-    Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
+    Liveness.objects.update(reported_at=timezone.now() - timedelta(minutes=5))
 
 
 Change = Callable[[World], None]

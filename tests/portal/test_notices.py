@@ -16,7 +16,7 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel import liveness
-from wms.kernel.models import Pulse
+from wms.kernel.models import Liveness
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +55,7 @@ def test_there_is_no_banner_without_problems(portal: Client, alice: User, group:
 
 @pytest.mark.parametrize("address", ["/", "/jobs/", "/submissions/", "/jobs/submit/", "/accounts/tokens/"])
 def test_stopped_background_work_is_shown_on_every_page(address: str, portal: Client) -> None:
-    Pulse.objects.update(beaten_at=timezone.now() - timedelta(minutes=5))
+    Liveness.objects.update(reported_at=timezone.now() - timedelta(minutes=5))
     assert texts(portal, address)[0].startswith(STOPPED)
     assert STOPPED.replace("'", "&#x27;") in portal.get(address).content.decode()
 

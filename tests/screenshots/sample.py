@@ -37,7 +37,7 @@ from wms.accounts.services import invite
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, JobHistory
 from wms.kernel import liveness
-from wms.kernel.models import Pulse
+from wms.kernel.models import Liveness
 
 #: {status: jobs of the large submission in it}.
 SHAPE = {
@@ -65,7 +65,7 @@ def make_sample() -> Sample:
     """Create the rows, and log all readers in."""
     now = timezone.now()
     # No beat runs beside the sample; its pages would say that the background work has stopped.
-    Pulse.objects.create(name=liveness.BEAT, beaten_at=now + timedelta(days=1))
+    Liveness.objects.create(name=liveness.BEAT, reported_at=now + timedelta(days=1))
     vo = make_vo(name="lhcb")
     group, production = make_group(name="lhcb_user", vo=vo), make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     alice = make_user(username=Reader.PHYSICIST, groups=[group, production], default_group=group)

@@ -34,8 +34,8 @@ class SecurityEventKind(StrEnum):
 
     LOG_IN_ACCEPTED = auto()
     LOG_IN_REFUSED = auto()
-    #: Too many failed attempts: the password was not checked, or only after a delay.
-    LOG_IN_BRAKED = auto()
+    #: Too many failed attempts: the password was not checked, or only after a delay. Alerts may match the value.
+    LOG_IN_DELAYED = "log_in.braked"
     LOG_OUT = "log_out"
     #: A request with an unknown, expired or revoked token or one of another kind, or without any (401).
     CREDENTIAL_REFUSED = auto()
@@ -85,7 +85,7 @@ class SecurityEventKind(StrEnum):
 REFUSALS = frozenset(
     {
         SecurityEventKind.LOG_IN_REFUSED,
-        SecurityEventKind.LOG_IN_BRAKED,
+        SecurityEventKind.LOG_IN_DELAYED,
         SecurityEventKind.CREDENTIAL_REFUSED,
         SecurityEventKind.ACCESS_REFUSED,
         SecurityEventKind.RATE_EXCEEDED,

@@ -32,7 +32,6 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Many jobs": ("parameters",),
 }
-_UNITS: Final = {"_s": "s", "_mb": "MB"}
 _DEFAULTS: Final = {field.name: field.default for field in fields(JobDescription)}
 #: {field: option of ``wms submit``}.
 _OPTIONS: Final = {each.field: option for option, each in OPTIONS.items()} | {
@@ -86,7 +85,9 @@ def _type(field: "serializers.Field[Any, Any, Any, Any]") -> str:
 
 
 def _unit(name: str) -> str:
-    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
+    if name in AMOUNT:
+        return AMOUNT[name].unit
+    return "s" if name.endswith("_s") else ""
 
 
 def _default(name: str) -> str:

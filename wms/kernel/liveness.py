@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from wms.kernel.db import DatabaseNow
-from wms.kernel.models import Pulse
+from wms.kernel.models import Liveness
 
 #: Celery's beat, together with a worker of the control queue.
 BEAT = "beat"
@@ -13,9 +13,9 @@ SILENT_AFTER = timedelta(seconds=60)
 
 def report(name: str) -> None:
     """Record that this part works."""
-    Pulse.objects.update_or_create(name=name, defaults={"beaten_at": DatabaseNow()})
+    Liveness.objects.update_or_create(name=name, defaults={"reported_at": DatabaseNow()})
 
 
 def is_alive(name: str) -> bool:
     """Return whether this part has reported within SILENT_AFTER."""
-    return Pulse.objects.filter(name=name, beaten_at__gt=DatabaseNow() - SILENT_AFTER).exists()
+    return Liveness.objects.filter(name=name, reported_at__gt=DatabaseNow() - SILENT_AFTER).exists()

@@ -3,11 +3,11 @@
 from django.db import models
 
 
-class Pulse(models.Model):
+class Liveness(models.Model):
     """One row is one part of the system that reports regularly, and its last report, by the database's clock."""
 
     name = models.CharField(max_length=32, primary_key=True)
-    beaten_at = models.DateTimeField()
+    reported_at = models.DateTimeField()
 
     def __str__(self) -> str:
         return self.name

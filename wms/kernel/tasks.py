@@ -5,7 +5,7 @@ from celery import shared_task
 from wms.kernel import liveness
 
 
-@shared_task(name="kernel.beat_pulse", ignore_result=True, acks_late=True)
-def beat_pulse() -> None:
+@shared_task(name="kernel.report_liveness", ignore_result=True, acks_late=True)
+def report_liveness() -> None:
     """Every 10 s: record that beat sends and a worker executes; if it stops, /readyz reports beat as down."""
     liveness.report(liveness.BEAT)

@@ -17,8 +17,8 @@ from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import handlers
 from wms.kernel.db import DatabaseNow
 from wms.kernel.log_lines import LineWithFacts
-from wms.kernel.models import Pulse
-from wms.kernel.tasks import beat_pulse
+from wms.kernel.models import Liveness
+from wms.kernel.tasks import report_liveness
 
 handler400 = handlers.bad_request
 handler403 = handlers.forbidden
@@ -77,7 +77,7 @@ def test_liveness_needs_no_database_or_broker(visitor: Client) -> None:
 
 @pytest.mark.django_db
 def test_a_process_with_database_broker_and_beat_is_ready(visitor: Client) -> None:
-    beat_pulse()
+    report_liveness()
     answer = visitor.get("/readyz")
     assert (answer.status_code, answer.json()) == (
         200,
@@ -103,7 +103,7 @@ def nowhere(**options: object) -> Connection:
 @pytest.mark.django_db
 def test_without_the_broker_a_process_is_not_ready(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_app, "connection_for_write", nowhere)
-    beat_pulse()
+    report_liveness()
     assert not_ready(visitor) == {"broker"}
 
 
@@ -120,10 +120,10 @@ def test_without_the_database_a_process_is_not_ready(visitor: Client, monkeypatc
 @pytest.mark.django_db
 def test_without_beat_a_process_is_not_ready(visitor: Client) -> None:
     assert not_ready(visitor) == {"beat"}
-    beat_pulse()
-    Pulse.objects.update(beaten_at=DatabaseNow() - timedelta(seconds=60))
+    report_liveness()
+    Liveness.objects.update(reported_at=DatabaseNow() - timedelta(seconds=60))
     assert not_ready(visitor) == {"beat"}
-    beat_pulse()
+    report_liveness()
     assert visitor.get("/readyz").status_code == 200
 
 

@@ -77,21 +77,21 @@ def test_queues_are_partitions_of_slurm(make: MakeBackend) -> None:
         make(queues=[queue("nope"), queue("long")]).capacity()
     backend = make(queues=[queue("nope"), queue()], max_pending=0)
     assert backend.capacity() == CORES
-    (doubt,) = backend.doubts()
-    assert doubt == "Slurm shows no node of the partition nope, where pilots of the queue nope are to go."
+    (shortfall,) = backend.shortfalls()
+    assert shortfall == "Slurm shows no node of the partition nope, where pilots of the queue nope are to go."
 
 
 def test_a_queue_that_exceeds_its_partition_is_reported(make: MakeBackend) -> None:
     longest_s = SHORT_MINUTES * 60
-    assert make(queues=[queue("short", cpu_time_s=longest_s), queue(cpu_time_s=3600)]).doubts() == []
-    (doubt,) = make(queues=[queue(), queue("short", cpu_time_s=86400)]).doubts()
-    assert doubt.startswith(
+    assert make(queues=[queue("short", cpu_time_s=longest_s), queue(cpu_time_s=3600)]).shortfalls() == []
+    (shortfall,) = make(queues=[queue(), queue("short", cpu_time_s=86400)]).shortfalls()
+    assert shortfall.startswith(
         "The queue short promises 86400 s of CPU time (cpu_time_s), and its pilots may run 120 s in the partition short"
     )
-    (doubt,) = make(queues=[queue("anything", cpu_time_s=86400)], partition="short,main").doubts()
-    assert "may run 3600 s in the partitions short, main" in doubt
-    (doubt,) = make(queues=[queue("short", wall_time_s=longest_s + 60)]).doubts()
-    assert doubt == (
+    (shortfall,) = make(queues=[queue("anything", cpu_time_s=86400)], partition="short,main").shortfalls()
+    assert "may run 3600 s in the partitions short, main" in shortfall
+    (shortfall,) = make(queues=[queue("short", wall_time_s=longest_s + 60)]).shortfalls()
+    assert shortfall == (
         "Pilots of the queue short never start: its wall_time_s is 180, and the partition short gives at most 120 s."
     )
 
@@ -99,8 +99,8 @@ def test_a_queue_that_exceeds_its_partition_is_reported(make: MakeBackend) -> No
 def test_pilots_without_a_time_limit_get_the_default_time(make: MakeBackend, cluster: SlurmCluster) -> None:
     cluster.run("scontrol", "update", "partitionname=main", "defaulttime=10")
     try:
-        (doubt,) = make(queues=[queue(cpu_time_s=3600)]).doubts()
-        assert "may run 600 s" in doubt
-        assert make(queues=[queue(cpu_time_s=3600, wall_time_s=3600)]).doubts() == []
+        (shortfall,) = make(queues=[queue(cpu_time_s=3600)]).shortfalls()
+        assert "may run 600 s" in shortfall
+        assert make(queues=[queue(cpu_time_s=3600, wall_time_s=3600)]).shortfalls() == []
     finally:
         cluster.run("scontrol", "update", "partitionname=main", "defaulttime=60")  # as long as it may be

@@ -113,11 +113,11 @@ def test_reported_problems_stay_in_the_health_until_corrected(caplog: pytest.Log
     for minutes in range(3):
         fleet.serve(after=timedelta(minutes=minutes))
     health = CEHealth.objects.get()
-    assert (health.doubts, health.trouble, health.failures) == (f"The queue {queue.name} is a toy.", "", 0)
+    assert (health.shortfalls, health.trouble, health.failures) == (f"The queue {queue.name} is a toy.", "", 0)
     assert [record.msg.partition(":")[0] for record in caplog.records].count("ce.doubtful") == 1
     Queue.objects.update(cpu_time_s=60)
     fleet.serve(after=timedelta(minutes=4))
-    assert CEHealth.objects.get().doubts == ""
+    assert CEHealth.objects.get().shortfalls == ""
 
 
 def test_a_ce_of_a_kind_that_is_not_registered_any_more_gets_no_rounds(settings: Settings) -> None:

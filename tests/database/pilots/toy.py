@@ -46,7 +46,7 @@ class ToyBackend:
         for handle in handles:
             _processes.pop(handle.stamp).wait()
 
-    def doubts(self) -> Sequence[str]:
+    def shortfalls(self) -> Sequence[str]:
         return [f"The queue {queue.slot.queue} is a toy." for queue in self._queues if queue.cpu_time_s > 3600]
 
     def _start(self, stamp: str) -> str:

@@ -94,15 +94,15 @@ class Institute:
         system, job_id = self.system, self._jobs[site]
         until(
             lambda: system.job("alice", job_id)["status"] == "Done",
-            what=lambda: (system.job("alice", job_id), system.rows("SELECT trouble, doubts FROM pilots_cehealth")),
+            what=lambda: (system.job("alice", job_id), system.rows("SELECT trouble, shortfalls FROM pilots_cehealth")),
         )
         assert system.job("alice", job_id)["site"] == site
         (health,) = system.rows(
-            "SELECT doubts FROM pilots_cehealth h JOIN resources_computingelement c ON c.id = h.ce_id"
+            "SELECT shortfalls FROM pilots_cehealth h JOIN resources_computingelement c ON c.id = h.ce_id"
             " JOIN resources_site s ON s.id = c.site_id WHERE s.name = %s",
             site,
         )
-        assert health["doubts"] == ""
+        assert health["shortfalls"] == ""
         (pilot,) = system.rows(
             "SELECT p.stamp, p.batch_id FROM pilots_pilot p JOIN matching_match m ON m.pilot_id = p.id"
             " WHERE m.job_id = %s",

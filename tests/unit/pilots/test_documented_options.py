@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from pilots.services.ce_backends import flaw_of_options
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "computing-elements.md"
 
 
-@pytest.mark.parametrize("kind", ["local", "ssh", "slurm", "htcondor"])
+@pytest.mark.parametrize("kind", settings.WMS_BACKENDS)
 def test_every_option_of_every_kind_is_documented(kind: str) -> None:
     refused = flaw_of_options("site", "ce", kind, {"nonsense": 1}, "none")
     assert refused is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pilots.backends.interface import BatchQueue, BatchRequest
-from pilots.backends.slurm_nodes import doubts, free_slots, nodes_in
+from pilots.backends.slurm_nodes import free_slots, nodes_in, shortfalls
 from pilots.backends.slurm_options import parse_options
 
 _SAID = {
@@ -26,7 +26,7 @@ def free(*lines: str, options: dict[str, object] | None = None, **slot: Any) -> 
 
 def doubted(cpu_time_s: int, **said: str) -> list[str]:
     queue = BatchQueue(slot=BatchRequest(queue="main"), cpu_time_s=cpu_time_s)
-    return list(doubts(list(nodes_in(line(**said))), [queue], options=parse_options({})))
+    return list(shortfalls(list(nodes_in(line(**said))), [queue], options=parse_options({})))
 
 
 def test_no_pilot_of_eight_cores_fits_nodes_with_two_free_cores_each() -> None:

@@ -103,7 +103,7 @@ def begin(attempt: Attempt, *, now: datetime) -> int:
                 of_code=attempt.of_code,
                 failed_at=now,
             ).pk
-    record(SecurityEventKind.LOG_IN_BRAKED, address=attempt.address_block, target=attempt.target)
+    record(SecurityEventKind.LOG_IN_DELAYED, address=attempt.address_block, target=attempt.target)
     seconds = math.ceil((until - now).total_seconds())
     what = "wrong codes" if attempt.of_code else "failed log-ins"
     raise TooManyFailuresError(f"Too many {what}; try again in {seconds} seconds.", retry_after_s=seconds)

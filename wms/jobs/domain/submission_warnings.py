@@ -44,7 +44,7 @@ class Surroundings:
     elements: frozenset[str]
 
 
-class Doubtful(NamedTuple):
+class CheckedJob(NamedTuple):
     """The parts of one job that the warnings depend on."""
 
     #: The description as JSON, of one job.
@@ -53,17 +53,17 @@ class Doubtful(NamedTuple):
     files: Sequence[SandboxFile] = ()
 
 
-def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
+def warnings_about(jobs: Sequence[CheckedJob], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
     """Return {warning: positions of its jobs} for the jobs of one request, grouped by kind of warning."""
     positions_of: dict[str, list[int]] = {}
-    for doubts in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
+    for warnings_of in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
         for position, job in enumerate(jobs):
-            for sentence in doubts(job, surroundings):
+            for sentence in warnings_of(job, surroundings):
                 positions_of.setdefault(sentence, []).append(position)
     return positions_of
 
 
-def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
+def _of_output_data(job: CheckedJob, surroundings: Surroundings) -> Iterator[str]:
     element = job.description["output_se"]
     if element and element not in surroundings.elements:
         # It served the VO when the job was submitted.
@@ -76,7 +76,7 @@ def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
         yield "No site has a storage element for output_data today; name one by output_se."
 
 
-def _of_cpu_time(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
+def _of_cpu_time(job: CheckedJob, surroundings: Surroundings) -> Iterator[str]:
     cpu_time_s, longest_s = job.description["cpu_time_s"], surroundings.longest_segment_s
     if cpu_time_s > longest_s:
         yield (
@@ -85,7 +85,7 @@ def _of_cpu_time(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
         )
 
 
-def _of_middlewares(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
+def _of_middlewares(job: CheckedJob, surroundings: Surroundings) -> Iterator[str]:
     """Warn of unknown middlewares: directors send no pilots for them, though the match ignores them."""
     for middleware in sorted(job.description["grid_middlewares"]):
         if middleware.casefold() not in surroundings.middlewares:
@@ -100,13 +100,13 @@ def _nearest(name: str, known: frozenset[str]) -> str:
     return did_you_mean(name, sorted(known))
 
 
-def _of_priority(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+def _of_priority(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
     if job.description["priority"] == 0:
         weight = f"{WEIGHT_OF_PRIORITY[0]:.5f}"
         yield f"Priority 0 has the weight {weight}: the job is matched only when hardly any other job waits beside it."
 
 
-def _of_executable(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+def _of_executable(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
     if lacks_executable(job.description, files=job.files):
         yield (
             f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
@@ -114,7 +114,7 @@ def _of_executable(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
         )
 
 
-def _of_quotes(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+def _of_quotes(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
     if not quotes_are_closed(job.description["arguments"]):
         yield (
             "A quote in arguments is not closed, or a backslash is the last character; the job fails when it starts. "

@@ -14,7 +14,7 @@ from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
-from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
+from wms.jobs.domain.submission_warnings import CheckedJob, SandboxFile, Surroundings, lacks_executable, warnings_about
 from wms.jobs.models import (
     CurrentJobCount,
     CurrentSiteJobCount,
@@ -175,4 +175,4 @@ def description_warnings(job: Job) -> list[str]:
     # For most jobs the files need not be read.
     rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
     files = [SandboxFile(row.file_name, row.sandbox.is_archive) for row in rows]
-    return list(doubts_about([Doubtful(description, files)], surroundings_of([description], vo=job.vo)))
+    return list(warnings_about([CheckedJob(description, files)], surroundings_of([description], vo=job.vo)))

@@ -8,7 +8,7 @@ from resources.queries.known_names import known_ces, known_elements, known_platf
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import is_own, lfn_of_output
-from wms.jobs.domain.submission_warnings import JUDGED_BY, Doubtful, SandboxFile, doubts_about, quotes_are_closed
+from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFile, quotes_are_closed, warnings_about
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
@@ -35,7 +35,7 @@ def check_sanity(arrival: Arrival) -> None:
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)
     _check_stall_windows(arrival)
-    _warn_of_doubts(arrival)
+    _warn_about_descriptions(arrival)
     if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
@@ -108,9 +108,9 @@ def _check_stall_windows(arrival: Arrival) -> None:
             arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which is no limit."))
 
 
-def _warn_of_doubts(arrival: Arrival) -> None:
+def _warn_about_descriptions(arrival: Arrival) -> None:
     """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
-    distinct: dict[tuple[object, ...], Doubtful] = {}
+    distinct: dict[tuple[object, ...], CheckedJob] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
     positions_of_part: dict[tuple[int, str], list[int]] = {}
     for position, job in enumerate(arrival.jobs):
@@ -124,8 +124,8 @@ def _warn_of_doubts(arrival: Arrival) -> None:
         if about not in distinct:
             named_sandboxes = arrival.input_sandboxes.get(common.input_sandbox, ())
             files = [SandboxFile(named.file_name, named.sandbox.is_archive) for named in named_sandboxes]
-            distinct[about] = Doubtful(description, files)
+            distinct[about] = CheckedJob(description, files)
     kinds, positions_of = list(distinct.values()), list(alike.values())
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
-    for sentence, doubted in doubts_about(kinds, surroundings).items():
-        arrival.warn(sentence, of=sorted(position for kind in doubted for position in positions_of[kind]))
+    for sentence, warned in warnings_about(kinds, surroundings).items():
+        arrival.warn(sentence, of=sorted(position for kind in warned for position in positions_of[kind]))
