@@ -359,7 +359,6 @@ INSTALLED_APPS = [
     "matching",
     "wms.portal",
     "wms.configuration",
-    "wms.documentation",
     "wms.simulation",
     "wms.stack",
     "wms.demo",

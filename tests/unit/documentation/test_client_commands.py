@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from docs.generators.client_commands import command, filters, overview
 from wms.client.catalogue import ENTRIES, SECTIONS
 from wms.client.commands.arguments import FILTERS
-from wms.documentation.client_commands import command, filters, overview
 
 PAGE = (Path(settings.BASE_DIR) / "docs" / "wms.md").read_text(encoding="utf-8")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from docs.generators.configuration_keys import meanings_of, sections
 from wms.configuration.entries import SectionEntry, keys_of
 from wms.configuration.schema import Configuration
-from wms.documentation.configuration_keys import meanings_of, sections
 
 
 def records(record: type[SectionEntry]) -> Iterator[type[SectionEntry]]:

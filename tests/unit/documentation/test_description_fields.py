@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework import serializers
 
-from wms.documentation.description_fields import SECTIONS, sections
+from docs.generators.description_fields import SECTIONS, sections
 from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, parse
 

@@ -1,6 +1,6 @@
 """The tables of docs/jdl.md."""
 
-from wms.documentation.jdl_tables import attributes
+from docs.generators.jdl_tables import attributes
 from wms.jobs.domain.jdl_attributes import ALL
 
 

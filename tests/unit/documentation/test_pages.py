@@ -1,26 +1,24 @@
 """The parts of the pages that are made from the code are those of the code."""
 
 import re
-from io import StringIO
+import runpy
+import shutil
 from pathlib import Path
 
 import pytest
-from django.conf import settings
-from django.core.management import CommandError, call_command
-from pytest_django import Settings
 
-from wms.documentation.made_parts import table, with_part
-from wms.documentation.pages import PARTS, documented
+from docs.generators import pages
+from docs.generators.markdown import table, with_part
+from docs.generators.pages import DOCS, PARTS, documented, update
 from wms.kernel.rest.error_codes import as_sentence
 
-DOCS = Path(settings.BASE_DIR) / "docs"
-MARK = re.compile(r"^<!-- (.+); made by `manage\.py document`\. -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (.+); made by docs/generators\. -->$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PARTS)
 def test_a_page_is_the_one_of_the_code(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
-    assert text == documented(page, text), "run `manage.py document`"
+    assert text == documented(page, text), "run `python -m docs.generators`"
 
 
 @pytest.mark.parametrize("page", PARTS)
@@ -32,26 +30,23 @@ def test_no_other_page_has_a_marker() -> None:
     assert {page.name for page in DOCS.rglob("*.md") if MARK.search(page.read_text(encoding="utf-8"))} == {*PARTS}
 
 
-def test_the_command_writes_the_pages_that_are_not_current(tmp_path: Path, settings: Settings) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in PARTS:
-        (tmp_path / "docs" / name).write_text((DOCS / name).read_text(encoding="utf-8"), encoding="utf-8")
-    old = tmp_path / "docs" / "errors.md"
-    old.write_text(old.read_text(encoding="utf-8").replace("`not_found`", "`found`"), encoding="utf-8")
-    (tmp_path / "wms").mkdir()
-    source = DOCS.parent / "wms" / "settings.py"
-    (tmp_path / "wms" / "settings.py").write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-    settings.BASE_DIR = tmp_path
-    written = StringIO()
-    call_command("document", stdout=written)
-    assert written.getvalue() == f"{old} written.\n"
-    assert old.read_text(encoding="utf-8") == (DOCS / "errors.md").read_text(encoding="utf-8")
+def test_the_files_that_are_not_current_are_written(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(DOCS, docs, ignore=shutil.ignore_patterns("screenshots"))
+    page, picture = docs / "errors.md", docs / "pictures" / "jobs.svg"
+    page.write_text(page.read_text(encoding="utf-8").replace("`not_found`", "`found`"), encoding="utf-8")
+    picture.write_text("", encoding="utf-8")
+    assert update(docs) == [picture, page]
+    for path in (picture, page):
+        assert path.read_text(encoding="utf-8") == (DOCS / path.relative_to(docs)).read_text(encoding="utf-8")
 
 
-def test_the_command_needs_the_repository(tmp_path: Path, settings: Settings) -> None:
-    settings.BASE_DIR = tmp_path
-    with pytest.raises(CommandError, match="in the repository, not in an installation"):
-        call_command("document")
+def test_the_command_names_what_it_has_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pages, "update", lambda docs: [docs / "wms.md"])
+    runpy.run_module("docs.generators", run_name="__main__")
+    assert capsys.readouterr().out == f"{DOCS / 'wms.md'} written.\n"
 
 
 def test_a_document_without_a_place_for_a_part_is_refused() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from wms.documentation.settings_table import Setting, settings_in, tables_of
+from docs.generators.settings_table import Setting, settings_in, tables_of
 
 BASE = Path(settings.BASE_DIR)
 SOURCE = '''

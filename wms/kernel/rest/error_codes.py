@@ -1,7 +1,7 @@
 """The error codes of the REST interface: what each means, and what a client does about it.
 
-docs/errors.md has them as a table, which ``manage.py document`` writes, and ``{API_V1}errors/`` as pages, to which the
-``type`` of each error leads (RFC 9457). A test compares them with the codes that the program can answer.
+docs/errors.md has them as a table, which ``python -m docs.generators`` writes, and ``{API_V1}errors/`` as pages, to
+which the ``type`` of each error leads (RFC 9457). A test compares them with the codes that the program can answer.
 """
 
 from collections.abc import Iterator, Mapping

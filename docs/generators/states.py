@@ -1,21 +1,13 @@
-"""Draws the states of jobs and pilots for docs/architecture.md: `uv run python docs/pictures/states.py` writes them.
+"""The pictures of docs/architecture.md: the states of jobs and pilots; the arrows are the transitions of the code."""
 
-The arrows are the transitions of the code; tests/unit/test_pictures.py compares the files with this program.
-"""
-
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-HERE: Final = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
-
-from docs.pictures.drawing import INK, PALE, svg, text  # noqa: E402 - run as a program, it is in no package
-from pilots.domain import pilot  # noqa: E402
-from wms.jobs.domain import lifecycle  # noqa: E402
+from docs.generators.drawing import INK, PALE, svg, text
+from pilots.domain import pilot
+from wms.jobs.domain import lifecycle
 
 #: Of a box, and from the middle of one to that of the next.
 WIDTH, HEIGHT, RIGHT, DOWN = 110.0, 48.0, 134.0, 110.0
@@ -183,8 +175,3 @@ PILOTS: Final = Diagram(
 def pictures() -> dict[str, str]:
     """Return the pictures by the names of their files."""
     return {"jobs.svg": JOBS.drawn(), "pilots.svg": PILOTS.drawn()}
-
-
-if __name__ == "__main__":
-    for name, picture in pictures().items():
-        (HERE / name).write_text(picture, encoding="utf-8")

@@ -3,9 +3,9 @@
 from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterator
 
+from docs.generators.markdown import table
 from wms.client.catalogue import ALIASES, ENTRIES, SECTIONS, actions_below, parser_of
 from wms.client.commands.arguments import FILTERS
-from wms.documentation.made_parts import table
 from wms.kernel.rest.error_codes import as_sentence
 
 #: Options that every command has.

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wms.documentation.made_parts import table
+from docs.generators.markdown import table
 from wms.jobs.domain.jdl_attributes import SECTIONS, JdlAttribute, Kind
 from wms.jobs.domain.jdl_reasons import IN_EXPRESSIONS
 from wms.kernel.rest.error_codes import as_sentence

@@ -1,31 +1,24 @@
 """Pictures and numbers of the documentation, compared with the code that computes them."""
 
 import re
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from typing import Final
 
 import pytest
 
+from docs.generators.pages import DOCS, pictures
+from docs.generators.states import JOBS
 from taskqueues.domain.history import correct_shares
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-PROGRAMS: Final = ("priorities", "states")
 
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_pictures_show_what_the_code_has(program: str) -> None:
-    pictures = runpy.run_path(str(DOCS / "pictures" / f"{program}.py"))["pictures"]()
-    stored = {name: (DOCS / "pictures" / name).read_text(encoding="utf-8") for name in pictures}
-    assert stored == pictures, f"run `uv run python docs/pictures/{program}.py`"
+def test_the_pictures_are_those_of_the_code() -> None:
+    stored = {name: (DOCS / "pictures" / name).read_text(encoding="utf-8") for name in pictures()}
+    assert stored == pictures(), "run `python -m docs.generators`"
 
 
 def test_a_status_without_a_place_is_not_drawn() -> None:
     """A new status must be given a place in the picture."""
-    diagram = runpy.run_path(str(DOCS / "pictures" / "states.py"))["JOBS"]
     with pytest.raises(ValueError, match="places"):
-        replace(diagram, transitions={**diagram.transitions, "Paused": frozenset()}).drawn()
+        replace(JOBS, transitions={**JOBS.transitions, "Paused": frozenset()}).drawn()
 
 
 @pytest.mark.parametrize("used", [25, 50, 90, 0])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wms.documentation.made_parts import table
+from docs.generators.markdown import table
 
 SECTION = re.compile(r"# -+ (?P<title>.+?) -+$")
 #: Defaults that are not values, as a reader of the page knows them.

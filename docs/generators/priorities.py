@@ -1,21 +1,13 @@
-"""Draws the pictures of docs/matching.md that show numbers: `uv run python docs/pictures/priorities.py` writes them.
+"""The pictures of docs/matching.md that show numbers; the priorities are those of the code."""
 
-The priorities are those of the code; tests/unit/test_pictures.py compares the files with this program.
-"""
-
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-HERE: Final = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
-
-from docs.pictures.drawing import PALE, box, line, svg, text  # noqa: E402 - run as a program, it is in no package
-from taskqueues.domain.shares import QueueLoad, split_share  # noqa: E402
-from taskqueues.domain.weights import total_weight  # noqa: E402
+from docs.generators.drawing import PALE, box, line, svg, text
+from taskqueues.domain.shares import QueueLoad, split_share
+from taskqueues.domain.weights import total_weight
 
 WIDTH: Final = 780
 COLORS: Final = ("#cfe3f7", "#b3d1ef", "#fbe3b5", "#cdebc9", "#a9d9a4")
@@ -168,8 +160,3 @@ def _draw() -> str:
         text(x, y + 90, f"random number {chance:g} × {total:g} = {chance * total:g}: {drawn.name}", anchor="middle")
     ]
     return svg(WIDTH, 190, "The draw: each task queue has a part of the line in proportion to its priority", parts)
-
-
-if __name__ == "__main__":
-    for name, picture in pictures().items():
-        (HERE / name).write_text(picture, encoding="utf-8")

@@ -1,27 +1,27 @@
-"""The parts of the pages below docs/ that are made from the code, by page and name."""
+"""The parts of the pages below docs/ that are made from the code, and the pictures."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from django.conf import settings
-
+from docs.generators import client_commands, configuration_keys, description_fields, priorities, states
+from docs.generators.jdl_tables import attributes, words_of_expressions
+from docs.generators.markdown import table, with_part
+from docs.generators.settings_table import settings_in, tables_of
 from pilots.domain import pilot
 from wms.client.catalogue import ENTRIES
-from wms.documentation import client_commands, configuration_keys, description_fields
-from wms.documentation.jdl_tables import attributes, words_of_expressions
-from wms.documentation.made_parts import table, with_part
-from wms.documentation.settings_table import settings_in, tables_of
 from wms.jobs.domain import lifecycle
 from wms.kernel.rest.error_codes import ERROR_CODES
+
+DOCS: Final = Path(__file__).resolve().parents[1]
 
 StatusT = TypeVar("StatusT", bound=str)
 
 
 def _settings() -> str:
-    source = Path(settings.BASE_DIR) / "wms" / "settings.py"
-    return tables_of(settings_in(source.read_text(encoding="utf-8")))
+    source = (DOCS.parent / "wms" / "settings.py").read_text(encoding="utf-8")
+    return tables_of(settings_in(source))
 
 
 def _error_codes() -> str:
@@ -61,3 +61,18 @@ def documented(page: str, text: str) -> str:
     for name, content in PARTS[page].items():
         text = with_part(text, of=name, content=content())
     return text
+
+
+def pictures() -> Mapping[str, str]:
+    """Return {file below docs/pictures/: its content}."""
+    return states.pictures() | priorities.pictures()
+
+
+def update(docs: Path) -> list[Path]:
+    """Write the pages and pictures below *docs* that are not as the code has them now, and return their paths."""
+    files = {docs / "pictures" / name: content for name, content in pictures().items()}
+    files |= {docs / name: documented(name, (docs / name).read_text(encoding="utf-8")) for name in PARTS}
+    stale = [path for path, content in files.items() if path.read_text(encoding="utf-8") != content]
+    for path in stale:
+        path.write_text(files[path], encoding="utf-8")
+    return stale

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 
+from docs.generators.markdown import table
 from wms.configuration.entries import SectionEntry, as_written, keys_of
 from wms.configuration.schema import ACTIVE, Configuration, StatusEntry
-from wms.documentation.made_parts import table
 from wms.kernel.rest.error_codes import as_sentence
 from wms.wire.amounts import AMOUNT
 

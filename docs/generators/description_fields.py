@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
+from docs.generators.markdown import table
 from wms.client.commands.description_options import OPTIONS
-from wms.documentation.made_parts import table
 from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.fields import MAX_NAME
