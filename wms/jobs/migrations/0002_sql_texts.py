@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         ("taskqueues", "0001_squashed_0_1_0"),
     ]
     operations = [
-        InstallTexts("jobs", digest="18c34a976cd80415db7757f56b0d96368c687eb390ed0b3a29c4614fa5c80be4"),
+        InstallTexts("jobs", digest="c898f12879b76dad2accd9a524fe6ff8a7997795f4fa4fb328dd2b094a89882b"),
         migrations.RunSQL(
             "DROP INDEX IF EXISTS jobs_sandbox_digest_847f8706_like",
             migrations.RunSQL.noop,

@@ -24,31 +24,28 @@ BEGIN
        submitted_at = CASE WHEN known.submitted_at = excluded.submitted_at THEN known.submitted_at END,
        job_type = CASE WHEN known.job_type = excluded.job_type THEN known.job_type END,
        job_group = CASE WHEN known.job_group = excluded.job_group THEN known.job_group END,
-       name_prefix = CASE
-           WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-           THEN known.name_prefix
-           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-           THEN rtrim(known.name_prefix, '0123456789')
-           ELSE wms_common_prefix(known.name_prefix, excluded.name_prefix) END,
-       name_rest = CASE
-           WHEN (known.name_rest, excluded.name_rest, known.name_prefix) = ('nothing', 'nothing', excluded.name_prefix)
-           THEN 'nothing'
-           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789')
-           THEN 'digits' ELSE 'anything' END,
+       (name_prefix, name_rest, name_stems) = (
+           SELECT CASE name_rest WHEN 'nothing' THEN known.name_prefix WHEN 'digits' THEN stem
+                       ELSE wms_common_prefix(known.name_prefix, excluded.name_prefix) END,
+                  name_rest,
+                  CASE WHEN name_rest = 'anything' THEN wms_few_of_both(
+                      coalesce(known.name_stems, ARRAY[stem]), coalesce(excluded.name_stems, ARRAY[other_stem])
+                  ) END
+             FROM (
+                 SELECT rtrim(known.name_prefix, '0123456789'), rtrim(excluded.name_prefix, '0123456789')
+             ) AS stems (stem, other_stem),
+             LATERAL (
+                 SELECT CASE WHEN (known.name_rest, excluded.name_rest, known.name_prefix)
+                                  = ('nothing', 'nothing', excluded.name_prefix) THEN 'nothing'
+                             WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest) AND stem = other_stem
+                             THEN 'digits' ELSE 'anything' END
+             ) AS its (name_rest)
+       ),
        first_job_id = least(known.first_job_id, excluded.first_job_id),
        last_job_id = greatest(known.last_job_id, excluded.last_job_id),
        labels = CASE WHEN known.job_group = excluded.job_group THEN NULL ELSE wms_few_of_both(
            coalesce(known.labels, ARRAY[known.job_group]), coalesce(excluded.labels, ARRAY[excluded.job_group])
-       ) END,
-       name_stems = CASE
-           WHEN 'anything' NOT IN (known.name_rest, excluded.name_rest)
-                AND rtrim(known.name_prefix, '0123456789') = rtrim(excluded.name_prefix, '0123456789') THEN NULL
-           ELSE wms_few_of_both(
-               coalesce(known.name_stems, ARRAY[rtrim(known.name_prefix, '0123456789')]),
-               coalesce(excluded.name_stems, ARRAY[rtrim(excluded.name_prefix, '0123456789')])
-           ) END;
+       ) END;
 END
 $$;
 
@@ -56,33 +53,33 @@ $$;
 CREATE FUNCTION wms_jobs_come() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM wms_note_content(ROW(
-        common.*,
-        CASE WHEN common.job_group IS NULL THEN wms_few(ARRAY(
+        submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group,
+        CASE name_rest WHEN 'nothing' THEN first_name WHEN 'digits' THEN first_stem
+             ELSE wms_common_prefix(first_name, last_name) END,
+        name_rest, first_job_id, last_job_id,
+        CASE WHEN job_group IS NULL THEN wms_few(ARRAY(
             SELECT DISTINCT job.job_group FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
         )) END,
-        CASE WHEN common.name_rest = 'anything' THEN wms_few(ARRAY(
+        CASE WHEN name_rest = 'anything' THEN wms_few(ARRAY(
             SELECT DISTINCT rtrim(job.job_name, '0123456789')
               FROM changed AS job WHERE job.submission_id = common.submission_id LIMIT 17
         )) END
     )::jobs_submissioncontent)
       FROM (
-          SELECT submission_id, min(owner_id), min(group_id), min(vo_id),
-                 CASE WHEN min(submitted_at) = max(submitted_at) THEN min(submitted_at) END,
-                 CASE WHEN min(job_type) = max(job_type) THEN min(job_type) END,
-                 CASE WHEN min(job_group) = max(job_group) THEN min(job_group) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN min(job_name)
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789'))
-                      THEN min(rtrim(job_name, '0123456789'))
-                      ELSE wms_common_prefix(min(job_name COLLATE "C"), max(job_name COLLATE "C")) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN 'nothing'
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789')) THEN 'digits'
-                      ELSE 'anything' END,
-                 min(id), max(id)
-            FROM changed AS job GROUP BY submission_id
-      ) AS common (
-          submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-          last_job_id
-      );
+          SELECT submission_id, min(owner_id) AS owner_id, min(group_id) AS group_id, min(vo_id) AS vo_id,
+                 CASE WHEN min(submitted_at) = max(submitted_at) THEN min(submitted_at) END AS submitted_at,
+                 CASE WHEN min(job_type) = max(job_type) THEN min(job_type) END AS job_type,
+                 CASE WHEN min(job_group) = max(job_group) THEN min(job_group) END AS job_group,
+                 min(job_name COLLATE "C") AS first_name, max(job_name COLLATE "C") AS last_name,
+                 min(rtrim(job_name, '0123456789') COLLATE "C") AS first_stem,
+                 max(rtrim(job_name, '0123456789') COLLATE "C") AS last_stem,
+                 min(id) AS first_job_id, max(id) AS last_job_id
+            FROM changed GROUP BY submission_id
+      ) AS common,
+      LATERAL (
+          SELECT CASE WHEN first_name = last_name THEN 'nothing' WHEN first_stem = last_stem THEN 'digits'
+                      ELSE 'anything' END AS name_rest
+      ) AS its;
     INSERT INTO jobs_jobcountchange (
         submission_id, owner_id, group_id, vo_id, job_type, status_before, site_before_id, exit_code_before,
         status_after, site_after_id, exit_code_after, jobs
@@ -113,38 +110,3 @@ CREATE TRIGGER job_is_edited
         (NEW.submission_id, NEW.owner_id, NEW.group_id, NEW.vo_id, NEW.submitted_at, NEW.job_type, NEW.job_group, NEW.job_name)
     )
     EXECUTE FUNCTION wms_job_is_edited();
-
--- Notes the contents of all submissions anew, from their jobs.
-CREATE FUNCTION wms_note_all_contents() RETURNS void LANGUAGE sql AS $$
-    DELETE FROM jobs_submissioncontent;
-    INSERT INTO jobs_submissioncontent (
-        submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-        last_job_id, labels, name_stems
-    )
-    SELECT common.*,
-           CASE WHEN common.job_group IS NULL THEN wms_few(ARRAY(
-               SELECT DISTINCT job.job_group FROM jobs_job AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END,
-           CASE WHEN common.name_rest = 'anything' THEN wms_few(ARRAY(
-               SELECT DISTINCT rtrim(job.job_name, '0123456789')
-                 FROM jobs_job AS job WHERE job.submission_id = common.submission_id LIMIT 17
-           )) END
-      FROM (
-          SELECT submission_id, min(owner_id), min(group_id), min(vo_id),
-                 CASE WHEN min(submitted_at) = max(submitted_at) THEN min(submitted_at) END,
-                 CASE WHEN min(job_type) = max(job_type) THEN min(job_type) END,
-                 CASE WHEN min(job_group) = max(job_group) THEN min(job_group) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN min(job_name)
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789'))
-                      THEN min(rtrim(job_name, '0123456789'))
-                      ELSE wms_common_prefix(min(job_name COLLATE "C"), max(job_name COLLATE "C")) END,
-                 CASE WHEN min(job_name) = max(job_name) THEN 'nothing'
-                      WHEN min(rtrim(job_name, '0123456789')) = max(rtrim(job_name, '0123456789')) THEN 'digits'
-                      ELSE 'anything' END,
-                 min(id), max(id)
-            FROM jobs_job AS job GROUP BY submission_id
-      ) AS common (
-          submission_id, owner_id, group_id, vo_id, submitted_at, job_type, job_group, name_prefix, name_rest, first_job_id,
-          last_job_id
-      );
-$$;

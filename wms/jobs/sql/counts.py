@@ -43,21 +43,28 @@ _ADD_COUNT_CHANGES: Final = """
 #: Each submission passes through several statuses.
 _FORGET_ZEROS: Final = "DELETE FROM jobs_submissionjobcount WHERE submission_id = ANY(%s) AND jobs = 0"
 
+#: All jobs come again (``wms_jobs_come``), those of one submission at a time.
 _RECOUNT_JOBS: Final = """
     LOCK TABLE jobs_job IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM jobs_jobcountchange;
     DELETE FROM jobs_jobcount;
     DELETE FROM jobs_sitejobcount;
     DELETE FROM jobs_submissionjobcount;
-    INSERT INTO jobs_jobcount (owner_id, group_id, vo_id, job_type, status, exit_code, jobs)
-    SELECT owner_id, group_id, vo_id, job_type, status, wms_counted_exit_code(status, exit_code), count(*)
-      FROM jobs_job GROUP BY 1, 2, 3, 4, 5, 6;
-    INSERT INTO jobs_sitejobcount (owner_id, group_id, vo_id, site_id, status, jobs)
-    SELECT owner_id, group_id, vo_id, site_id, status, count(*) FROM jobs_job GROUP BY 1, 2, 3, 4, 5;
-    INSERT INTO jobs_submissionjobcount (submission_id, owner_id, group_id, vo_id, status, exit_code, jobs)
-    SELECT submission_id, owner_id, group_id, vo_id, status, wms_counted_exit_code(status, exit_code), count(*)
-      FROM jobs_job GROUP BY 1, 2, 3, 4, 5, 6;
-    SELECT wms_note_all_contents();
+    DELETE FROM jobs_submissioncontent;
+    CREATE TEMPORARY TABLE jobs_coming (LIKE jobs_job);
+    CREATE TRIGGER jobs_come AFTER INSERT ON jobs_coming REFERENCING NEW TABLE AS changed
+        FOR EACH STATEMENT EXECUTE FUNCTION wms_jobs_come();
+    DO $$
+    DECLARE
+        submission uuid;
+    BEGIN
+        FOR submission IN SELECT id FROM jobs_submission LOOP
+            INSERT INTO jobs_coming SELECT * FROM jobs_job WHERE submission_id = submission;
+            TRUNCATE jobs_coming;
+        END LOOP;
+    END
+    $$;
+    DROP TABLE jobs_coming;
 """
 
 #: One statement, so that jobs and counters are of one snapshot. Owner, group, VO and status are columns of each.
@@ -116,6 +123,7 @@ def recount_jobs() -> None:
     """Replace the counters by the numbers of the jobs in the table; until the transaction ends no job can change."""
     with connection.cursor() as cursor:
         cursor.execute(_RECOUNT_JOBS)
+    add_count_changes()
 
 
 def wrong_job_counts() -> int:
