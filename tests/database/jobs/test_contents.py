@@ -1,9 +1,9 @@
 """What jobs of a submission have in common: lists and summaries that rely on it are what the filters alone give."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from itertools import combinations
+from itertools import combinations, repeat
 from random import Random
 
 import pytest
@@ -26,16 +26,10 @@ pytestmark = pytest.mark.django_db
 MOST = 16
 
 
-def submitted(owner: User, *names: str, at: int = 0, **description: str) -> SubmissionContent:
-    """Submit jobs of these names; return the content of the submission."""
-    jobs = [{"executable": "a.sh", "job_name": name, **description} for name in names]
-    result = submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW + timedelta(hours=at))
-    return SubmissionContent.objects.get(submission=result.job_group_id)
-
-
-def submitted_with_labels(owner: User, labels: Mapping[str, str]) -> SubmissionContent:
+def submitted(owner: User, names: Iterable[str], labels: Iterable[str] = repeat("")) -> SubmissionContent:
     """Submit jobs of these names and labels; return the content of the submission."""
-    jobs = [{"executable": "a.sh", "job_name": name, "job_group": label} for name, label in labels.items()]
+    named = zip(names, labels, strict=False)
+    jobs = [{"executable": "a.sh", "job_name": name, "job_group": label} for name, label in named]
     result = submit(parse_submission({"jobs": jobs}), owner=owner, now=NOW)
     return SubmissionContent.objects.get(submission=result.job_group_id)
 
@@ -60,7 +54,7 @@ def alice() -> User:
     ],
 )
 def test_the_common_prefix_of_names_is_stored(alice: User, names: list[str], prefix: str, rest: NameRest) -> None:
-    content = submitted(alice, *names)
+    content = submitted(alice, names)
     assert (content.name_prefix, content.name_rest) == (prefix, rest)
     jobs = Job.objects.filter(submission=content.submission_id).order_by("pk")
     assert (content.first_job_id, content.last_job_id) == (jobs[0].pk, jobs[len(names) - 1].pk)
@@ -80,7 +74,7 @@ def test_the_common_prefix_of_names_is_stored(alice: User, names: list[str], pre
 def test_an_edited_name_extends_the_summary(
     alice: User, names: list[str], edited: str, prefix: str, rest: NameRest
 ) -> None:
-    content = submitted(alice, *names)
+    content = submitted(alice, names)
     editing.edit(content.first_job_id, changes={"job_name": edited, "priority": 3}, by=alice, now=NOW)
     content.refresh_from_db()
     assert (content.name_prefix, content.name_rest) == (prefix, rest)
@@ -95,17 +89,17 @@ def test_jobs_that_differ_are_noted_to_differ(alice: User) -> None:
 
 
 def test_few_labels_and_stems_of_names_are_noted(alice: User) -> None:
-    content = submitted_with_labels(alice, {"sim-1": "b", "sim-22": "b", "ana7": "a", "3": ""})
+    content = submitted(alice, ["sim-1", "sim-22", "ana7", "3"], ["b", "b", "a", ""])
     assert (content.job_group, content.labels) == (None, ["", "a", "b"])
     assert (content.name_rest, content.name_stems) == (NameRest.ANYTHING, ["", "ana", "sim-"])
-    alike = submitted_with_labels(alice, {"sim-1": "b", "sim-22": "b"})
+    alike = submitted(alice, ["sim-1", "sim-22"], "bb")
     assert (alike.labels, alike.name_stems) == (None, None)
     assert wrong_job_counts() == 0
 
 
 @pytest.mark.parametrize(("number", "noted"), [(MOST, MOST), (MOST + 1, 0)])
 def test_too_many_different_values_store_none(alice: User, number: int, noted: int) -> None:
-    content = submitted_with_labels(alice, {f"{each}x": f"label{each}" for each in range(number)})
+    content = submitted(alice, [f"{each}x" for each in range(number)], [f"label{each}" for each in range(number)])
     assert content.labels is not None
     assert content.name_stems is not None
     assert (len(content.labels), len(content.name_stems)) == (noted, noted)
@@ -125,33 +119,37 @@ def test_too_many_different_values_store_none(alice: User, number: int, noted: i
 def test_an_edited_job_adds_its_values_to_the_summary(
     alice: User, jobs: dict[str, str], changes: dict[str, str], labels: list[str] | None, stems: list[str] | None
 ) -> None:
-    content = submitted_with_labels(alice, jobs)
+    content = submitted(alice, jobs.keys(), jobs.values())
     Job.objects.filter(pk=content.first_job_id).update(**changes)
     content.refresh_from_db()
     assert (content.labels, content.name_stems) == (labels, stems)
     assert wrong_job_counts() == 0
 
 
-@pytest.mark.parametrize("lost", [{"labels": ["a"]}, {"name_stems": ["ana"]}, {"labels": None}, {"name_stems": None}])
-def test_verify_finds_values_that_are_not_noted(alice: User, lost: dict[str, list[str] | None]) -> None:
-    content = submitted_with_labels(alice, {"sim-1": "b", "ana7": "a"})
-    SubmissionContent.objects.update(**lost)
-    assert wrong_job_counts() > 0
+@pytest.mark.parametrize(
+    ("lost", "wrong_jobs"),
+    [
+        ({"labels": ["a"]}, 1),
+        ({"name_stems": ["ana"]}, 1),
+        ({"labels": None}, 2),
+        ({"name_stems": None}, 2),
+        ({"name_rest": NameRest.NOTHING}, 2),
+        (None, 2),
+    ],
+)
+def test_verify_compares_the_contents_and_a_recount_notes_them_anew(
+    alice: User, lost: dict[str, object] | None, wrong_jobs: int
+) -> None:
+    submitted(alice, ["sim-1", "ana7"], "ba")
+    (noted,) = SubmissionContent.objects.values()
+    if lost is None:
+        SubmissionContent.objects.all().delete()
+    else:
+        SubmissionContent.objects.update(**lost)
+    assert wrong_job_counts() == wrong_jobs
     recount_jobs()
     assert wrong_job_counts() == 0
-    again = SubmissionContent.objects.get()
-    assert (again.labels, again.name_stems) == (content.labels, content.name_stems)
-
-
-def test_a_recount_notes_the_contents_anew_and_verify_compares_them(alice: User) -> None:
-    content = submitted(alice, "sim-1", "sim-2")
-    SubmissionContent.objects.update(name_rest=NameRest.NOTHING)
-    assert wrong_job_counts() == 2
-    SubmissionContent.objects.all().delete()
-    assert wrong_job_counts() == 2
-    recount_jobs()
-    assert wrong_job_counts() == 0
-    assert SubmissionContent.objects.get().name_rest == content.name_rest
+    assert SubmissionContent.objects.values().get() == noted
 
 
 #: Values of each filter; some match nothing.

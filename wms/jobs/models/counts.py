@@ -4,7 +4,7 @@ from django.db import models
 
 from resources.models import Site
 from wms.accounts.models import VO, Group, User
-from wms.jobs.models.submissions import Submission
+from wms.jobs.models.submissions import CommonOfJobs, Submission
 from wms.jobs.models.visibility import OwnedQuerySet
 
 
@@ -123,14 +123,8 @@ class CurrentSubmissionJobCount(CountBySubmission):
         db_table = "jobs_currentsubmissionjobcount"
 
 
-class CurrentContentJobCount(CountBySubmission):
+class CurrentContentJobCount(CommonOfJobs, CountBySubmission):
     """View of CurrentSubmissionJobCount with what the jobs of the submission have in common."""
-
-    submitted_at = models.DateTimeField(null=True)
-    job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
-    job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
-    name_prefix = models.CharField(max_length=255)
-    name_rest = models.CharField(max_length=8)
 
     class Meta:
         managed = False

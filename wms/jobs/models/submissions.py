@@ -63,11 +63,24 @@ class NameRest(models.TextChoices):
     ANYTHING = "anything"
 
 
-class SubmissionContent(models.Model):
+class CommonOfJobs(models.Model):
+    """What the jobs of a submission have in common; a column of null: the jobs differ in it."""
+
+    submitted_at = models.DateTimeField(null=True)
+    job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
+    job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
+    name_prefix = models.CharField(max_length=255, help_text="Beginning of the names of all jobs.")
+    name_rest = models.CharField(max_length=8, choices=NameRest, help_text="What follows on it.")
+
+    class Meta:
+        abstract = True
+
+
+class SubmissionContent(CommonOfJobs):
     """One row is what the jobs of a submission have in common, by which lists and summaries find them (ADR 59).
 
-    Triggers of the table of jobs write it. A column of null: the jobs differ in it. Few labels and stems of names that
-    they differ in are noted; these two are null if the jobs do not differ.
+    Triggers of the table of jobs write it. Few labels and stems of names that the jobs differ in are noted; these two
+    are null if they do not differ.
     """
 
     # No constraints: these are copies from the rows of jobs.
@@ -77,11 +90,6 @@ class SubmissionContent(models.Model):
     owner = models.ForeignKey(User, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
     group = models.ForeignKey(Group, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
     vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
-    submitted_at = models.DateTimeField(null=True)
-    job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
-    job_group = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty label
-    name_prefix = models.CharField(max_length=255, help_text="Beginning of the names of all jobs.")
-    name_rest = models.CharField(max_length=8, choices=NameRest, help_text="What follows on it.")
     labels = ArrayField(
         models.CharField(max_length=255),
         null=True,

@@ -7,8 +7,9 @@ Of a submission whose jobs differ, few labels and stems of names are known: that
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from itertools import groupby
-from operator import itemgetter
+from operator import and_, itemgetter, or_
 from string import digits
 from typing import Any, Final
 
@@ -54,10 +55,7 @@ TOLD: Final = COMMON | {"submitted_at", "submission", "status", "exit_code", "ow
 
 def may_match(filters: JobFilters, *, by: User) -> OwnedQuerySet[SubmissionContent]:
     """Return the submissions, visible to *by*, that may have jobs which match, as far as their contents tell."""
-    found = _of_filters(filters, by=by)
-    for all_match, undecided in _conditions(filters):
-        found = found.filter(all_match | undecided)
-    return found
+    return _of_filters(filters, by=by).filter(_some_may_match(filters))
 
 
 def most_jobs(filters: JobFilters, *, by: User) -> int:
@@ -71,19 +69,15 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
 
     The filters and *columns* are of fields in TOLD.
     """
-    conditions = list(_conditions(filters))
+    all_match, some_undecided = _all_match(filters), reduce(or_, (each for _, each in _conditions(filters)), Q())
     if "job_type" in columns:
-        conditions.append((Q(job_type__isnull=False), Q(job_type__isnull=True)))
+        all_match, some_undecided = all_match & Q(job_type__isnull=False), some_undecided | Q(job_type__isnull=True)
     counted = filters.filter_queryset(CurrentContentJobCount.objects.all(), but=COMMON)
-    counted = counted.filter(_visible_to(by))
-    possible, some_undecided = _of_filters(filters, by=by), Q()
-    for all_match, undecided in conditions:
-        counted = counted.filter(all_match)
-        possible = possible.filter(all_match | undecided)
-        some_undecided |= undecided
+    counted = counted.filter(_visible_to(by)).filter(all_match)
+    undecided = may_match(filters, by=by).filter(some_undecided)
     rows = filters.filter_queryset(Job.objects.all()).visible_to(by)
     # Uses index: job_of_submission
-    rows = rows.filter(submission__in=possible.filter(some_undecided).values("pk")) if some_undecided else rows.none()
+    rows = rows.filter(submission__in=undecided.values("pk")) if some_undecided else rows.none()
     numbers = counted.values_list(*columns).annotate(count=Sum("jobs"))
     both: QuerySet[Any] = numbers.union(rows.values_list(*columns).annotate(count=Count("pk")), all=True)
     for values, same in groupby(both.order_by(*columns), key=itemgetter(slice(len(columns)))):
@@ -93,10 +87,8 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
 
 def decided(filters: JobFilters, *, by: User) -> QuerySet[Any]:
     """Return the submissions of ``may_match``, with ``all_match``: whether it is known that all of their jobs match."""
-    all_match = Q()
-    for its_all_match, _ in _conditions(filters):
-        all_match &= its_all_match
-    return may_match(filters, by=by).annotate(all_match=ExpressionWrapper(all_match, output_field=BooleanField()))
+    all_match = ExpressionWrapper(_all_match(filters), output_field=BooleanField())
+    return may_match(filters, by=by).annotate(all_match=all_match)
 
 
 def has_counted(filters: JobFilters, names: AbstractSet[str], *, submission: Expression) -> Q:
@@ -111,11 +103,10 @@ def has_counted(filters: JobFilters, names: AbstractSet[str], *, submission: Exp
 
 def between(filters: JobFilters, jobs: JobQuerySet) -> JobQuerySet:
     """Return the jobs between the ids that those of the filtered times have: older and newer ones need not be read."""
-    submissions = SubmissionContent.objects.all()
-    for all_match, undecided in _conditions(filters):
-        submissions = submissions.filter(all_match | undecided)
     # Uses index: content_since
-    ids = submissions.aggregate(first=Min("first_job_id"), last=Max("last_job_id"))
+    ids = SubmissionContent.objects.filter(_some_may_match(filters)).aggregate(
+        first=Min("first_job_id"), last=Max("last_job_id")
+    )
     return jobs.none() if ids["first"] is None else jobs.filter(pk__range=(ids["first"], ids["last"]))
 
 
@@ -132,6 +123,16 @@ def _visible_to(actor: User) -> Q:
     sharing = Group.objects.sharing().filter(memberships__user=actor).values_list("pk", flat=True)
     managed = VO.objects.filter(managers=actor).values_list("pk", flat=True)
     return Q(owner=actor) | Q(group__in=list(sharing)) | Q(vo__in=list(managed))
+
+
+def _all_match(filters: JobFilters) -> Q:
+    """Return the condition of submissions all of whose jobs match."""
+    return reduce(and_, (all_match for all_match, _ in _conditions(filters)), Q())
+
+
+def _some_may_match(filters: JobFilters) -> Q:
+    """Return the condition of submissions some of whose jobs may match."""
+    return reduce(and_, (all_match | undecided for all_match, undecided in _conditions(filters)), Q())
 
 
 def _conditions(filters: JobFilters) -> Iterator[tuple[Q, Q]]:

@@ -1,6 +1,7 @@
 """The first jobs, and the numbers of jobs, that match a filter (ADR 54, ADR 59)."""
 
 from collections.abc import Sequence
+from string import Formatter
 from typing import Any, Final
 
 from django.core.exceptions import EmptyResultSet
@@ -8,7 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet, UUIDField
 from django.db.models.expressions import RawSQL
 
-from wms.jobs.models import JobQuerySet
+from wms.jobs.models import Job, JobQuerySet
 from wms.jobs.sql.compiled import sql_of
 from wms.kernel.db import ids_in
 
@@ -17,27 +18,28 @@ from wms.kernel.db import ids_in
 _FIRST_OF_KINDS: Final = """
     WITH kind ({columns}, jobs) AS MATERIALIZED ({kinds}),
          beginning AS MATERIALIZED (
-        SELECT kind.* FROM kind, LATERAL ({jobs} LIMIT 1) AS found (id) ORDER BY found.id {order} LIMIT %s
+        SELECT kind.* FROM kind, LATERAL ({jobs} LIMIT 1) AS found (id) ORDER BY found.id {order} LIMIT {at_most}
     )
-    SELECT found.id FROM beginning AS kind, LATERAL ({jobs} LIMIT least(kind.jobs, %s)) AS found (id)
-     ORDER BY found.id {order} LIMIT %s
+    SELECT found.id FROM beginning AS kind, LATERAL ({jobs} LIMIT least(kind.jobs, {at_most})) AS found (id)
+     ORDER BY found.id {order} LIMIT {at_most}
 """
 
 #: *candidates* are submissions with their largest (smallest) id, *jobs* those of one candidate. Jobs that are found on
 #: the way from the newest (oldest) candidate tell which id is not too far; candidates beyond it need not be read.
-_FIRST_OF_SUBMISSIONS = """
+_FIRST_OF_SUBMISSIONS: Final = """
     WITH candidate (submission_id, edge) AS MATERIALIZED ({candidates}),
          reached AS MATERIALIZED (
         SELECT found.id
-          FROM (SELECT * FROM candidate ORDER BY edge {order}) AS candidate, LATERAL ({jobs} LIMIT %s) AS found (id)
-         LIMIT %s
+          FROM (SELECT * FROM candidate ORDER BY edge {order}) AS candidate,
+               LATERAL ({jobs} LIMIT {at_most}) AS found (id)
+         LIMIT {at_most}
     ), farthest AS MATERIALIZED (
-        SELECT CASE WHEN count(*) = %s THEN {last}(id) END AS id FROM reached
+        SELECT CASE WHEN count(*) = {at_most} THEN {last}(id) END AS id FROM reached
     )
     SELECT found.id
       FROM farthest JOIN candidate ON farthest.id IS NULL OR candidate.edge {reaches} farthest.id,
-           LATERAL ({jobs} LIMIT %s) AS found (id)
-     ORDER BY found.id {order} LIMIT %s
+           LATERAL ({jobs} LIMIT {at_most}) AS found (id)
+     ORDER BY found.id {order} LIMIT {at_most}
 """
 
 #: OFFSET 0 keeps it a look-up for each kind: the planner, which does not know the kinds, would read all jobs.
@@ -59,6 +61,10 @@ _COUNTS_OF_SUBMISSIONS: Final = """
 """
 
 
+#: In ``first_of_submissions``, the submission whose jobs are looked up.
+CANDIDATE: Final = RawSQL("candidate.submission_id", (), output_field=UUIDField())
+
+
 def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
     """Return the first *jobs*, by their ids, that are of any of these kinds.
 
@@ -69,22 +75,14 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
         newest_first: whether those with the largest ids are the first.
     """
     columns = kinds.query.values_select
-    jobs = _of_kind(jobs, columns)
-    try:
-        of_kind, its_parameters = sql_of(jobs.order_by("-pk" if newest_first else "pk").values("pk"))
-        counted, parameters = sql_of(kinds)
-    except EmptyResultSet:
-        return jobs.none()
-    statement = _FIRST_OF_KINDS.format(
-        columns=", ".join(columns), kinds=counted, jobs=of_kind, order="DESC" if newest_first else "ASC"
+    return _found(
+        _FIRST_OF_KINDS,
+        columns=", ".join(columns),
+        kinds=kinds,
+        jobs=_of_kind(jobs, columns).order_by("-pk" if newest_first else "pk").values("pk"),
+        at_most=at_most,
+        order="DESC" if newest_first else "ASC",
     )
-    values = (*parameters, *its_parameters, at_most, *its_parameters, at_most, at_most)
-    found = RawSQL(statement, values)  # noqa: S611 - made of statements of the ORM
-    return JobQuerySet(jobs.model).filter(pk__in=found)
-
-
-#: In ``first_of_submissions``, the submission whose jobs are looked up.
-CANDIDATE: Final = RawSQL("candidate.submission_id", (), output_field=UUIDField())
 
 
 def first_of_submissions(
@@ -100,20 +98,15 @@ def first_of_submissions(
     """
     edge = "last_job_id" if newest_first else "first_job_id"
     of_candidate = jobs.filter(submission_id=RawSQL("candidate.submission_id", ()))
-    try:
-        found, its_parameters = sql_of(of_candidate.order_by("-pk" if newest_first else "pk").values("pk"))
-        possible, parameters = sql_of(candidates.order_by().values_list("submission_id", edge))
-    except EmptyResultSet:
-        return jobs.none()
-    statement = _FIRST_OF_SUBMISSIONS.format(
-        candidates=possible,
-        jobs=found,
+    return _found(
+        _FIRST_OF_SUBMISSIONS,
+        candidates=candidates.order_by().values_list("submission_id", edge),
+        jobs=of_candidate.order_by("-pk" if newest_first else "pk").values("pk"),
+        at_most=at_most,
         order="DESC" if newest_first else "ASC",
         last="min" if newest_first else "max",
         reaches=">=" if newest_first else "<=",
     )
-    values = (*parameters, *its_parameters, at_most, at_most, at_most, *its_parameters, at_most, at_most)
-    return JobQuerySet(jobs.model).filter(pk__in=RawSQL(statement, values))  # noqa: S611 - made by the ORM
 
 
 def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[str]) -> Sequence[Sequence[Any]]:
@@ -125,17 +118,8 @@ def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[st
         fields: of a job or of its related rows.
     """
     columns = kinds.query.values_select
-    try:
-        of_kind, its_parameters = sql_of(_of_kind(jobs, columns).order_by().values(*fields))
-        counted, parameters = sql_of(kinds)
-    except EmptyResultSet:
-        return ()
-    names = ", ".join(f"value_{number}" for number in range(len(fields)))
-    statement = _COUNTS_IN_KINDS.format(columns=", ".join(columns), kinds=counted, jobs=of_kind, names=names)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, (*parameters, *its_parameters))
-        rows: Sequence[Sequence[Any]] = cursor.fetchall()
-    return rows
+    jobs_of_kind = _of_kind(jobs, columns).order_by().values(*fields)
+    return _counted(_COUNTS_IN_KINDS, fields, columns=", ".join(columns), kinds=kinds, jobs=jobs_of_kind)
 
 
 def counts_of_submissions(
@@ -151,42 +135,55 @@ def counts_of_submissions(
         fields: of a job or of its related rows.
     """
     columns = kinds.query.values_select
-    of_job = jobs.filter(pk=RawSQL("found.id", ()))
-    try:
-        of_kind, its_parameters = sql_of(
-            _of_kind(indexed, columns).order_by().values_list("pk", "submission_id", *fields)
-        )
-        counted, parameters = sql_of(kinds)
-        its_submissions, of_submissions = sql_of(submissions.order_by().values_list("pk", "all_match"))
-        matching, of_matching = sql_of(of_job.order_by().values("pk"))
-    except EmptyResultSet:
-        return ()
-    names = ", ".join(f"value_{number}" for number in range(len(fields)))
-    statement = _COUNTS_OF_SUBMISSIONS.format(
+    return _counted(
+        _COUNTS_OF_SUBMISSIONS,
+        fields,
         columns=", ".join(columns),
-        kinds=counted,
-        submissions=its_submissions,
-        indexed=of_kind,
-        matching=matching,
-        names=names,
+        kinds=kinds,
+        submissions=submissions.order_by().values_list("pk", "all_match"),
+        indexed=_of_kind(indexed, columns).order_by().values_list("pk", "submission_id", *fields),
+        matching=jobs.filter(pk=RawSQL("found.id", ())).order_by().values("pk"),
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, (*parameters, *of_submissions, *its_parameters, *of_matching))
-        rows: Sequence[Sequence[Any]] = cursor.fetchall()
-    return rows
-
-
-def _of_kind(jobs: JobQuerySet, columns: Sequence[str]) -> JobQuerySet:
-    return jobs.filter(**{each: RawSQL(f"kind.{each}", ()) for each in columns})  # noqa: S611 - our own columns
 
 
 def ids_of(jobs: JobQuerySet) -> frozenset[int]:
     """Return the ids of the jobs."""
+    rows = _rows("SELECT string_agg(id::text, ',') FROM ({jobs}) AS found (id)", jobs=jobs.values("pk"))
+    return frozenset(ids_in(rows[0][0]) if rows else ())
+
+
+def _found(template: str, **parts: QuerySet[Any] | str | int) -> JobQuerySet:
+    """Return the jobs whose ids a statement yields."""
     try:
-        found, parameters = sql_of(jobs.values("pk"))
+        ids = RawSQL(*_filled(template, **parts))  # noqa: S611 - made of statements of the ORM
     except EmptyResultSet:
-        return frozenset()
+        return Job.objects.none()
+    return Job.objects.filter(pk__in=ids)
+
+
+def _counted(template: str, fields: Sequence[str], **parts: QuerySet[Any] | str) -> Sequence[Sequence[Any]]:
+    return _rows(template, names=", ".join(f"value_{number}" for number in range(len(fields))), **parts)
+
+
+def _rows(template: str, **parts: QuerySet[Any] | str) -> Sequence[Sequence[Any]]:
+    """Return the rows of a statement; none if one of its querysets is known to be empty."""
+    try:
+        statement, parameters = _filled(template, **parts)
+    except EmptyResultSet:
+        return ()
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT string_agg(id::text, ',') FROM ({found}) AS found (id)", parameters)  # noqa: S608 - made by the ORM
-        (ids,) = cursor.fetchone()
-    return frozenset(ids_in(ids))
+        cursor.execute(statement, parameters)
+        rows: Sequence[Sequence[Any]] = cursor.fetchall()
+    return rows
+
+
+def _filled(template: str, **parts: QuerySet[Any] | str | int) -> tuple[str, Sequence[Any]]:
+    """Return the template with its parts, of querysets their statements, and the parameters in their order."""
+    filling = {name: sql_of(part) if isinstance(part, QuerySet) else (part, ()) for name, part in parts.items()}
+    statement = template.format_map({name: text for name, (text, _) in filling.items()})
+    names = (name for _, name, _, _ in Formatter().parse(template) if name)
+    return statement, [value for name in names for value in filling[name][1]]
+
+
+def _of_kind(jobs: JobQuerySet, columns: Sequence[str]) -> JobQuerySet:
+    return jobs.filter(**{each: RawSQL(f"kind.{each}", ()) for each in columns})  # noqa: S611 - our own columns
