@@ -1,4 +1,4 @@
-"""Reports of each kind on leases in each state: the status of the job, and what holds after any of them."""
+"""Reports in any order on leases in each state: what holds after any of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,76 +102,6 @@ def rows() -> tuple[object, ...]:
     models = (Job, JobHistory, JobCommand, Match, Pilot, OutputTail, UsageSamples, QueuedJob)
     return tuple(list(model._default_manager.order_by("pk").values()) for model in models)
 
-
-REPORTS: Final[Mapping[str, Report]] = {
-    "Running": partial(report, status="Running"),
-    "Completing": partial(report, status="Completing"),
-    "beat": beat,
-    "stopped": partial(beat, acknowledged=COMMANDS),
-    "0": partial(end, exit_code=0),
-    "1": partial(end, exit_code=1),
-    "none": partial(end, exit_code=None),
-    "222": partial(end, exit_code=222),
-}
-REFUSED: Final = "refused"
-#: {status of the job: {report: new lines of its history}}; others: none.
-EXPECTED: Final[Mapping[JobStatus, Mapping[str, str]]] = {
-    JobStatus.MATCHED: {
-        "Running": "Running",
-        "Completing": "Completing",
-        "0": "Completing Done",
-        "1": "Failed",
-        "none": "Failed",
-        "222": "Rescheduled Waiting",
-    },
-    JobStatus.RUNNING: {
-        "Completing": "Completing",
-        "0": "Done",
-        "1": "Failed",
-        "none": "Failed",
-        "222": "Rescheduled Waiting",
-    },
-    JobStatus.COMPLETING: {
-        "Running": REFUSED,
-        "0": "Done",
-        "1": "Failed",
-        "none": "Failed",
-        "222": "Rescheduled Waiting",
-    },
-    JobStatus.STALLED: {
-        "Running": "Running",
-        "Completing": "Completing",
-        "beat": "Running",
-        "stopped": "Running",
-        "0": "Completing Done",
-        "1": "Failed",
-        "none": "Failed",
-        "222": "Rescheduled Waiting",
-    },
-    JobStatus.KILLED: {},
-    JobStatus.RESCHEDULED: dict.fromkeys(("stopped", "0", "1", "none", "222"), "Waiting"),
-}
-
-
-@pytest.mark.parametrize("status", STATUSES)
-def test_what_each_report_makes_of_a_job(lease: Match, status: JobStatus) -> None:
-    arrange(status, lease={"reported_status": JobStatus.RUNNING})
-    for name, send in REPORTS.items():
-        expected = EXPECTED[status].get(name, "")
-        with undone():
-            before = lines()
-            try:
-                send(lease)
-            except WmsError:
-                assert expected == REFUSED, name
-                continue
-            assert lines()[len(before) :] == expected.split(), name
-            assert Job.objects.get().status == (expected.split() or [status])[-1], name
-            stops = name == "stopped" and status in {JobStatus.KILLED, JobStatus.RESCHEDULED}
-            assert (Match.objects.get().ended_at is not None) == (stops or name in {"0", "1", "none", "222"}), name
-
-
-# ---- In any order ----------------------------------------------------------------------------------------------------
 
 WORDS: Final = st.sampled_from([None, "", "Event 7", "é \N{GRINNING FACE}"])
 CPU_S: Final = st.sampled_from([None, 0.0, 5.5, 7.0])
