@@ -24,7 +24,7 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
         """Return the text."""
         return None if value is None else zlib.decompress(value).decode()
 
-    def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:  # noqa: ARG002, FBT001, FBT002 - Django's
+    def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:
         """Return the compressed bytes."""
         return None if value is None else compressed(value)
 

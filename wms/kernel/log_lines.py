@@ -7,7 +7,8 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 from pathlib import PurePath
-from typing import Any, Final
+from types import TracebackType
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from wms.kernel.callers import current_command
@@ -39,6 +40,8 @@ _RANDOM_TEXT: Final = re.compile(r"(?<![\w\-])(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])(?
 #: Attributes of a record without any ``extra``.
 _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
+#: Of an error in a record.
+ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
 
@@ -134,7 +137,7 @@ class LineWithFacts(logging.Formatter):
         extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
         return " ".join([line, *(f"{name}={_written(value)}" for name, value in safe_facts(extra).items())])
 
-    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
+    def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the library's
         """Return the traceback, indented so that no line of it looks like a record.
 
         While the database is away every request fails, wherever it was: then one line says so.

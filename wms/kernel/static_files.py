@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from whitenoise.storage import CompressedStaticFilesStorage
 
 
-class CompressedFiles(CompressedStaticFilesStorage):  # type: ignore[misc]  # the package has no types
+class CompressedFiles(CompressedStaticFilesStorage):
     """Files of ``collectstatic``, compressed once there; WhiteNoise sends the form that the client accepts."""
 
     def post_process(
         self,
-        paths: dict[str, Any],
-        dry_run: bool = False,  # noqa: FBT001, FBT002 - Django's
-        **options: Any,  # noqa: ANN401 - Django's
+        paths: dict[str, object],
+        dry_run: bool = False,
+        **options: object,
     ) -> Iterator[tuple[str, str, bool]]:
         """Compress the files; the new ones are readable as the others are, whatever the umask."""
         for name, compressed, is_processed in super().post_process(paths, dry_run, **options):

@@ -129,7 +129,7 @@ def remove_files_of(uid: int) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     remove_tree(entry.path)
                 else:
-                    os.unlink(entry.path)  # noqa: PTH108 - a file of scandir
+                    Path(entry.path).unlink()
 
 
 def _is_unused(uid: int) -> bool:
@@ -172,7 +172,7 @@ def _processes() -> Iterator[tuple[int, frozenset[int]]]:
     """Yield (process id, its real, effective, saved and file system user ids) of every living process."""
     names: Sequence[str] = ()
     with suppress(OSError):  # there may be no /proc
-        names = os.listdir("/proc")  # noqa: PTH208 - thousands of names
+        names = os.listdir("/proc")
     for name in names:
         if not name.isdecimal():
             continue

@@ -114,7 +114,7 @@ class PayloadRecord:
         #: None: not written.
         self.file: Path | None = None
 
-    def __enter__(self) -> PayloadRecord:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> PayloadRecord:
         try:
             self.file = (self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}"
             # Opens the record of an earlier process of the same lease that was killed.
@@ -339,7 +339,7 @@ def _parse(content: bytes) -> Remains | None:
 def _files(directory: Path | None) -> Iterator[Path]:
     try:
         records = directory or accounts.common_directory(_NAME)
-        names = sorted(os.listdir(records))  # noqa: PTH208 - names are all that is wanted
+        names = sorted(os.listdir(records))
     except OSError:
         return
     yield from (records / name for name in names if name.endswith(_SUFFIX))

@@ -279,7 +279,7 @@ def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     content = archive.extractfile(member)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(target, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+    with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
         left = member.size
         while content is not None and left > 0:
             chunk = content.read(min(CHUNK_BYTES, left))
@@ -388,7 +388,7 @@ def open_inside(path: Path, directory: Path) -> BinaryIO | None:
     except (OSError, ValueError, RuntimeError, IndexError):
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, which its caller closes
+        return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     return None
 

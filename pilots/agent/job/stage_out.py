@@ -103,7 +103,7 @@ def _file_called(directory: Path, name: str) -> Path | None:
     if (directory / name).is_file():
         return directory / name
     try:
-        names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
+        names = sorted(os.listdir(directory))
     except OSError:
         return None  # the payload has removed the directory
     spelled = (directory / spelling for spelling in names if normalize("NFC", spelling) == name)

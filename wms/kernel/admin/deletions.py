@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from django.apps import apps
 from django.contrib import admin
@@ -10,6 +10,8 @@ from django.utils.text import capfirst
 
 #: Number of rows preventing a deletion that are named; the rest are counted.
 MOST_PROTECTING = 20
+#: A row, or the list of the rows that belong to the row before.
+Nested: TypeAlias = "str | list[Nested]"
 
 
 def names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
@@ -19,12 +21,12 @@ def names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
     """
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     seen = pages.keys() | {inline.model for page in pages.values() for inline in page.inlines}
-    names = {str(model._meta.verbose_name) for model in seen}  # noqa: SLF001 - Django's API
-    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]  # noqa: SLF001
+    names = {str(model._meta.verbose_name) for model in seen}
+    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]
     return {str(meta.verbose_name): str(meta.verbose_name_plural) for meta in hidden if meta.verbose_name not in names}
 
 
-def without_kinds(rows: Sequence[Any], kinds: tuple[str, ...]) -> list[Any]:
+def without_kinds(rows: Sequence[Nested], kinds: tuple[str, ...]) -> list[Nested]:
     """Return Django's nested lists of deleted rows, without the lines that begin with one of *kinds*."""
     inner = [without_kinds(row, kinds) if isinstance(row, list) else row for row in rows]
     return [row for row in inner if row and not (isinstance(row, str) and str(row).startswith(kinds))]

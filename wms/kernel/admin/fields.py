@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from django import forms
 from django.contrib.admin.widgets import AdminTextInputWidget
@@ -14,11 +14,14 @@ from django.db.models import Field
 from wms.kernel.names import composed
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
+#: Of any type of values.
+Column: TypeAlias = "Field[Any, Any]"
+
 
 class ComposedCharField(forms.CharField):
     """A text in Unicode's NFC, the form in which names are stored and compared."""
 
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's own
+    def to_python(self, value: object) -> str | None:
         """Return the text in NFC."""
         text = super().to_python(value)
         return composed(text) if isinstance(text, str) else text
@@ -45,7 +48,7 @@ class ChoiceListField(forms.MultipleChoiceField):
 class StrictJSONField(forms.JSONField):
     """A JSON object that PostgreSQL can store: no NaN, no NUL, no duplicate name; an empty text is an empty object."""
 
-    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+    def to_python(self, value: object) -> object:
         """Return the parsed value."""
         if not isinstance(value, str):
             return super().to_python(value)
@@ -60,7 +63,7 @@ class StrictJSONField(forms.JSONField):
             raise ValidationError('Not an object: use names with their values, such as {"name": 1}; empty: none.')
         return super().to_python(value)
 
-    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+    def prepare_value(self, value: object) -> str:
         """Return the text to edit, one name per line."""
         return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
@@ -85,7 +88,7 @@ def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
 _WRITTEN = {"vo": "VO", "ce": "CE", "dn": "DN", "cpu": "CPU", "s": "(s)", "mb": "(MB)", "url": "URL"}
 
 
-def label_of(column: "Field[Any, Any]") -> str:
+def label_of(column: Column) -> str:
     """Return the label of a column: ``cpu_time_s`` is "CPU time (s)", and so is "CPU time, s"."""
     words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).replace(",", "").split())
     return words[:1].upper() + words[1:]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -19,7 +19,7 @@ class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run t
 
     def _update_errors(self, errors: ValidationError) -> None:
         # NB: Django's hook for errors of model validation; there is no public one.
-        names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}  # noqa: SLF001 - Django's API
+        names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}
         by_django: dict[str, list[ValidationError]] = {}
         for place, problems in errors.error_dict.items():
             for problem in problems:
@@ -38,7 +38,9 @@ def _as_sentence(name: str) -> str:
     return f"This must hold: {name.replace('_', ' ')}."
 
 
-def changes_of(form: Any, formsets: Iterable[Any], *, named: Callable[[Model], str]) -> dict[str, object]:  # noqa: ANN401 - forms of any model
+def changes_of(
+    form: forms.Form, formsets: "Iterable[forms.BaseFormSet[forms.Form]]", *, named: Callable[[Model], str]
+) -> dict[str, object]:
     """Return the changes by a form and the tables of its page: {field: change}.
 
     A change is the new value of a flag or choice, the added and removed names of a list or object ("+a", "-b"), and
@@ -46,15 +48,17 @@ def changes_of(form: Any, formsets: Iterable[Any], *, named: Callable[[Model], s
     """
     changes = {name: change for name in form.changed_data if (change := _change_of(form, name)) != []}
     for formset in formsets:
+        if not isinstance(formset, forms.BaseModelFormSet):
+            continue
         added = [f"+{named(row)}" for row in formset.new_objects]
         changed = [f"~{named(row)}" for row, _ in formset.changed_objects]
         removed = [f"-{named(row)}" for row in formset.deleted_objects]
         if rows := [*added, *changed, *removed]:
-            changes[str(formset.model._meta.verbose_name_plural)] = rows  # noqa: SLF001 - Django's API
+            changes[str(formset.model._meta.verbose_name_plural)] = rows
     return changes
 
 
-def _change_of(form: Any, name: str) -> object:  # noqa: ANN401 - a form of any model
+def _change_of(form: forms.Form, name: str) -> object:
     field, before, after = form.fields.get(name), form.initial.get(name), form.cleaned_data.get(name)
     if isinstance(after, bool):
         return after

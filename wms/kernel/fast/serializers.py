@@ -48,7 +48,7 @@ class FastSerializer(StrictSerializer):
         with suppress(msgspec.ValidationError):
             msgspec.convert({}, cls._accepted)
 
-    def run_validation(self, data: Any = empty) -> Any:  # noqa: ANN401 - the framework's signature
+    def run_validation(self, data: object = empty) -> object:
         """Return the validated values of *data*, or raise with everything that is wrong."""
         values = self.plainly(data)
         return super().run_validation(data) if values is None else values

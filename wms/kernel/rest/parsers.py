@@ -1,7 +1,7 @@
 """Parsers of request bodies."""
 
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO
 
 from rest_framework.parsers import JSONParser
 
@@ -17,10 +17,10 @@ class StrictJSONParser(JSONParser):
 
     def parse(
         self,
-        stream: IO[Any],
-        media_type: str | None = None,  # noqa: ARG002 - the framework's signature
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - any JSON value; serializers check its type
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, object] | None = None,
+    ) -> object:
         """Return the value of the body."""
         encoding = str((parser_context or {}).get("encoding", "utf-8"))
         if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:

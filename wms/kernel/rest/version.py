@@ -41,6 +41,6 @@ class VersionView(APIView):
         tags=[Audience.USERS],
         responses={200: VersionOut, **error_responses(406)},
     )
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request) -> Response:
         """Return the version of the server, and that of the oldest client that it serves."""
         return Response({"version": __version__, "api_version": API_VERSION, "oldest_client": oldest_client()})

@@ -8,16 +8,19 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from wms.accounts import services
+from wms.accounts.models import User
 from wms.accounts.services.second_factors import use_code
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import WmsError
 
 
 class _Code:
+    cleaned_data: dict[str, str]
+    user: User
+
     def clean_code(self) -> str:
         """Accept the code, which cannot be used again, or refuse it."""
-        code: str = self.cleaned_data["code"]  # type: ignore[attr-defined]  # of a form
-        user = self.user  # type: ignore[attr-defined]  # of a form
+        code, user = self.cleaned_data["code"], self.user
         device = services.known_device(context.request.COOKIES, username=user.username)
         try:
             self.authenticator = use_code(user, code, device=device, now=timezone.now())
@@ -27,15 +30,15 @@ class _Code:
         return code
 
 
-class CodeForm(_Code, AuthenticateForm):  # type: ignore[misc]  # the package has no types
+class CodeForm(_Code, AuthenticateForm):
     """A code after the password."""
 
 
-class CodeAgainForm(_Code, ReauthenticateByCodeForm):  # type: ignore[misc]  # the package has no types
+class CodeAgainForm(_Code, ReauthenticateByCodeForm):
     """A code before a sensitive action."""
 
 
-class PasswordAgainForm(ReauthenticateForm):  # type: ignore[misc]  # the package has no types
+class PasswordAgainForm(ReauthenticateForm):
     """The password before a sensitive action."""
 
     def clean_password(self) -> str:
