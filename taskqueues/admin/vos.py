@@ -16,7 +16,7 @@ from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
-from wms.kernel.admin.deletions import MOST_PROTECTING
+from wms.kernel.admin.pages import MOST_PROTECTING
 from wms.kernel.after_commit import send_after_commit
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from wms.kernel.callers import current_command
-from wms.kernel.database_away import is_database_away
+from wms.kernel.db import is_database_away
 
 #: Written in place of a secret.
 MASK: Final = "[masked]"

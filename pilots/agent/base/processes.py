@@ -1,9 +1,10 @@
-"""Processes and their usage, from /proc."""
+"""Processes: their usage, from /proc, and short commands that are run to their end."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -139,3 +140,23 @@ def reap_orphans() -> None:
             pass
     except ChildProcessError:
         pass
+
+
+def run_command(
+    argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command without a shell and without input; return its exit code, output and errors.
+
+    Args:
+        argv: program and arguments.
+        timeout_s: seconds after which it is killed.
+        environment: its variables; None: the pilot's.
+
+    Raises:
+        OSError: it could not be started.
+        subprocess.TimeoutExpired: it was killed.
+    """
+    return subprocess.run(  # noqa: S603 - the agent chooses the command, and there is no shell
+        argv, check=False, timeout=timeout_s, env=None if environment is None else dict(environment), cwd="/",
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+    )  # fmt: skip

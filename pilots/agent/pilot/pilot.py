@@ -17,9 +17,9 @@ from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import isolation, payload_records, stale_workspaces
 from pilots.agent.job.workspace import directory_of
-from pilots.agent.node import gpus
+from pilots.agent.node import inspection
 from pilots.agent.node.inspection import host_name
-from pilots.agent.pilot import drain, free_resources, job_task
+from pilots.agent.pilot import drain, job_task, offer
 from pilots.agent.pilot.drain import DrainRequest
 from pilots.agent.pilot.job_processes import EndedTask, JobProcesses
 from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, JobTask, ProcessDeath
@@ -172,7 +172,7 @@ class PilotLoop:
             left = self._free_resources(snapshot)
             useful = (
                 snapshot.fit
-                and free_resources.is_useful(left, slot=snapshot.slot)
+                and offer.is_useful(left, slot=snapshot.slot)
                 and not (snapshot.alone and self._processes.running)
             )
             if useful and monotonic() >= match_at:
@@ -218,7 +218,7 @@ class PilotLoop:
 
     def _free_resources(self, snapshot: NodeSnapshot) -> Resources:
         jobs = (task.matched.job for task in self._processes.running)
-        return free_resources.left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
+        return offer.left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
 
     def _match(self, left: Resources, snapshot: NodeSnapshot, backoff: Backoff) -> float:
         """Request jobs that fill the free resources; return the seconds until the next request."""
@@ -267,7 +267,7 @@ class PilotLoop:
     def _start(self, matched: MatchedJob, snapshot: NodeSnapshot) -> None:
         self._jobs += 1
         log.event("job.leased", job=matched.job.id, match=matched.match_id)
-        of_slot = gpus.of_slot(os.environ, devices=Path("/dev"))
+        of_slot = inspection.gpus_of_slot(os.environ, devices=Path("/dev"))
         taken = (name for task in self._processes.running for name in task.gpus)
         self._processes.start(
             JobTask(
@@ -275,7 +275,7 @@ class PilotLoop:
                 configuration=snapshot.configuration,
                 wall_left_s=snapshot.slot.payload_wall_s(self._elapsed_s(), asked_s=matched.job.wall_time_s),
                 speed=snapshot.slot.speed,
-                gpus=free_resources.free_gpus(of_slot, taken, count=matched.job.gpus),
+                gpus=offer.free_gpus(of_slot, taken, count=matched.job.gpus),
                 directory=directory_of(matched.job.id, self._options.work_dir),
             )
         )

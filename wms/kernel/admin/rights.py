@@ -17,7 +17,7 @@ from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
 from django.db.models.fields.related import RelatedField
 from django.http import HttpRequest
 
-from wms.kernel.admin.fields import Column, ComposedCharField, StrictJSONField, array_form_field, label_of
+from wms.kernel.admin.forms import Column, ComposedCharField, StrictJSONField, array_form_field, label_of
 
 M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
