@@ -110,19 +110,8 @@ def look(
         skew_s=skew_s,
         isolation=isolation,
     )
-    return NodeReport(
-        host_name=host_name(),
-        batch_id=batch_system.id_in_batch_system(os.environ, stamp=stamp),
-        platform=measured.platform,
-        processors=measured.processors,
-        memory_mb=measured.memory[0],
-        disk_mb=measured.disk_mb,
-        gpus=measured.gpus,
-        container_runtime=measured.runtime if measured.runtime_version is not None else None,
-        speed=measured.speed.factor,
-        checks=measured.checks(work_directory, min_free_disk_mb=min_free_disk_mb, container_needed=container_needed),
-        facts=measured.facts(work_directory),
-    )
+    checks = measured.checks(work_directory, min_free_disk_mb=min_free_disk_mb, container_needed=container_needed)
+    return measured.report(work_directory, stamp=stamp, checks=checks)
 
 
 class _Measurements:
@@ -146,6 +135,22 @@ class _Measurements:
         self.runtime_version = None if runtime is None else container_runtime.version_of_runtime(runtime)
         self.load = _load()
         self.gpus = gpus_of_slot(os.environ, devices=Path("/dev"))
+
+    def report(self, work_directory: Path, *, stamp: str, checks: tuple[Check, ...]) -> NodeReport:
+        """Return the result of the inspection."""
+        return NodeReport(
+            host_name=host_name(),
+            batch_id=batch_system.id_in_batch_system(os.environ, stamp=stamp),
+            platform=self.platform,
+            processors=self.processors,
+            memory_mb=self.memory[0],
+            disk_mb=self.disk_mb,
+            gpus=self.gpus,
+            container_runtime=self.runtime if self.runtime_version is not None else None,
+            speed=self.speed.factor,
+            checks=checks,
+            facts=self.facts(work_directory),
+        )
 
     def checks(self, work_directory: Path, *, min_free_disk_mb: float, container_needed: bool) -> tuple[Check, ...]:
         """Return the results of all checks."""

@@ -123,18 +123,8 @@ def resources_of(
     """
     usable_s = allocation.usable_until(started_at=started_at)
     wall_time_s = _wall_time_s(options.wall_time_s or place.wall_time_s, usable_s)
-    processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
-    part = min(1.0, processors / node.processors)
-    free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
-    measured = {
-        "processors": processors,
-        "memory_mb": _memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
-        "gpus": _first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
-        "disk_mb": _first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
-    }
-    stated = {name: _first(getattr(options, name), getattr(place, name), AMOUNT[name].least) for name in DIVIDED}
     return Resources(
-        **{**stated, **measured},
+        **_divided(options, place, node, allocation),
         cpu_time_s=_cpu_time_s(options.cpu_time_s or place.cpu_time_s, wall_time_s, speed=node.speed),
         wall_time_s=wall_time_s,
         container=node.container_runtime is not None and place.container is not False,
@@ -145,6 +135,20 @@ def resources_of(
         speed=node.speed,
         usable_s=usable_s,
     )
+
+
+def _divided(options: Options, place: Place, node: NodeReport, allocation: Allocation) -> dict[str, int]:
+    processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
+    part = min(1.0, processors / node.processors)
+    free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
+    measured = {
+        "processors": processors,
+        "memory_mb": _memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
+        "gpus": _first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
+        "disk_mb": _first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
+    }
+    stated = {name: _first(getattr(options, name), getattr(place, name), AMOUNT[name].least) for name in DIVIDED}
+    return {**stated, **measured}
 
 
 def offer_of(resources: Resources, *, elapsed_s: float) -> Record:

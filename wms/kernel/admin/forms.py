@@ -50,7 +50,7 @@ class ChoiceListField(forms.MultipleChoiceField):
 class StrictJSONField(forms.JSONField):
     """A JSON object that PostgreSQL can store: no NaN, no NUL, no duplicate name; an empty text is an empty object."""
 
-    def to_python(self, value: object) -> object:
+    def to_python(self, value: object) -> Any:  # noqa: ANN401 - JSON is anything
         """Return the parsed value."""
         if not isinstance(value, str):
             return super().to_python(value)
@@ -133,7 +133,7 @@ def changes_of(
     """
     changes = {name: change for name in form.changed_data if (change := _change_of(form, name)) != []}
     for formset in formsets:
-        if not isinstance(formset, forms.BaseModelFormSet):
+        if not isinstance(formset, forms.BaseModelFormSet) or formset.model is None:
             continue
         added = [f"+{named(row)}" for row in formset.new_objects]
         changed = [f"~{named(row)}" for row, _ in formset.changed_objects]

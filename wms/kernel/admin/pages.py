@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.apps import apps
@@ -84,7 +84,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
 
     def get_deleted_objects(
         self, objs: QuerySet[M] | Sequence[M], request: HttpRequest
-    ) -> tuple[list[Nested], dict[str, int], set[str], list[str]]:
+    ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
         """Return the rows that a deletion removes, without internal records.
 
         Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
@@ -108,12 +108,12 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         _changes[request] = changes_of(form, formsets or (), named=self.short_name)
         return super().construct_change_message(request, form, formsets, add)
 
-    def log_addition(self, request: HttpRequest, obj: Model, message: object) -> LogEntry:
+    def log_addition(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
         """Record the new row in Django's history and in the security log."""
         self.record(request, obj, "added", _changes.pop(request, {}))
         return super().log_addition(request, obj, message)
 
-    def log_change(self, request: HttpRequest, obj: Model, message: object) -> LogEntry:
+    def log_change(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
         """Record the changes by a form; actions of lists call services, which record them."""
         if changes := _changes.pop(request, {}):
             self.record(request, obj, "changed", changes)

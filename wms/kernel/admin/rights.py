@@ -150,9 +150,9 @@ class SeenRelatedFilter(admin.RelatedFieldListFilter):
     """A filter by a relation that lists only the rows that the user sees."""
 
     def field_choices(
-        self, field: "RelatedField[Any, Any]", request: HttpRequest, model_admin: RowRights
-    ) -> list[tuple[str, str]]:
+        self, field: "RelatedField[Any, Any]", request: HttpRequest, model_admin: "admin.ModelAdmin[Any]"
+    ) -> list[tuple[str, Any]]:
         """Return [(key, name)] of the rows."""
-        rows = model_admin.choices_of(field, request)
+        rows = model_admin.choices_of(field, request) if isinstance(model_admin, RowRights) else None
         limit = {} if rows is None else {"pk__in": rows.values("pk")}
-        return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
+        return list(field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",)))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from rest_framework.request import Request
@@ -51,7 +51,7 @@ class FastView(APIView):
     fast_answer: ClassVar[Callable[..., FastAnswer]]
 
     @classmethod
-    def plain_caller(cls, meta: Mapping[str, object]) -> BearerAuthentication | None:
+    def plain_caller(cls, meta: Mapping[str, Any]) -> BearerAuthentication | None:
         """Return which of ``callers`` authenticates a plain request; None: the frameworks must decide.
 
         A plain request, by its headers, POSTs JSON with a Content-Length and no encoding, accepts JSON, has a token of

@@ -1,6 +1,6 @@
 """Bearer tokens: one authentication class for each kind, selected by the token's prefix."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
@@ -25,7 +25,7 @@ class BearerAuthentication(BaseAuthentication):
     scheme_name: ClassVar[str]
     scheme_description: ClassVar[str]
 
-    def authenticate(self, request: Request) -> tuple[object, object] | None:
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         """Return (principal, credential), or None if the request carries no token of this kind."""
         token = bearer_token(request)
         if token is None or not token.startswith(self.prefix):
@@ -36,7 +36,7 @@ class BearerAuthentication(BaseAuthentication):
         """Return the WWW-Authenticate header of a 401."""
         return WWW_AUTHENTICATE
 
-    def principal_of(self, token: str) -> tuple[object, object]:
+    def principal_of(self, token: str) -> tuple[Any, Any]:
         """Return (principal, credential) of *token*, which begins with the prefix.
 
         Raises:

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
-from wms.kernel.rest.pages import PAGE_PARAMETERS, Row
+from wms.kernel.rest.pages import PAGE_PARAMETERS
 from wms.kernel.rest.serializers import require_object, single_values, unknown_fields
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class FilterBackend(BaseFilterBackend):
     ``%``, and its extension of the OpenAPI schema queries the view's rows without a caller, and leaves out lengths.
     """
 
-    def filter_queryset(self, request: Request, queryset: QuerySet[Row], view: "APIView") -> QuerySet[Row]:
+    def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: "APIView") -> QuerySet[Any]:
         """Return the rows that the query string selects; its page parameters are ignored here."""
         filterset_class: type[FilterSet] | None = getattr(view, "filterset_class", None)
         if filterset_class is None:
@@ -71,7 +71,7 @@ class FilterBackend(BaseFilterBackend):
         filters = checked_filters(
             filterset_class, request.query_params, queryset, also=PAGE_PARAMETERS, request=request
         )
-        return cast("QuerySet[Row]", filters.qs)
+        return cast("QuerySet[Any]", filters.qs)
 
     def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, object]]:
         """Return the OpenAPI parameters of the query string."""

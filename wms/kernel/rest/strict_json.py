@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from rest_framework.parsers import JSONParser
 
@@ -184,7 +184,7 @@ class StrictJSONParser(JSONParser):
         stream: IO[bytes],
         media_type: str | None = None,
         parser_context: Mapping[str, object] | None = None,
-    ) -> object:
+    ) -> Any:  # noqa: ANN401 - any JSON value; serializers check its type
         """Return the value of the body."""
         encoding = str((parser_context or {}).get("encoding", "utf-8"))
         if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:
