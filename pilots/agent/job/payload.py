@@ -19,9 +19,10 @@ from pathlib import Path
 from pilots.agent.base import log, processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import WakeupPipe
-from pilots.agent.job.identity import Identity, Streams, last_line, start
+from pilots.agent.job.identity import Identity, Streams
 from pilots.agent.job.payload_records import PayloadRecord
 from pilots.agent.job.preparation import Program
+from pilots.agent.job.scripts import last_line, start
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import cgroups
 from pilots.agent.server import json_fields

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-Record = dict[str, object]
+Record = dict[str, Any]
 #: Directories of a payload: the job's, the one for temporary files, and the one of the container runtime.
 DIRECTORIES = ("job", "tmp", "pilot")
 MOST_DESCRIPTORS = 2
@@ -68,12 +68,12 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
         os.mkdir(name)
     shutil.copytree(f"/proc/self/fd/{aside}", "job", symlinks=True, dirs_exist_ok=True)
     os.chmod("job", 0o700)
-    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
+    return _open(request, [area])
 
 
 def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     os.fchdir(descriptors[0])
-    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
+    return {}, [open_stream(f"job/{name}") for name in request["streams"]]
 
 
 def open_stream(path: str) -> int:
@@ -187,15 +187,13 @@ def _memory(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
 
 def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
     for pid in _pids(request):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
     return {}, ()
 
 
 def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    recorded = {(int(pid), int(started)) for pid, started in _list(request, "processes")}
+    recorded = {(int(pid), int(started)) for pid, started in request["processes"]}
     return {"processes": sorted(end_processes(str(request["marker"]), recorded))}, ()
 
 
@@ -317,11 +315,7 @@ def _send(pid: int, descriptor: int, number: signal.Signals) -> None:
 
 
 def _pids(request: Record) -> Iterable[int]:
-    return [int(pid) for pid in _list(request, "pids")]
-
-
-def _list(request: Record, name: str) -> list[Any]:
-    return cast("list[Any]", request[name])
+    return [int(pid) for pid in request["pids"]]
 
 
 def own_memory_mb(pid: int) -> float | None:
@@ -415,15 +409,9 @@ def _below(directory: str) -> list[str | int]:
 
 
 OPERATIONS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {
-    "enter": _enter,
-    "open": _open,
-    "open_up": _open_up,
-    "remove": _remove,
-    "disk": _disk,
-    "memory": _memory,
-    "kill": _kill,
-    "end": _end,
-}
+    "enter": _enter, "open": _open, "open_up": _open_up, "remove": _remove,
+    "disk": _disk, "memory": _memory, "kill": _kill, "end": _end,
+}  # fmt: skip
 
 
 if __name__ == "__main__":
