@@ -54,11 +54,11 @@ def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
     return {str(name): _safe(str(name), value) for name, value in list(facts.items())[:MAX_ITEMS]}
 
 
-def safe_text(text: str, *, longest: int = MAX_TEXT) -> str:
-    """Return *text* without secrets, control characters and unstorable characters, cut to *longest* characters."""
-    masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * longest]))
+def safe_text(text: str) -> str:
+    """Return *text* without secrets, control characters and unstorable characters, cut to MAX_TEXT characters."""
+    masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * MAX_TEXT]))
     printable = escaped(masked)
-    return printable if len(printable) <= longest else f"{printable[: longest - 1]}…"
+    return printable if len(printable) <= MAX_TEXT else f"{printable[: MAX_TEXT - 1]}…"
 
 
 def escaped(text: str) -> str:

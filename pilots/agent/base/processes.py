@@ -75,14 +75,14 @@ def parse_stat(line: str) -> Process:
     )
 
 
-def snapshot(proc: Path = _PROC) -> Mapping[int, Process]:
+def snapshot() -> Mapping[int, Process]:
     """Return {pid: process} of all visible processes; those that end meanwhile are left out."""
     visible: dict[int, Process] = {}
-    for name in os.listdir(proc):
+    for name in os.listdir(_PROC):
         if not name.isdecimal():
             continue
         try:
-            process = parse_stat((proc / name / "stat").read_text(errors="replace"))
+            process = parse_stat((_PROC / name / "stat").read_text(errors="replace"))
         except (OSError, ValueError, IndexError):
             continue
         visible[process.pid] = process

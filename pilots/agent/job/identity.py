@@ -35,8 +35,6 @@ from wms.wire.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
 _FILES_WITHIN_S = 600.0
 #: Seconds for any other operation of the user helper.
 _WITHIN_S = 20.0
-#: Seconds from SIGKILL to all processes of a user until the last one has ended.
-_ALL_END_WITHIN_S = 10.0
 #: Used where other users cannot execute the pilot's own Python.
 _SYSTEM_PYTHON = "/usr/bin/python3"
 #: Failed measurements of shared memory in a row, which a payload may cause, until resident memory counts instead.
@@ -343,7 +341,7 @@ class Unprivileged(Other):
 
     def close(self, workspace: Workspace) -> None:
         """See Identity; also end all processes and remove all files of the user."""
-        if not accounts.end_all_of(self.uid, within_s=_ALL_END_WITHIN_S):
+        if not accounts.end_all_of(self.uid):
             log.event("payload.not_killed", user=self.uid)
         accounts.remove_files_of(self.uid)
         super().close(workspace)
@@ -376,7 +374,7 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
         left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
         for uid in left.intersection(accounts.UIDS) if os.geteuid() == 0 else ():
             # The user id is not given to another payload while the directory exists (see accounts.claim_uid).
-            accounts.end_all_of(uid, within_s=_ALL_END_WITHIN_S)
+            accounts.end_all_of(uid)
             accounts.remove_files_of(uid)
         if not left or sudo is None:
             return

@@ -195,17 +195,16 @@ def end_all(*, stopped: Callable[[], object], directory: Path | None = None) -> 
     return left
 
 
-def remains_of(match_id: str, *, orphans: Pids, directory: Path | None = None) -> Remains:
+def remains_of(match_id: str, *, orphans: Pids) -> Remains:
     """Return the remains of a payload whose supervisor has died, from its record if there is one.
 
     Args:
         match_id: of the lease.
         orphans: (process id, start time) of children that the supervisor left to its parent.
-        directory: of the records; None: the common one.
     """
     recorded = None
     with suppress(OSError):
-        recorded = _parse(((directory or accounts.common_directory(_NAME)) / f"{match_id}{_SUFFIX}").read_bytes())
+        recorded = _parse((accounts.common_directory(_NAME) / f"{match_id}{_SUFFIX}").read_bytes())
     return replace(recorded or Remains(marker=f"{VARIABLE}={match_id}"), supervisors=tuple(orphans))
 
 

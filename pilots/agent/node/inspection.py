@@ -115,8 +115,6 @@ def look(
 
 
 class _Measurements:
-    """The measurements of one inspection."""
-
     def __init__(
         self,
         *,
