@@ -189,7 +189,7 @@ def test_files_with_unsupported_names_are_skipped_and_others_packed(into: Path, 
 
 
 def test_the_file_search_stops_at_the_member_limit(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
+    monkeypatch.setattr(output_files, "MAX_MEMBERS", 10)
     for number in range(50):
         (into / str(number)).touch()
 

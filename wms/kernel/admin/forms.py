@@ -115,7 +115,7 @@ class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run t
                 field, sentence = self.constraint_words.get(name, (place, _as_sentence(name)))
                 self.add_error(field if field in self.fields else None, sentence)
         if by_django:
-            super()._update_errors(ValidationError(by_django))  # type: ignore[misc]
+            super()._update_errors(ValidationError(by_django))  # type: ignore[misc]  # not in the stubs
 
 
 def _as_sentence(name: str) -> str:

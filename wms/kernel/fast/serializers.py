@@ -100,5 +100,5 @@ def _type_of(field: serializers.Field[Any, Any, Any, Any]) -> Any:  # noqa: ANN4
         case serializers.ChoiceField():
             accepted = Literal[tuple(field.choices)]
         case serializers.ListField():
-            accepted = Annotated[list[_type_of(field.child)], Meta(max_length=field.max_length)]  # type: ignore[misc]
+            accepted = Annotated[list[_type_of(field.child)], Meta(max_length=field.max_length)]  # type: ignore[misc]  # made at run time
     return accepted

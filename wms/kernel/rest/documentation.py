@@ -111,5 +111,5 @@ class StrictSchema(OpenApiSerializerExtension):
 
     def map_serializer(self, auto_schema: "AutoSchema", direction: str) -> dict[str, object]:
         """Return the schema of the serializer, without additional properties."""
-        schema: dict[str, object] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        schema: dict[str, object] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001 - as it documents
         return {**schema, "additionalProperties": False}
