@@ -94,13 +94,9 @@ def _safe(name: str, value: object) -> Fact:
     if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview):
         items = sorted(map(str, value)) if isinstance(value, set | frozenset) else list(value)
         return [_safe(name, each) for each in items[:MAX_ITEMS]]
-    if _SECRET_NAME.search(name.lower()) or not _is_plain(value):
+    if _SECRET_NAME.search(name.lower()) or not isinstance(value, str | UUID | date | PurePath):
         return MASK
     return safe_text(value.isoformat() if isinstance(value, date | datetime) else str(value))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | UUID | date | PurePath)
 
 
 class ShownAtTerminal(logging.Filter):
