@@ -13,7 +13,7 @@ from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
 from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
-from wms.kernel.validators import valid_name
+from wms.kernel.fields import valid_name
 
 
 class PilotQuerySet(models.QuerySet["Pilot"]):

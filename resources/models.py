@@ -24,7 +24,7 @@ from resources.domain.enums import (
 from resources.validators import valid_parameters, valid_vo_parameters
 from wms.accounts import stall_rule
 from wms.accounts.models import VO, User
-from wms.kernel.validators import valid_name
+from wms.kernel.fields import valid_name
 
 
 def name_list(help_text: str) -> "ArrayField[list[str], list[str]]":

@@ -306,7 +306,7 @@ WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(_WORK_DIR / "var")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "wms.kernel.static_files.CompressedFiles",
+        "BACKEND": "wms.kernel.compression.CompressedFiles",
         # Public; a proxy under another account may serve them.
         "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
     },
@@ -406,7 +406,7 @@ LOGOUT_REDIRECT_URL = "portal:log-in"
 ACCOUNT_ADAPTER = "wms.accounts.adapters.AccountAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
-ACCOUNT_FORMS = {"reauthenticate": "wms.portal.forms.second_factors.PasswordAgainForm"}
+ACCOUNT_FORMS = {"reauthenticate": "wms.portal.forms.log_in.PasswordAgainForm"}
 # allauth's limits count in a cache, and allow everything without it; ours count in the database (ADR 41).
 ACCOUNT_RATE_LIMITS = False
 MFA_RATE_LIMITS = False
@@ -418,8 +418,8 @@ SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
 MFA_ADAPTER = "wms.accounts.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_FORMS = {
-    "authenticate": "wms.portal.forms.second_factors.CodeForm",
-    "reauthenticate": "wms.portal.forms.second_factors.CodeAgainForm",
+    "authenticate": "wms.portal.forms.log_in.CodeForm",
+    "reauthenticate": "wms.portal.forms.log_in.CodeAgainForm",
 }
 MFA_TOTP_ISSUER = "Workload management"
 MFA_TOTP_TOLERANCE = 1  # clocks of telephones are up to half a minute wrong

@@ -13,10 +13,8 @@ from matching.urls import urlpatterns as of_matching
 from pilots.urls import urlpatterns as of_pilots
 from wms.kernel import handlers
 from wms.kernel.handlers import API
-from wms.kernel.rest.error_pages import ErrorListView, ErrorView
 from wms.kernel.rest.programs import ClientView
-from wms.kernel.rest.schema import SchemaView
-from wms.kernel.rest.version import VersionView
+from wms.kernel.rest.views import ErrorListView, ErrorView, SchemaView, VersionView
 from wms.portal.views.log_in import admin_log_in
 from wms.wire.protocol import API_V1
 

@@ -55,7 +55,7 @@ class ScriptView(APIView):
         tags=[Audience.PILOTS],
         responses={(HTTPStatus.OK, "text/x-shellscript"): OpenApiTypes.STR},
     )
-    def get(self, request: Request) -> HttpResponse:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request) -> HttpResponse:
         """Fetch the script and run it: `curl -s …/api/v1/pilots/pilot.sh | sh -s -- --help`.
 
         It finds a Python, fetches the agent, verifies its SHA-256, and becomes it; its arguments are the agent's.

@@ -19,7 +19,7 @@ class IsPilot(BasePermission):
 
     message = "This address is for pilots; no other token opens it."
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+    def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller is a pilot."""
         return isinstance(request.auth, PilotCredential)
 
@@ -29,7 +29,7 @@ class MayRegisterPilots(BasePermission):
 
     message = "This address opens only with the registration token of a site or the secret of a director."
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+    def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller may register pilots."""
         if isinstance(request.auth, SecretCredential):
             return True

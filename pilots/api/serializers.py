@@ -243,6 +243,6 @@ class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
     agent = serializers.SerializerMethodField(help_text="Program of the server's version.")
 
     @extend_schema_field(AgentOut)
-    def get_agent(self, configuration: PilotConfiguration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots
+    def get_agent(self, configuration: PilotConfiguration) -> dict[str, str]:
         """Return the agent's address and SHA-256."""
         return {"sha256": agent_package().sha256, "url": reverse("pilot-agent")}

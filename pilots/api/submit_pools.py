@@ -79,7 +79,7 @@ class PoolField(serializers.Field[Any, Any, Any, Any]):
         return SubmitPoolOut(value, context=self.context).data if isinstance(value, SubmitPool) else value
 
 
-class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+class PoolFieldSchema(OpenApiSerializerFieldExtension):
     """A pool in the OpenAPI schema; with two list types instead, an empty list would fit both."""
 
     target_class = PoolField

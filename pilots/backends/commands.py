@@ -149,9 +149,7 @@ def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Comm
     return OverSSH(connection, environment, programs=programs), rest
 
 
-def ask_host(
-    commands: Commands, request: Mapping[str, object], *, timeout_s: float = TIMEOUT_S, python: str = "python3"
-) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
+def ask_host(commands: Commands, request: Mapping[str, object], *, python: str = "python3") -> Any:  # noqa: ANN401 - as many kinds of answers as requests
     """Send a request to ``host.py`` on the host and return its answer; needs a Python there, as pilots do.
 
     The request goes by standard input, because everybody on the host can read command lines.
@@ -161,7 +159,7 @@ def ask_host(
         CommandLostError: the result is not known, or the answer cannot be read.
     """
     stdin = f"{json.dumps(_PROGRAM)}\n{json.dumps(request)}"
-    answer = commands.run([python, "-I", "-S", "-c", _BOOTSTRAP], stdin=stdin, timeout_s=timeout_s)
+    answer = commands.run([python, "-I", "-S", "-c", _BOOTSTRAP], stdin=stdin)
     try:
         return json.loads(answer)
     except ValueError as error:
@@ -169,8 +167,6 @@ def ask_host(
 
 
 class _Done(NamedTuple):
-    """The result of a command that has ended."""
-
     exit_code: int
     stdout: str
     stderr: str

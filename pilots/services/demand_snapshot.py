@@ -1,6 +1,6 @@
 """The input of all directors in a cycle: waiting jobs by task queue, and the open batch queues that could run them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from resources.models import Queue, Site
 from resources.queries.places import serves
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.models import TaskQueue
-from taskqueues.queries import free_jobs, pools_by_queue, pools_of_queue
+from taskqueues.queries import FreeJobs, free_jobs, pools_by_queue, pools_of_queue
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO, Group
@@ -71,57 +71,60 @@ def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime)
     columns = snapshot.columns.take(rows)
     pks = columns.task_queue_id.tolist()
     sharing = list(Group.objects.sharing().values_list("pk", flat=True))
-    takes_generic = columns.pilot_types.accepts(PilotType.GENERIC)
-    takes_private = columns.pilot_types.accepts(PilotType.PRIVATE)
     # A view if all task queues are kept, as nearly always: selecting rows takes as long as comparing them.
     kept_rows = slice(None) if len(rows) == len(ids) else rows
-    served = np.zeros((len(queues), len(rows)), dtype=np.bool_)
-    for vo in VO.objects.filter(pk__in=set(columns.vo_id.tolist())).order_by("pk"):
+    served = _accepted(queues, snapshot, vo_ids=frozenset(columns.vo_id.tolist()), now=now)[:, kept_rows]
+    _leave_out_refused(served, queues, columns, free)
+    of_kind = _of_kind(queues, pks)
+    priorities, cpu_times_s = snapshot.priority[rows].tolist(), columns.cpu_time_s.tolist()
+    return DemandSnapshot(
+        columns=columns,
+        demands=[
+            QueueDemand(task_queue_id=pk, priority=priority, jobs=jobs[pk], cpu_time_s=cpu_time_s)
+            for pk, priority, cpu_time_s in zip(pks, priorities, cpu_times_s, strict=True)
+        ],
+        takes_generic=columns.pilot_types.accepts(PilotType.GENERIC),
+        takes_private=columns.pilot_types.accepts(PilotType.PRIVATE),
+        shares_jobs=np.isin(columns.group_id, sharing),
+        waiting_since=np.array([since[pk] for pk in pks], dtype=np.float64),
+        queues=queues,
+        serves=served,
+        of_kind=of_kind,
+        sends=served & of_kind,
+    )
+
+
+def _accepted(queues: Sequence[Queue], snapshot: Snapshot, *, vo_ids: Collection[int], now: datetime) -> Mask:
+    """Return whether a pilot of any type at each batch queue could run jobs of each task queue of the index."""
+    accepted = np.zeros((len(queues), len(snapshot.columns.task_queue_id)), dtype=np.bool_)
+    for vo in VO.objects.filter(pk__in=vo_ids).order_by("pk"):
         preloaded = _preloaded_lookups(vo)
         for place, queue in enumerate(queues):
             offer = offer_of_queue(
                 queue, vo=vo, now=now, lookups=preloaded, some_name_software=snapshot.columns.software.some_listed
             )
             # Each task queue is of one VO, so the masks of several VOs can be joined.
-            served[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[kept_rows]
+            accepted[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")
+    return accepted
+
+
+def _leave_out_refused(served: Mask, queues: Sequence[Queue], columns: Columns, free: FreeJobs) -> None:
+    """Leave out task queues whose jobs take no pilot of the CE's only type, or all of which are held back there."""
+    takes = {kind: columns.pilot_types.accepts(kind) for kind in PilotType}
     for place, queue in enumerate(queues):
-        if queue.ce.pilot_types == [PilotType.GENERIC]:
-            served[place] &= takes_generic
-        elif queue.ce.pilot_types == [PilotType.PRIVATE]:
-            served[place] &= takes_private
+        if len(queue.ce.pilot_types) == 1:
+            served[place] &= takes[PilotType(queue.ce.pilot_types[0])]
         if avoiding := free.none_at(queue.pk):
             served[place] &= ~np.isin(columns.task_queue_id, list(avoiding))
-    middlewares = dict(
+
+
+def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int]) -> Mask:
+    """Return whether the CE of each batch queue has a grid middleware that each task queue requires, if it does."""
+    wanted: Mapping[int, Sequence[str]] = dict(
         TaskQueue.objects.filter(priority__gt=0).exclude(grid_middlewares=[]).values_list("pk", "grid_middlewares")
     )
-    of_kind = _of_kind(queues, pks, middlewares) if middlewares else np.broadcast_to(np.True_, served.shape)
-    return DemandSnapshot(
-        columns=columns,
-        demands=[
-            QueueDemand(task_queue_id=pk, priority=priority, jobs=jobs[pk], cpu_time_s=cpu_time_s)
-            for pk, priority, cpu_time_s in zip(
-                pks, snapshot.priority[rows].tolist(), columns.cpu_time_s.tolist(), strict=True
-            )
-        ],
-        takes_generic=takes_generic,
-        takes_private=takes_private,
-        shares_jobs=np.isin(columns.group_id, sharing),
-        waiting_since=np.array([since[pk] for pk in pks], dtype=np.float64),
-        queues=queues,
-        serves=served,
-        of_kind=of_kind,
-        sends=served & of_kind if middlewares else served,
-    )
-
-
-def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int], wanted: Mapping[int, Sequence[str]]) -> Mask:
-    """Return whether the CE of each batch queue has a grid middleware that each task queue requires.
-
-    Args:
-        queues: each with its CE.
-        task_queue_ids: in the order of the result.
-        wanted: {task queue: grid middlewares}, of the task queues that require some.
-    """
+    if not wanted:
+        return np.broadcast_to(np.True_, (len(queues), len(task_queue_ids)))
     numbers = {number: wanted[pk] for number, pk in enumerate(task_queue_ids) if pk in wanted}
     of_middleware: dict[str, Mask] = {}
     of_kind = np.empty((len(queues), len(task_queue_ids)), dtype=np.bool_)

@@ -72,22 +72,8 @@ def provision(
         _without(cap, _coming(cap, demand_snapshot, idle_pilots)) for cap in _caps(demand_snapshot, closings=closings)
     ]
     places = _places(demand_snapshot, slots=slots, now=now)
-    sent: list[tuple[Director, Placement]] = []
-    for director in _directors():
-        more = _send(director, demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
-        for placement in more:
-            waiting[placement.task_queue] += 1
-        places = _filled(places, more)
-        caps = [_without(cap, _placed_under(cap, more)) for cap in caps]
-        sent += [(director, placement) for placement in more]
-    ids = {demand_snapshot.demands[placement.task_queue].task_queue_id for _, placement in sent}
-    task_queues = TaskQueue.objects.prefetch_related("group").in_bulk(ids)
-    return [
-        _planned(director, placement, demand_snapshot.queues[placement.place], task_queue)
-        for director, placement in sent
-        # A task queue that was emptied meanwhile gets none.
-        if (task_queue := task_queues.get(demand_snapshot.demands[placement.task_queue].task_queue_id)) is not None
-    ]
+    sent = _send_all(demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
+    return _planned_pilots(sent, demand_snapshot)
 
 
 def _directors() -> Sequence[Director]:
@@ -230,6 +216,39 @@ def _placed_under(cap: Cap, sent: Sequence[Placement]) -> int:
 
 
 # ---- pilots to be submitted ------------------------------------------------------------------------------------------
+
+
+def _send_all(
+    demand_snapshot: DemandSnapshot,
+    places: OpenQueues,
+    *,
+    waiting: NDArray[np.int64],
+    caps: Sequence[Cap],
+    chance: Random,
+) -> Sequence[tuple[Director, Placement]]:
+    """Return the pilots of all directors, each of which sees what those before it send; changes *waiting*."""
+    sent: list[tuple[Director, Placement]] = []
+    for director in _directors():
+        more = _send(director, demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
+        for placement in more:
+            waiting[placement.task_queue] += 1
+        places = _filled(places, more)
+        caps = [_without(cap, _placed_under(cap, more)) for cap in caps]
+        sent += [(director, placement) for placement in more]
+    return sent
+
+
+def _planned_pilots(
+    sent: Sequence[tuple[Director, Placement]], demand_snapshot: DemandSnapshot
+) -> Sequence[PlannedPilot]:
+    ids = {demand_snapshot.demands[placement.task_queue].task_queue_id for _, placement in sent}
+    task_queues = TaskQueue.objects.prefetch_related("group").in_bulk(ids)
+    return [
+        _planned(director, placement, demand_snapshot.queues[placement.place], task_queue)
+        for director, placement in sent
+        # A task queue that was emptied meanwhile gets none.
+        if (task_queue := task_queues.get(demand_snapshot.demands[placement.task_queue].task_queue_id)) is not None
+    ]
 
 
 def _send(

@@ -114,11 +114,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     if request.site != site.name:
         sentence = f'The token is of site {site.name} and registers no pilots of "{request.site[:128]}".'
         raise NotYourSiteError(sentence, errors={"site": [sentence]})
-    # NB: a site's token must not reveal even the names of other VOs.
-    vo = _vo(request.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
-    queue = resolve_place(vo, site=request.site, ce=request.ce, queue=request.queue).queue
-    if queue is None:  # names are unique within their level, so the three names give one queue
-        raise AssertionError("a site, a CE and a queue by name are one queue")
+    vo, queue = _vo_and_queue(request, site=site)
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=request.host_name, now=now)
     refuse_type(queue.ce, PilotType.GENERIC)
@@ -136,6 +132,15 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     )
     logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": site.name, "queue_id": queue.pk})
     return _with_token(pilot, now=now)
+
+
+def _vo_and_queue(request: Registration, *, site: Site) -> tuple[VO, Queue]:
+    # NB: a site's token must not reveal even the names of other VOs.
+    vo = _vo(request.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
+    queue = resolve_place(vo, site=request.site, ce=request.ce, queue=request.queue).queue
+    if queue is None:  # names are unique within their level, so the three names give one queue
+        raise AssertionError("a site, a CE and a queue by name are one queue")
+    return vo, queue
 
 
 def _refuse_beyond_limit(queue: Queue) -> None:
@@ -215,14 +220,8 @@ def make_by_hand(
         SiteBannedError: the place is banned.
     """
     vo = _vo(vo_name, among=VO.objects.all())
-    group = None if group_name is None else _group_of(vo, name=group_name)
-    owner = None if owner_name is None else _member_of(group, name=owner_name)
-    if group is not None and owner is None and not group.shares_jobs:
-        raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner of the pilot.")
-    place = _place_of(at, vo=vo)
-    if place.ce is not None:
-        refuse_type(place.ce, PilotType.GENERIC if group is None else PilotType.PRIVATE)
-    _refuse_banned([level for level in (place.site, place.ce, place.queue) if level is not None], now=now)
+    group, owner = _group_and_owner(vo, group_name=group_name, owner_name=owner_name)
+    place = _open_place(at, vo=vo, pilot_type=PilotType.GENERIC if group is None else PilotType.PRIVATE, now=now)
     started_at = now if place.queue is None else None
     pilot = Pilot.objects.create(
         vo=vo,
@@ -237,24 +236,19 @@ def make_by_hand(
         last_seen_at=started_at,
     )
     issued = _with_token(pilot, now=now, lifetime=lifetime)
-    record(
-        SecurityEventKind.TOKEN_ISSUED,
-        target=f"pilot {pilot.pk}",
-        vo=vo.name,
-        group=group_name,
-        owner=owner_name,
-        site=at.site,
-        ce=at.ce,
-        queue=at.queue,
-        expires_at=issued.expires_at,
-    )
+    names = {"vo": vo.name, "group": group_name, "owner": owner_name, "site": at.site, "ce": at.ce, "queue": at.queue}
+    record(SecurityEventKind.TOKEN_ISSUED, target=f"pilot {pilot.pk}", expires_at=issued.expires_at, **names)
     return issued
 
 
-def _place_of(at: WantedPlace, *, vo: VO) -> ResourcePlace:
+def _open_place(at: WantedPlace, *, vo: VO, pilot_type: PilotType, now: datetime) -> ResourcePlace:
     if (at.ce is not None and at.site is None) or (at.queue is not None and at.ce is None):
         raise ImpossiblePilotError("Name the site of the computing element, and the computing element of the queue.")
-    return resolve_place(vo, site=at.site, ce=at.ce, queue=at.queue)
+    place = resolve_place(vo, site=at.site, ce=at.ce, queue=at.queue)
+    if place.ce is not None:
+        refuse_type(place.ce, pilot_type)
+    _refuse_banned([level for level in (place.site, place.ce, place.queue) if level is not None], now=now)
+    return place
 
 
 def _refuse_other_place(pilot: Pilot, request: Registration) -> None:
@@ -302,6 +296,18 @@ def _refuse_banned(levels: Sequence[Site | ComputingElement | Queue], *, now: da
             reason = f": {level.state_reason}" if level.state_reason else ""
             until = f" until {level.state_until:%Y-%m-%d %H:%M %Z}" if level.state_until else ""
             raise SiteBannedError(f"{level.name} is banned{until}{reason}")
+
+
+def _group_and_owner(
+    vo: VO, *, group_name: str | None, owner_name: str | None
+) -> tuple[Group, User | None] | tuple[None, None]:
+    group = None if group_name is None else _group_of(vo, name=group_name)
+    owner = None if owner_name is None else _member_of(group, name=owner_name)
+    if group is None:
+        return None, None
+    if owner is None and not group.shares_jobs:
+        raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner of the pilot.")
+    return group, owner
 
 
 def _group_of(vo: VO, *, name: str) -> Group:

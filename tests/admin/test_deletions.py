@@ -11,7 +11,7 @@ from taskqueues.models import QueuedJob, TaskQueue
 from tests.factories import make_group, make_job, make_queue
 from wms.accounts.models import Group
 from wms.jobs.models import Job
-from wms.kernel.admin.deletions import MOST_PROTECTING
+from wms.kernel.admin.pages import MOST_PROTECTING
 
 pytestmark = pytest.mark.django_db
 

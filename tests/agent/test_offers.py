@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pilots.agent.node import gpus
+from pilots.agent.node import inspection
 from pilots.agent.node.batch_system import Allocation
 from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.offer import Resources, resources_of
@@ -49,11 +49,11 @@ def test_the_gpus_of_a_slot_are_those_of_its_grant_else_those_of_the_node(
 ) -> None:
     for name in ("nvidia10", "nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()
-    assert gpus.of_slot(environment, devices=tmp_path) == found
+    assert inspection.gpus_of_slot(environment, devices=tmp_path) == found
 
 
 def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
-    assert gpus.of_slot({}, devices=tmp_path / "none") == ()
+    assert inspection.gpus_of_slot({}, devices=tmp_path / "none") == ()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pilots.agent.pilot import free_resources
+from pilots.agent.pilot import offer
 from pilots.agent.pilot.offer import Resources
 from pilots.agent.server.lease import LeasedJob, parse_job
 from tests.agent.conftest import StartAgent
@@ -111,19 +111,19 @@ def job(**asked: int) -> LeasedJob:
     ],
 )
 def test_another_job_needs_a_processor_and_some_memory(jobs: list[LeasedJob], useful: bool) -> None:
-    left = free_resources.left_of(slot(), jobs, free_disk_mb=100)
-    assert free_resources.is_useful(left, slot=slot()) is useful
+    left = offer.left_of(slot(), jobs, free_disk_mb=100)
+    assert offer.is_useful(left, slot=slot()) is useful
     assert left.memory_mb >= 0
 
 
 def test_a_slot_without_memory_takes_jobs_without_memory_requirement() -> None:
     nothing = slot(memory_mb=0)
-    assert free_resources.is_useful(free_resources.left_of(nothing, [job()], free_disk_mb=0), slot=nothing)
+    assert offer.is_useful(offer.left_of(nothing, [job()], free_disk_mb=0), slot=nothing)
 
 
 @pytest.mark.parametrize(("free_mb", "left_mb"), [(100, 70), (75, 70), (65, 65), (0, 0)])
 def test_disk_used_by_running_jobs_is_counted_once(free_mb: int, left_mb: int) -> None:
-    assert free_resources.left_of(slot(), [job(disk_mb=30)], free_disk_mb=free_mb).disk_mb == left_mb
+    assert offer.left_of(slot(), [job(disk_mb=30)], free_disk_mb=free_mb).disk_mb == left_mb
 
 
 def test_each_payload_has_gpus_of_its_own(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.job import sandbox
+from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError, UnsafeMemberError
 from wms.jobs.services.archives import check_output_archive
 
@@ -160,7 +160,7 @@ def test_packed_files_have_safe_names_inside_the_directory(into: Path, tmp_path:
     Path(os.fsdecode(bytes(into) + b"/\xff")).write_text("3")
     packed = tmp_path / "out.tar.gz"
 
-    chosen = sandbox.chosen(into, ["*", "up/secret", "../../outside/*", "/etc/passwd"])
+    chosen = output_files.chosen(into, ["*", "up/secret", "../../outside/*", "/etc/passwd"])
     count = sandbox.pack(into, chosen, into=packed, limits=LIMITS)
 
     with tarfile.open(packed) as archive:
@@ -180,7 +180,7 @@ def test_files_with_unsupported_names_are_skipped_and_others_packed(into: Path, 
         Path(os.fsdecode(bytes(into) + b"/" + b"\xff" * 200 + last)).write_text("long when it is written out")
     packed = tmp_path / "out.tar.gz"
 
-    assert sandbox.pack(into, sandbox.chosen(into, ["*"]), into=packed, limits=LIMITS) == 4
+    assert sandbox.pack(into, output_files.chosen(into, ["*"]), into=packed, limits=LIMITS) == 4
 
     with packed.open("rb") as archive:
         check_output_archive(archive, max_unpacked_bytes=LIMITS.unpacked_bytes)
@@ -189,11 +189,11 @@ def test_files_with_unsupported_names_are_skipped_and_others_packed(into: Path, 
 
 
 def test_the_file_search_stops_at_the_member_limit(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
+    monkeypatch.setattr(output_files, "MAX_MEMBERS", 10)
     for number in range(50):
         (into / str(number)).touch()
 
-    assert len(sandbox.chosen(into, ["*"])) == 11
+    assert len(output_files.chosen(into, ["*"])) == 11
 
 
 def test_an_empty_output_is_a_valid_archive(into: Path, tmp_path: Path) -> None:
@@ -208,4 +208,4 @@ def test_too_large_an_output_is_not_packed(into: Path, tmp_path: Path, limits: A
     (into / "big").write_bytes(os.urandom(5000))
 
     with pytest.raises(OutputTooLargeError):
-        sandbox.pack(into, sandbox.chosen(into, ["big"]), into=tmp_path / "out.tar.gz", limits=limits)
+        sandbox.pack(into, output_files.chosen(into, ["big"]), into=tmp_path / "out.tar.gz", limits=limits)

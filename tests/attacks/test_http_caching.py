@@ -67,7 +67,7 @@ def test_heartbeat_answers_are_not_cached() -> None:
 
 def test_the_schema_is_generated_once_and_cached(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/api/v1/schema/")
-    monkeypatch.setattr("wms.kernel.rest.schema.SpectacularAPIView.get", None)
+    monkeypatch.setattr("wms.kernel.rest.views.SpectacularAPIView.get", None)
     again = client.get("/api/v1/schema/")
     assert (again.status_code, again.content) == (200, first.content)
     assert again["Cache-Control"] == "public, max-age=300"

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from wms.accounts import stall_rule
 from wms.accounts.domain import GroupProperty, MailWhen, Standing, TokenScope
-from wms.kernel.validators import valid_name
+from wms.kernel.fields import valid_name
 
 
 def lapsed_before(*, now: datetime) -> datetime:

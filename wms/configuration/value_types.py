@@ -10,8 +10,8 @@ from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical
 from wms.configuration.document import ListNode, MappingNode, Node, ScalarNode
 from wms.configuration.problems import Unreadable
 from wms.configuration.reading import MAX_SHOWN, Location, Use, ValueReader, atom, number, pairs, shown, what
+from wms.kernel.fields import NAME_PATTERN
 from wms.kernel.names import composed, did_you_mean
-from wms.kernel.validators import NAME_PATTERN
 
 #: PostgreSQL's integer columns.
 MAX_INTEGER = 2**31 - 1

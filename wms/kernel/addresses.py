@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -17,7 +16,7 @@ UNIX = "unix"
 IPV6_BLOCK = 64
 
 
-def client_address(request: HttpRequest | Mapping[str, Any]) -> str:
+def client_address(request: HttpRequest | Mapping[str, object]) -> str:
     """Return the address of the client that sent *request*: an IP address as text.
 
     Without a trusted proxy (WMS_TRUSTED_PROXIES) it is the peer of the connection. Behind one it is the last address of
@@ -48,13 +47,13 @@ def client_address(request: HttpRequest | Mapping[str, Any]) -> str:
     return farthest
 
 
-def comes_from_proxy(request: HttpRequest | Mapping[str, Any]) -> bool:
+def comes_from_proxy(request: HttpRequest | Mapping[str, object]) -> bool:
     """Return whether the peer of the connection is a trusted proxy, so that its X-Forwarded-… headers are valid."""
     peer = _parsed(str(_meta(request).get("REMOTE_ADDR", "")))
     return _is_trusted(peer, _trusted(tuple(settings.WMS_TRUSTED_PROXIES)))
 
 
-def is_https(environ: Mapping[str, Any]) -> bool:
+def is_https(environ: Mapping[str, object]) -> bool:
     """Return whether the request came over HTTPS, according to the server or a trusted proxy."""
     if environ.get("wsgi.url_scheme") == "https":
         return True
@@ -80,7 +79,7 @@ def not_networks(entries: Iterable[str]) -> list[str]:
     return [entry for entry in entries if entry != UNIX and _network(entry) is None]
 
 
-def _meta(request: HttpRequest | Mapping[str, Any]) -> Mapping[str, Any]:
+def _meta(request: HttpRequest | Mapping[str, object]) -> Mapping[str, object]:
     # NB: a request of REST framework is no HttpRequest, but has its attributes.
     return request if isinstance(request, Mapping) else request.META
 

@@ -2,7 +2,6 @@
 
 import logging
 from functools import partial
-from typing import Any
 
 from celery import Task
 from django.db import transaction
@@ -10,7 +9,7 @@ from django.db import transaction
 logger = logging.getLogger(__name__)
 
 
-def send_after_commit(task: "Task[..., Any]", **arguments: object) -> None:
+def send_after_commit(task: "Task[..., object]", **arguments: object) -> None:
     """Send *task* as soon as the current transaction has committed.
 
     The work is already marked in the database and beat runs the task periodically; sending it only saves time. So a
@@ -19,7 +18,7 @@ def send_after_commit(task: "Task[..., Any]", **arguments: object) -> None:
     transaction.on_commit(partial(_send, task, arguments), robust=True)
 
 
-def _send(task: "Task[..., Any]", arguments: dict[str, object]) -> None:
+def _send(task: "Task[..., object]", arguments: dict[str, object]) -> None:
     try:
         task.apply_async(kwargs=arguments, retry=False)
     except task.OperationalError:  # kombu's: the broker cannot be reached

@@ -4,14 +4,13 @@
 manage.py; they call refuse_unsafe_start.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from django.apps.config import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
@@ -86,19 +85,13 @@ def refuse_unsafe_start() -> None:
 
 
 @register()
-def check_production(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_production(**_of_django: object) -> list[CheckMessage]:
     """Return the settings that a production start refuses; with WMS_EMBEDDED all are allowed."""
     return [] if settings.WMS_EMBEDDED else [*_unsafe(), *_exposed()]
 
 
 @register()
-def check_second_factors(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_second_factors(**_of_django: object) -> list[CheckMessage]:
     """Return an error if WMS_REQUIRE_SECOND_FACTOR is not one of its values."""
     required_of = settings.WMS_REQUIRE_SECOND_FACTOR
     if required_of in WHO_NEEDS_SECOND_FACTOR:
@@ -108,10 +101,7 @@ def check_second_factors(
 
 
 @register()
-def check_mail(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_mail(**_of_django: object) -> list[CheckMessage]:
     """Return an error if mail would be sent without a valid sender."""
     if not settings.WMS_EMAIL_URL:
         return []
@@ -126,10 +116,7 @@ def check_mail(
 
 
 @register(Tags.security, deploy=True)
-def check_proxies(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_proxies(**_of_django: object) -> list[CheckMessage]:
     """Return a warning if HTTPS is required but no proxy is trusted to report it."""
     if not settings.WMS_HTTPS or settings.WMS_TRUSTED_PROXIES:
         return []
@@ -148,19 +135,13 @@ def check_current_key() -> list[CheckMessage]:
 
 
 @register()
-def check_numbers(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_numbers(**_of_django: object) -> list[CheckMessage]:
     """Return an error for each numeric setting out of range."""
     return list(_out_of_range())
 
 
 @register()
-def check_cpu_segments(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_cpu_segments(**_of_django: object) -> list[CheckMessage]:
     """Return an error if the CPU segments are not positive and ascending."""
     segments = settings.WMS_CPU_SEGMENTS_S
     if segments and segments[0] > 0 and all(low < high for low, high in pairwise(segments)):
@@ -175,10 +156,7 @@ def check_cpu_segments(
 
 
 @register()
-def check_leases(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_leases(**_of_django: object) -> list[CheckMessage]:
     """Return an error if leases end before a pilot can have renewed them (docs/architecture.md, Leases)."""
     shortest = settings.WMS_LEASE_GRACE_S + settings.WMS_HEARTBEAT_S
     return [
@@ -193,10 +171,7 @@ def check_leases(
 
 
 @register()
-def check_trusted_proxies(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_trusted_proxies(**_of_django: object) -> list[CheckMessage]:
     """Return an error if a trusted proxy is not an address, a network or "unix"."""
     wrong = not_networks(settings.WMS_TRUSTED_PROXIES)
     if not wrong:

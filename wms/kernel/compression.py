@@ -10,12 +10,14 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from gzip import GzipFile
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.text import StreamingBuffer, compress_string
+from whitenoise.storage import CompressedStaticFilesStorage
 
 from wms.kernel.fast.views import FastView
 
@@ -133,3 +135,18 @@ def _compressed(parts: Iterable[bytes], *, at_once: bool) -> Iterator[bytes]:
             if compressed := buffer.read():
                 yield compressed
     yield buffer.read()
+
+
+class CompressedFiles(CompressedStaticFilesStorage):
+    """Files of ``collectstatic``, compressed once there; WhiteNoise sends the form that the client accepts."""
+
+    def post_process(
+        self,
+        paths: dict[str, object],
+        dry_run: bool = False,
+        **options: object,
+    ) -> Iterator[tuple[str, str, bool]]:
+        """Compress the files; the new ones are readable as the others are, whatever the umask."""
+        for name, compressed, is_processed in super().post_process(paths, dry_run, **options):
+            Path(self.path(compressed)).chmod(self.file_permissions_mode or 0o644)
+            yield name, compressed, is_processed

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 from django.db import DatabaseError, InterfaceError, connection, transaction
@@ -20,6 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lookup
 from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
+from django.db.utils import OperationalError
 
 from wms.kernel.fast.statements import query_prepared
 
@@ -218,3 +219,18 @@ def session_lock(key: LockKey, *, of: int, places: int, spared: int = 0) -> Iter
 def _try_session_lock(key: LockKey, of: int) -> bool:
     ((taken,),) = query_prepared("SELECT pg_try_advisory_lock(%s::integer, %s::integer)", int(key), of)
     return bool(taken)
+
+
+#: Beginnings of PostgreSQL's codes: exceptions of the connection, and interventions of its operator.
+_CODES: Final = ("08", "57P")
+#: Seconds after which a client may try again: a restart takes about as long.
+RETRY_AFTER_S: Final = 10
+
+
+def is_database_away(error: BaseException | None) -> bool:
+    """Return whether an error of Django's says that the database server is away, and not that a statement failed."""
+    if not isinstance(error, OperationalError):
+        return False
+    code = getattr(error.__cause__, "sqlstate", None)
+    # Without a code the server has said nothing.
+    return code is None or code.startswith(_CODES)

@@ -1,7 +1,9 @@
-"""Fields of models."""
+"""Fields of models, and the validator of names."""
 
+import re
 import zlib
 
+from django.core.validators import RegexValidator
 from django.db.models import BigIntegerField, Func, TextField
 
 
@@ -24,7 +26,7 @@ class CompressedTextField(TextField):  # type: ignore[type-arg]  # generic only 
         """Return the text."""
         return None if value is None else zlib.decompress(value).decode()
 
-    def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:  # noqa: ARG002, FBT001, FBT002 - Django's
+    def get_db_prep_value(self, value: str | None, connection: object, prepared: bool = False) -> bytes | None:
         """Return the compressed bytes."""
         return None if value is None else compressed(value)
 
@@ -38,3 +40,10 @@ class CurrentTransaction(Func):
     template = "(pg_current_xact_id()::text::bigint)"
     arity = 0
     output_field = BigIntegerField()
+
+
+#: Names of sites, CEs, queues, groups and VOs: no blanks, so that they fit into URLs, logs and lists.
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*\Z")
+valid_name = RegexValidator(
+    NAME_PATTERN, "Use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _."
+)

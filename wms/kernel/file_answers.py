@@ -1,10 +1,14 @@
 """Answers that are a stored file: all of it, or the part that a request names (RFC 9110, section 14)."""
 
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import IO, Any, Final
 
 from django.http import FileResponse, HttpRequest
+from rest_framework.exceptions import NotAcceptable
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from whitenoise.responders import SlicedFile
 
@@ -77,3 +81,18 @@ def requested_part(request: HttpRequest | Request, *, etag: str, size_bytes: int
             f"The file has {size_bytes} bytes, none of them in this range; ask without Range.", size_bytes=size_bytes
         )
     return range(start, stop)
+
+
+class AnyClientNegotiation(DefaultContentNegotiation):
+    """For views that answer with a file in one format; errors are JSON, also for clients that accept only the file."""
+
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        """Return the renderer that the client accepts, or the first if it accepts none."""
+        try:
+            chosen: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)
+        except NotAcceptable:
+            first = next(iter(renderers))
+            return first, str(first.media_type)
+        return chosen

@@ -1,15 +1,17 @@
 """Filters of django-filter that several lists share: by name, and by a time with its zone."""
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.utils.dateparse import parse_datetime
 from django_filters import CharFilter, IsoDateTimeFilter
 
 from wms.kernel.names import composed
+
+M = TypeVar("M", bound=Model)
 
 
 class NameField(forms.CharField):
@@ -31,10 +33,10 @@ class NameFilter(CharFilter):
 class PatternFilter(NameFilter):
     """Rows with a name that matches a pattern, in which each ``*`` stands for any characters."""
 
-    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def filter(self, qs: QuerySet[M], value: str) -> QuerySet[M]:
         """Return the matching rows."""
         if "*" not in value:
-            return cast("QuerySet[Any]", super().filter(qs, value))
+            return cast("QuerySet[M]", super().filter(qs, value))
         return qs.filter(**{f"{self.field_name}__like": value})
 
 

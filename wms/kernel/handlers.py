@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
 from django.views import defaults
 
-from wms.kernel.database_away import RETRY_AFTER_S, is_database_away
+from wms.kernel.db import RETRY_AFTER_S, is_database_away
 from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.wire.protocol import API_V1
 

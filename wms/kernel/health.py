@@ -21,14 +21,14 @@ BROKER_TIMEOUT_S = 2
 
 @never_cache
 @require_safe
-def alive(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
+def alive(request: HttpRequest) -> JsonResponse:
     """Answer 200 as long as the process answers; it accesses nothing else."""
     return JsonResponse({"status": "alive"})
 
 
 @never_cache
 @require_safe
-def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
+def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if database and broker are reachable and beat runs, else 503 with the parts that are down."""
     parts = {"database": database_answers(), "broker": broker_answers(), "beat": beat_works()}
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 from pathlib import PurePath
-from typing import Any, Final
+from types import TracebackType
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from wms.kernel.callers import current_command
-from wms.kernel.database_away import is_database_away
+from wms.kernel.db import is_database_away
 
 #: Written in place of a secret.
 MASK: Final = "[masked]"
@@ -39,6 +40,8 @@ _RANDOM_TEXT: Final = re.compile(r"(?<![\w\-])(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])(?
 #: Attributes of a record without any ``extra``.
 _OF_EVERY_RECORD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
+#: Of an error in a record.
+ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
 
@@ -51,11 +54,11 @@ def safe_facts(facts: Mapping[str, object]) -> dict[str, Fact]:
     return {str(name): _safe(str(name), value) for name, value in list(facts.items())[:MAX_ITEMS]}
 
 
-def safe_text(text: str, *, longest: int = MAX_TEXT) -> str:
-    """Return *text* without secrets, control characters and unstorable characters, cut to *longest* characters."""
-    masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * longest]))
+def safe_text(text: str) -> str:
+    """Return *text* without secrets, control characters and unstorable characters, cut to MAX_TEXT characters."""
+    masked = _RANDOM_TEXT.sub(MASK, _SECRET_TEXT.sub(MASK, text[: 4 * MAX_TEXT]))
     printable = escaped(masked)
-    return printable if len(printable) <= longest else f"{printable[: longest - 1]}…"
+    return printable if len(printable) <= MAX_TEXT else f"{printable[: MAX_TEXT - 1]}…"
 
 
 def escaped(text: str) -> str:
@@ -91,13 +94,9 @@ def _safe(name: str, value: object) -> Fact:
     if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview):
         items = sorted(map(str, value)) if isinstance(value, set | frozenset) else list(value)
         return [_safe(name, each) for each in items[:MAX_ITEMS]]
-    if _SECRET_NAME.search(name.lower()) or not _is_plain(value):
+    if _SECRET_NAME.search(name.lower()) or not isinstance(value, str | UUID | date | PurePath):
         return MASK
     return safe_text(value.isoformat() if isinstance(value, date | datetime) else str(value))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | UUID | date | PurePath)
 
 
 class ShownAtTerminal(logging.Filter):
@@ -134,7 +133,7 @@ class LineWithFacts(logging.Formatter):
         extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
         return " ".join([line, *(f"{name}={_written(value)}" for name, value in safe_facts(extra).items())])
 
-    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
+    def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the library's
         """Return the traceback, indented so that no line of it looks like a record.
 
         While the database is away every request fails, wherever it was: then one line says so.

@@ -42,7 +42,7 @@ class PreloadedLookups(CachedLookups):
         memo: the cache of the rest.
     """
 
-    def __init__(self, preloaded: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
+    def __init__(self, preloaded: Mapping[Callable[..., object], Callable[..., Any]], memo: Memo) -> None:
         super().__init__(memo)
         self._preloaded = preloaded
 
@@ -75,9 +75,9 @@ class BriefMemo(Generic[ResultT]):
     def get(self, key: Hashable, make: Callable[[], ResultT]) -> ResultT:
         """Return the result of this key: what *make* returned some seconds ago, or returns now."""
         now = monotonic()
-        until, result = self._results.get(key, (now, None))
-        if until > now:
-            return result  # type: ignore[return-value]  # the default has expired
+        known = self._results.get(key)
+        if known is not None and known[0] > now:
+            return known[1]
         made = make()
         self._make_room(now)
         self._results[key] = (now + self._kept_s, made)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Final
 
 from csp.middleware import CSPMiddleware
 from django.conf import settings
@@ -15,7 +16,6 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from wms.kernel.addresses import comes_from_proxy
-from wms.kernel.clients import oldest_client, too_old
 from wms.kernel.handlers import API, api_error, is_retired, no_such_address
 from wms.kernel.rest import has_bearer_token
 from wms.kernel.rest.error_codes import PAGES
@@ -25,6 +25,12 @@ from wms.wire.protocol import API_V1
 NOT_KEPT = "private, no-store"
 #: Methods for which a client may be redirected safely.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+#: Begins the User-Agent of the client, also in programs that use its library; its version follows.
+CLIENT: Final = "wms-client/"
+#: Oldest version that is served. It is raised when an older one would do harm, not with each release: within a version
+#: of the interface nothing is removed (ADR 52).
+OLDEST_CLIENT: Final = (0, 1, 0)
+_CLIENT_VERSION: Final = re.compile(rf"{CLIENT}((\d{{1,6}})\.(\d{{1,6}})\.(\d{{1,6}}))")
 
 
 class TrustedTransport:
@@ -181,3 +187,14 @@ class PageUsers(_ForPages, AuthenticationMiddleware):
 
 class PageMessages(_ForPages, MessageMiddleware):
     """Messages shown on the next page."""
+
+
+def too_old(user_agent: str) -> str | None:
+    """Return the version of a client, from its header User-Agent, if it is older than OLDEST_CLIENT; else None."""
+    found = _CLIENT_VERSION.match(user_agent)
+    return found[1] if found and tuple(int(number) for number in found.groups()[1:]) < OLDEST_CLIENT else None
+
+
+def oldest_client() -> str:
+    """Return OLDEST_CLIENT as people write it."""
+    return ".".join(str(number) for number in OLDEST_CLIENT)

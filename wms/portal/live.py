@@ -51,7 +51,7 @@ def live(revision: Callable[..., Sequence[object]]) -> Callable[[View], View]:
             tag, is_unchanged = _tag_of(request, revision(request, *args, **kwargs))
             if is_unchanged:
                 return HttpResponseNotModified(headers={"ETag": str(tag)})
-            request.page_etag = str(tag)  # type: ignore[attr-defined]  # base.html tells live.js
+            vars(request)["page_etag"] = str(tag)  # base.html gives it to live.js
             response = view(request, *args, **kwargs)
             if response.status_code == HTTPStatus.OK:
                 response.headers.setdefault("ETag", str(tag))

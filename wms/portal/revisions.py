@@ -120,9 +120,9 @@ class Revisions:
         reading = self._reading
         if reading is not None and _age_s(reading) < MAX_AGE_S:
             return reading
-        may_use = reading is not None and _age_s(reading) < USED_MEANWHILE_S
-        if not self._reads.acquire(blocking=not may_use):
-            return reading  # type: ignore[return-value]  # not None if it may be used
+        usable = reading if reading is not None and _age_s(reading) < USED_MEANWHILE_S else None
+        if not self._reads.acquire(blocking=usable is None) and usable is not None:
+            return usable
         try:
             reading = self._reading
             if reading is None or _age_s(reading) >= MAX_AGE_S:

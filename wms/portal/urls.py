@@ -6,7 +6,6 @@ from django.urls import URLPattern, path
 from wms.portal.views import (
     account,
     actions,
-    failures,
     home,
     job,
     job_list,
@@ -70,7 +69,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/", sites.site_list, name="sites"),
     path("sites/<str:name>/", sites.site_page, name="site"),
     path("shares/", shares.shares_page, name="shares"),
-    path("failures/", failures.failures, name="failures"),
+    path("failures/", job_list.failures, name="failures"),
     path("plots/", plots.plots, name="plots"),
     path("plots/numbers.csv", plots.plots_csv, name="plots-csv"),
     path("pilots/", pilots.pilot_list, name="pilots"),

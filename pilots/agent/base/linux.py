@@ -57,7 +57,7 @@ def remove_ipc_of(uid: int) -> None:
         with suppress(OSError, ValueError, KeyError, IndexError):
             header, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
             for line in lines:
-                fields = dict(zip(header.split(), line.split()))  # noqa: B905 - pilots have Python 3.9
+                fields = dict(zip(header.split(), line.split()))
                 if int(fields["uid"]) == uid:
                     number = fields["msqid" if kind == "msg" else f"{kind}id"]
                     remove(int(number), *([0] if kind == "sem" else []), _IPC_RMID, None)

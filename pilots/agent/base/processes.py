@@ -1,9 +1,10 @@
-"""Processes and their usage, from /proc."""
+"""Processes: their usage, from /proc, and short commands that are run to their end."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -74,14 +75,14 @@ def parse_stat(line: str) -> Process:
     )
 
 
-def snapshot(proc: Path = _PROC) -> Mapping[int, Process]:
+def snapshot() -> Mapping[int, Process]:
     """Return {pid: process} of all visible processes; those that end meanwhile are left out."""
     visible: dict[int, Process] = {}
-    for name in os.listdir(proc):  # noqa: PTH208 - faster for thousands of names
+    for name in os.listdir(_PROC):
         if not name.isdecimal():
             continue
         try:
-            process = parse_stat((proc / name / "stat").read_text(errors="replace"))
+            process = parse_stat((_PROC / name / "stat").read_text(errors="replace"))
         except (OSError, ValueError, IndexError):
             continue
         visible[process.pid] = process
@@ -139,3 +140,23 @@ def reap_orphans() -> None:
             pass
     except ChildProcessError:
         pass
+
+
+def run_command(
+    argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command without a shell and without input; return its exit code, output and errors.
+
+    Args:
+        argv: program and arguments.
+        timeout_s: seconds after which it is killed.
+        environment: its variables; None: the pilot's.
+
+    Raises:
+        OSError: it could not be started.
+        subprocess.TimeoutExpired: it was killed.
+    """
+    return subprocess.run(  # noqa: S603 - the agent chooses the command, and there is no shell
+        argv, check=False, timeout=timeout_s, env=None if environment is None else dict(environment), cwd="/",
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+    )  # fmt: skip

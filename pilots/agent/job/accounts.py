@@ -27,6 +27,8 @@ _DIRECTORY = "wms-accounts-{uid}"
 UIDS = range(60706, 65520)
 _DYNAMIC_USERS = Path("/run/systemd/dynamic-uid")
 _MAPS = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
+#: Seconds from SIGKILL to all processes of a user until the last one has ended.
+_ALL_END_WITHIN_S = 10.0
 #: Seconds between two signals to processes that are being killed.
 _AGAIN_S = 0.02
 
@@ -107,9 +109,9 @@ def processes_of(uid: int) -> Sequence[int]:
     return [pid for pid, uids in _processes() if uid in uids]
 
 
-def end_all_of(uid: int, *, within_s: float) -> bool:
+def end_all_of(uid: int) -> bool:
     """Kill every process of a user; return whether none is left that can still run."""
-    give_up_at = time.monotonic() + within_s
+    give_up_at = time.monotonic() + _ALL_END_WITHIN_S
     while pids := processes_of(uid):
         processes.kill(pids)
         if time.monotonic() > give_up_at:
@@ -129,7 +131,7 @@ def remove_files_of(uid: int) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     remove_tree(entry.path)
                 else:
-                    os.unlink(entry.path)  # noqa: PTH108 - a file of scandir
+                    Path(entry.path).unlink()
 
 
 def _is_unused(uid: int) -> bool:
@@ -172,7 +174,7 @@ def _processes() -> Iterator[tuple[int, frozenset[int]]]:
     """Yield (process id, its real, effective, saved and file system user ids) of every living process."""
     names: Sequence[str] = ()
     with suppress(OSError):  # there may be no /proc
-        names = os.listdir("/proc")  # noqa: PTH208 - thousands of names
+        names = os.listdir("/proc")
     for name in names:
         if not name.isdecimal():
             continue

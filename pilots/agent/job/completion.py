@@ -12,7 +12,7 @@ from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.data import output_spool
 from pilots.agent.data.storage import StorageError
-from pilots.agent.job import sandbox
+from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
@@ -70,7 +70,7 @@ class Conclusion:
 
 def _missing(directory: Path, patterns: Sequence[str]) -> str:
     """Return a short sentence that names the entries of the output sandbox that match no file; empty: all match."""
-    absent = [pattern for pattern in dict.fromkeys(patterns) if not sandbox.chosen(directory, [pattern])]
+    absent = [pattern for pattern in dict.fromkeys(patterns) if not output_files.chosen(directory, [pattern])]
     if not absent:
         return ""
     # The server refuses texts with control characters, and with them the result of the job.
@@ -225,7 +225,7 @@ class Delivery:
         job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
         packed = self._workspace.scratch / _PACKED
         missing = _missing(directory, job.output_sandbox) if reason is None else ""
-        files = sandbox.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
+        files = output_files.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
         try:
             sandbox.pack(
                 directory, files, into=packed, limits=self._limits, give_up=lambda: self._is_interrupted(reason)
@@ -239,7 +239,7 @@ class Delivery:
         elsewhere = self._stored_at_element(files, give_up_at=give_up_at) if reason is None else ""
         if reason is None and not elsewhere:
             self._keeping_place = self._pack_and_keep(files, _PACKED, conclusion)
-        streams = sandbox.chosen(directory, [job.std_output, job.std_error])
+        streams = output_files.chosen(directory, [job.std_output, job.std_error])
         tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
         sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
         where = elsewhere or f"only the ends of standard output and error were stored{self._keeping_place or _LOST}"

@@ -95,16 +95,7 @@ class Execution:
         )  # fmt: skip
         parent_watched = linux.notified_of_the_end_of(self._context.parent, _PARENT_ENDED)
         with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
-            try:
-                payload = PayloadProcess(
-                    program, identity=identity, workspace=workspace, streams=streams,
-                    max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
-                    namespaces=self._namespaces(workspace, uid=identity.uid),
-                )  # fmt: skip
-            except NotStartedError as error:
-                if identity.is_other:
-                    raise NoIdentityError(str(error)) from error
-                raise NodeTroubleError(f"The payload could not be started: {error}") from error
+            payload = self._start(program, identity, workspace, streams, record)
             self._watchdog = self._watching(payload, identity, workspace, streams)
             log.event(
                 "payload.started", job=self._lease.job.id, supervisor=payload.supervisor_pid, user=identity.uid,
@@ -119,6 +110,20 @@ class Execution:
                 heartbeat.end_output()
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
+
+    def _start(
+        self, program: Program, identity: Identity, workspace: Workspace, streams: Streams, record: PayloadRecord
+    ) -> PayloadProcess:
+        try:
+            return PayloadProcess(
+                program, identity=identity, workspace=workspace, streams=streams,
+                max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
+                namespaces=self._namespaces(workspace, uid=identity.uid),
+            )  # fmt: skip
+        except NotStartedError as error:
+            if identity.is_other:
+                raise NoIdentityError(str(error)) from error
+            raise NodeTroubleError(f"The payload could not be started: {error}") from error
 
     def _namespaces(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
         if not isolation.by_namespaces(self._configuration.place):

@@ -51,7 +51,7 @@ class Heartbeat:
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
-    def __enter__(self) -> Heartbeat:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> Heartbeat:
         self._thread.start()
         return self
 
@@ -143,7 +143,7 @@ class Heartbeat:
 
 def _changed(present: Tails, *, since: Tails) -> Tails:
     """Return the lines that differ from those before."""
-    return Tails(*(text if text != before else None for text, before in zip(present, since)))  # noqa: B905 - Python 3.9
+    return Tails(*(text if text != before else None for text, before in zip(present, since)))
 
 
 def tails_of(streams: Streams) -> Tails:

@@ -7,25 +7,22 @@ the site by sudo, and the user helper then also signals the payload's processes.
 
 from __future__ import annotations
 
-import json
 import os
 import pkgutil
 import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from pilots.agent.base import log, processes
 from pilots.agent.base.processes import Process
-from pilots.agent.job import accounts, user_helper
+from pilots.agent.job import accounts, scripts, user_helper
 from pilots.agent.job.accounts import NoAccountError
 from pilots.agent.job.preparation import CannotRunError, NodeFlawError
+from pilots.agent.job.scripts import FailedOperationError, NoAnswerError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import site_environment
 from pilots.agent.server import json_fields
@@ -38,15 +35,8 @@ from wms.wire.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
 _FILES_WITHIN_S = 600.0
 #: Seconds for any other operation of the user helper.
 _WITHIN_S = 20.0
-#: Seconds from SIGKILL to all processes of a user until the last one has ended.
-_ALL_END_WITHIN_S = 10.0
-#: Seconds from the answer of the user helper until its process has ended.
-_ENDS_WITHIN_S = 5.0
 #: Used where other users cannot execute the pilot's own Python.
 _SYSTEM_PYTHON = "/usr/bin/python3"
-_MOST_ANSWER_BYTES = 1024 * 1024
-#: Last bytes of standard error that are read for a message.
-_MAX_STDERR_BYTES = 4096
 #: Failed measurements of shared memory in a row, which a payload may cause, until resident memory counts instead.
 _SILENCES = 3
 
@@ -161,7 +151,7 @@ class Own:
                 try:
                     opened.append(user_helper.open_stream(str(workspace.job / name)))
                 except OSError as error:
-                    raise _no_output(name, error.strerror) from error
+                    raise CannotRunError(None, f"Output cannot be written to {name}: {error.strerror}") from error
             yield Streams(opened[0], opened[-1])
         finally:
             for descriptor in opened:
@@ -283,10 +273,10 @@ class Other:
             for self._python in dict.fromkeys((sys.executable or _SYSTEM_PYTHON, _SYSTEM_PYTHON)):
                 try:
                     return self._run("enter", {"streams": names}, [self._area, directory], within_s=_FILES_WITHIN_S)[1]
-                except _NoAnswerError as error:
+                except NoAnswerError as error:
                     # The last error is reported: every user can execute the system's Python.
                     why = str(error)
-                except _FailedOperationError as error:
+                except FailedOperationError as error:
                     raise NoIdentityError(str(error)) from error
             raise NoIdentityError(why)
         finally:
@@ -298,7 +288,7 @@ class Other:
         """Run an operation of the user helper; log a failure and return None."""
         try:
             answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
-        except (_NoAnswerError, _FailedOperationError) as error:
+        except (NoAnswerError, FailedOperationError) as error:
             log.event("user_helper.failed", operation=name, user=self.account or self.uid, error=error)
             return None
         for descriptor in opened:
@@ -312,24 +302,7 @@ class Other:
         self, name: str, more: Mapping[str, object], descriptors: Sequence[int], *, within_s: float
     ) -> tuple[Mapping[str, object], list[int]]:
         request = {"operation": name, "uid": self.uid, **more}
-        wire, theirs = socket.socketpair()
-        with wire, theirs:
-            wire.settimeout(within_s)
-            with tempfile.TemporaryFile() as complaints:
-                process = start(self.command(self._script), wire=theirs, stderr=complaints.fileno())
-                theirs.close()
-                with suppress(OSError):  # it has ended, so there will be no answer
-                    socket.send_fds(wire, [b"F"], list(descriptors))
-                    wire.sendall(json.dumps(request).encode() + b"\n")
-                answer, opened = _answer_on(wire)
-                with suppress(subprocess.TimeoutExpired):  # it hangs, and is killed with the payload's processes
-                    process.wait(_ENDS_WITHIN_S)
-                message = last_line(complaints)
-        if answer is None:
-            raise _NoAnswerError(message or f"no answer to {name} within {within_s:.0f} s")
-        if "error" in answer:
-            raise _FailedOperationError(str(answer["error"]))
-        return answer, opened
+        return scripts.ask_user_helper(self.command(self._script), request, descriptors, within_s=within_s)
 
 
 class Unprivileged(Other):
@@ -351,7 +324,7 @@ class Unprivileged(Other):
         workspace.let_in()
         try:
             return self._run("open", {"streams": names}, self._opened_area(), within_s=_WITHIN_S)[1]
-        except (_NoAnswerError, _FailedOperationError) as error:
+        except (NoAnswerError, FailedOperationError) as error:
             raise NoIdentityError(str(error)) from error
 
     def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
@@ -368,7 +341,7 @@ class Unprivileged(Other):
 
     def close(self, workspace: Workspace) -> None:
         """See Identity; also end all processes and remove all files of the user."""
-        if not accounts.end_all_of(self.uid, within_s=_ALL_END_WITHIN_S):
+        if not accounts.end_all_of(self.uid):
             log.event("payload.not_killed", user=self.uid)
         accounts.remove_files_of(self.uid)
         super().close(workspace)
@@ -401,7 +374,7 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
         left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
         for uid in left.intersection(accounts.UIDS) if os.geteuid() == 0 else ():
             # The user id is not given to another payload while the directory exists (see accounts.claim_uid).
-            accounts.end_all_of(uid, within_s=_ALL_END_WITHIN_S)
+            accounts.end_all_of(uid)
             accounts.remove_files_of(uid)
         if not left or sudo is None:
             return
@@ -415,51 +388,6 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
             log.event("workspace.closed", directory=top, error=error)
 
 
-class _NoAnswerError(Exception):
-    """There was no answer: sudo refused, or the user helper was ended."""
-
-
-class _FailedOperationError(Exception):
-    """The user helper answered that the operation failed."""
-
-
-def start(command: Sequence[str], *, wire: socket.socket, stderr: int | None) -> subprocess.Popen[bytes]:
-    """Start one of the pilot's scripts, which inherits only a socket, as its standard input.
-
-    It stays in the pilot's session: sudo stops itself when its command is stopped, and only processes of its session
-    may then send it SIGCONT.
-    """
-    return subprocess.Popen(  # noqa: S603 - our own script
-        command,
-        stdin=wire.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8"},
-        cwd="/",
-    )
-
-
-def last_line(complaints: IO[bytes]) -> str:
-    """Return the last line that is not empty of a file with messages, at most 150 characters."""
-    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
-    lines = complaints.read().decode("utf-8", "replace").replace("\0", "").split("\n")
-    return next((line.strip()[-150:] for line in reversed(lines) if line.strip()), "")
-
-
-def _answer_on(wire: socket.socket) -> tuple[Mapping[str, object] | None, list[int]]:
-    opened: list[int] = []
-    try:
-        _, opened, _, _ = socket.recv_fds(wire, 1, user_helper.MOST_DESCRIPTORS)
-        line = b""
-        while not line.endswith(b"\n") and len(line) < _MOST_ANSWER_BYTES and (part := wire.recv(65536)):
-            line += part
-        return json_fields.record(json.loads(line)), opened
-    except (OSError, ValueError, MalformedAnswerError):
-        for descriptor in opened:
-            os.close(descriptor)
-        return None, []
-
-
 def _names_of_streams(job: LeasedJob) -> list[str]:
     """Return the file names of standard output and, if it differs, of standard error."""
     names = [job.std_output, job.std_error]
@@ -467,7 +395,3 @@ def _names_of_streams(job: LeasedJob) -> list[str]:
         if name.startswith("/") or ".." in Path(name).parts:
             raise CannotRunError(None, f"Output would leave the job's directory: {name}")
     return names[:1] if Path(names[0]) == Path(names[1]) else names
-
-
-def _no_output(name: str, why: str | None) -> CannotRunError:
-    return CannotRunError(None, f"Output cannot be written to {name}: {why}")

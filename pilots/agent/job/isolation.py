@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from pilots.agent.base import commands, log, shared_directories
+from pilots.agent.base import log, processes, shared_directories
 from pilots.agent.data.storage import path_of
 from pilots.agent.job import accounts, containers
 from pilots.agent.job.workspace import Workspace
@@ -54,7 +54,7 @@ def has_namespaces() -> bool:
         with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
             specification = _specification(Path(top), Path(top), own=[Path(top)], other_user=accounts.can_change_user())
             words = [*_python(), "-c", source, json.dumps(specification), _TRY]
-            tried = commands.run(words, timeout_s=_TRY_WITHIN_S)
+            tried = processes.run_command(words, timeout_s=_TRY_WITHIN_S)
     except (OSError, subprocess.SubprocessError) as error:
         log.event("node.no_namespaces", error=error)
         return False

@@ -63,7 +63,7 @@ def main() -> int:
     except OSError as error:
         sys.exit(f"the payload cannot have its own /proc: {error}")
     if script == _TRY:
-        return 0 if [name for name in os.listdir("/proc") if name.isdecimal()] == ["1"] else 1  # noqa: PTH208 - names
+        return 0 if [name for name in os.listdir("/proc") if name.isdecimal()] == ["1"] else 1
     sys.argv = [script, outer_pid.decode()]
     runpy.run_path(script, run_name="__main__")
     return 0
@@ -93,7 +93,7 @@ def _unshare(*, other_user: bool) -> None:
         ("gid_map", f"{gid or _NOT_ROOT} {gid} 1"),
         ("uid_map", f"{uid or _NOT_ROOT} {uid} 1"),
     ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123 - no need of another module
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(content)
 
 
@@ -106,7 +106,7 @@ def _mount_all(specification: dict[str, object]) -> None:
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
     descriptors = {path: os.open(path, os.O_PATH) for path in (*show, *read, *own)}
     directories = _paths(specification, "shared")
-    shared = {os.path.realpath(directory) for directory in directories if os.path.isdir(directory)}  # noqa: PTH112 - no other module
+    shared = {os.path.realpath(directory) for directory in directories if os.path.isdir(directory)}
     for directory in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", directory, None, _MS_BIND)
     _replace_memory(str(specification["shared_memory"]), specification["shared_memory_mb"])
@@ -132,7 +132,7 @@ def _mount_all(specification: dict[str, object]) -> None:
 
 def _replace_memory(place: str, most_mb: object) -> None:
     """Mount shared memory and message queues of the payload's own."""
-    if os.path.isdir(place):  # noqa: PTH112 - no need of another module
+    if os.path.isdir(place):
         size = f",size={most_mb}m" if most_mb else ""
         _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")
     with suppress(OSError):  # missing in some kernels; the IPC namespace has its own queues anyway
@@ -148,7 +148,7 @@ def _paths(specification: dict[str, object], name: str) -> list[str]:
 
 def _protect_control_groups() -> None:
     """Make control groups read-only: in one that its account owns, a payload could end the pilot's processes."""
-    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - no other module
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
         mounts = [line.split() for line in file]
     for _, place, kind, *_ in mounts:
         if kind in {"cgroup", "cgroup2"}:
@@ -173,7 +173,7 @@ def _hide(path: str) -> None:
 
 def _protect(home: str) -> None:
     """Make a home directory read-only and hide what only its owner may read."""
-    if home == "/" or not os.path.isdir(home):  # noqa: PTH112 - no need of another module
+    if home == "/" or not os.path.isdir(home):
         return
     for path in _private_in(home):
         _hide(path)
@@ -212,17 +212,17 @@ def _make_read_only(mounted: str) -> None:
 def _keep(path: str, descriptor: int) -> None:
     """Mount an opened file or directory at its path again, after others were mounted above."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - no need of another module
-    elif not os.path.exists(path):  # noqa: PTH110 - the same
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - the same
-        with open(path, "xb"):  # noqa: PTH123 - the same
+        os.makedirs(path, exist_ok=True)
+    elif not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "xb"):
             pass
     _mount(f"/proc/self/fd/{descriptor}", path, None, _MS_BIND | _MS_REC)
 
 
 def _is_there(path: str, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116 - no need of another module
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
         return False
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from pilots.agent.base import log, processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import WakeupPipe
-from pilots.agent.job.identity import Identity, Streams, last_line, start
+from pilots.agent.job.identity import Identity, Streams
 from pilots.agent.job.payload_records import PayloadRecord
 from pilots.agent.job.preparation import Program
+from pilots.agent.job.scripts import last_line, start
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import cgroups
 from pilots.agent.server import json_fields
@@ -92,27 +93,19 @@ class PayloadProcess:
         Raises:
             NotStartedError: the payload was not run.
         """
-        script = workspace.tools / "payload_supervisor.py"
-        script.write_bytes(pkgutil.get_data("pilots.agent.job", "payload_supervisor.py") or b"")
-        script.chmod(0o644)
-        self._identity = identity
-        self._record = record
+        self._identity, self._record = identity, record
         self._group: Path | None = None
-        self._kill_sent = False
-        self._supervisor_pid = 0
+        self._kill_sent, self._supervisor_pid = False, 0
+        script = _supervisor_in(workspace)
+        command = [*namespaces, str(script)] if namespaces else identity.command(script)
         self._wire, supervisors = socket.socketpair()
         with supervisors, tempfile.TemporaryFile() as complaints:
             stderr = complaints.fileno() if identity.is_other or namespaces else None
-            command = [*namespaces, str(script)] if namespaces else identity.command(script)
             self._top = start(command, wire=supervisors, stderr=stderr)
             supervisors.close()
             self._request_start(program, streams, max_cpu_s=max_cpu_s)
             try:
-                self._wire.settimeout(_SUPERVISOR_BEGINS_WITHIN_S)
-                self._supervisor_pid = json_fields.whole(self._receive(), "supervisor")
-                self._wire.settimeout(None)
-                self._make_group()
-                self._send(b"G")
+                self._begin()
             except (OSError, ValueError, MalformedAnswerError):
                 self.close()
                 raise NotStartedError(last_line(complaints) or "its supervisor gave no answer") from None
@@ -176,6 +169,14 @@ class PayloadProcess:
         if self._group is not None:
             cgroups.remove(self._group)
 
+    def _begin(self) -> None:
+        """Wait for the supervisor, and have it start the payload."""
+        self._wire.settimeout(_SUPERVISOR_BEGINS_WITHIN_S)
+        self._supervisor_pid = json_fields.whole(self._receive(), "supervisor")
+        self._wire.settimeout(None)
+        self._make_group()
+        self._send(b"G")
+
     def _make_group(self) -> None:
         group = cgroups.make_group(f"wms-payload-{self._record.match_id}")
         if group is not None and cgroups.add_to(group, self._supervisor_pid):
@@ -213,6 +214,13 @@ class PayloadProcess:
     def _send(self, message: bytes) -> None:
         with suppress(OSError):  # the supervisor has ended, which ended() finds
             self._wire.sendall(message)
+
+
+def _supervisor_in(workspace: Workspace) -> Path:
+    script = workspace.tools / "payload_supervisor.py"
+    script.write_bytes(pkgutil.get_data("pilots.agent.job", "payload_supervisor.py") or b"")
+    script.chmod(0o644)
+    return script
 
 
 def _end_of(message: json_fields.Record) -> End:

@@ -114,7 +114,7 @@ class PayloadRecord:
         #: None: not written.
         self.file: Path | None = None
 
-    def __enter__(self) -> PayloadRecord:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> PayloadRecord:
         try:
             self.file = (self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}"
             # Opens the record of an earlier process of the same lease that was killed.
@@ -195,17 +195,16 @@ def end_all(*, stopped: Callable[[], object], directory: Path | None = None) -> 
     return left
 
 
-def remains_of(match_id: str, *, orphans: Pids, directory: Path | None = None) -> Remains:
+def remains_of(match_id: str, *, orphans: Pids) -> Remains:
     """Return the remains of a payload whose supervisor has died, from its record if there is one.
 
     Args:
         match_id: of the lease.
         orphans: (process id, start time) of children that the supervisor left to its parent.
-        directory: of the records; None: the common one.
     """
     recorded = None
     with suppress(OSError):
-        recorded = _parse(((directory or accounts.common_directory(_NAME)) / f"{match_id}{_SUFFIX}").read_bytes())
+        recorded = _parse((accounts.common_directory(_NAME) / f"{match_id}{_SUFFIX}").read_bytes())
     return replace(recorded or Remains(marker=f"{VARIABLE}={match_id}"), supervisors=tuple(orphans))
 
 
@@ -339,7 +338,7 @@ def _parse(content: bytes) -> Remains | None:
 def _files(directory: Path | None) -> Iterator[Path]:
     try:
         records = directory or accounts.common_directory(_NAME)
-        names = sorted(os.listdir(records))  # noqa: PTH208 - names are all that is wanted
+        names = sorted(os.listdir(records))
     except OSError:
         return
     yield from (records / name for name in names if name.endswith(_SUFFIX))

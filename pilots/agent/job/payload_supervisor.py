@@ -295,11 +295,11 @@ def _signal_all(number: int) -> None:
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - faster
+    for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         try:
-            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
+            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             continue

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pilots.agent.base import log
 from pilots.agent.data.storage import StorageError
-from pilots.agent.job import sandbox
+from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.server.job_data import OutputDestination
 from pilots.agent.server.lease import Lease
@@ -65,7 +65,7 @@ def store_output_data(
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
     """Return (path, name) of each file of the job's directory that matches an entry of the output data, once."""
-    files = {name: path for path, name in sandbox.chosen(directory, _patterns(entries))}
+    files = {name: path for path, name in output_files.chosen(directory, _patterns(entries))}
     named = (_file_called(directory, lfn.rpartition("/")[2]) for lfn in _lfns(entries))
     files |= {path.name: path for path in named if path is not None}
     return [(files[name], name) for name in sorted(files)]
@@ -103,7 +103,7 @@ def _file_called(directory: Path, name: str) -> Path | None:
     if (directory / name).is_file():
         return directory / name
     try:
-        names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
+        names = sorted(os.listdir(directory))
     except OSError:
         return None  # the payload has removed the directory
     spelled = (directory / spelling for spelling in names if normalize("NFC", spelling) == name)
@@ -113,7 +113,7 @@ def _file_called(directory: Path, name: str) -> Path | None:
 def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
     files: dict[str, Path] = {}
     for pattern in patterns:
-        chosen = sandbox.chosen(directory, [pattern])
+        chosen = output_files.chosen(directory, [pattern])
         if not chosen:
             raise NoOutputDataError(f"no file matches {pattern}")
         files.update({name: path for path, name in chosen})

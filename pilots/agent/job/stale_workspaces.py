@@ -39,7 +39,7 @@ class WorkspaceLock:
         self._file = file_of(directory)
         self._descriptor: int | None = None
 
-    def __enter__(self) -> WorkspaceLock:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> WorkspaceLock:
         try:
             self._descriptor = _locked_new(self._file)
         except OSError as error:
@@ -90,7 +90,7 @@ def _remove_file(directory: Path) -> None:
 
 def _files_in(work_directory: Path) -> Iterator[Path]:
     try:
-        names = sorted(os.listdir(work_directory))  # noqa: PTH208 - names are all that is wanted
+        names = sorted(os.listdir(work_directory))
     except OSError:
         return
     for name in names:

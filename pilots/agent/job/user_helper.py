@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-Record = dict[str, object]
+Record = dict[str, Any]
 #: Directories of a payload: the job's, the one for temporary files, and the one of the container runtime.
 DIRECTORIES = ("job", "tmp", "pilot")
 MOST_DESCRIPTORS = 2
@@ -65,22 +65,22 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
     os.fchdir(area)
     os.umask(0o077)
     for name in DIRECTORIES:
-        os.mkdir(name)  # noqa: PTH102 - no need of another module
+        os.mkdir(name)
     shutil.copytree(f"/proc/self/fd/{aside}", "job", symlinks=True, dirs_exist_ok=True)
-    os.chmod("job", 0o700)  # noqa: PTH101 - the same
-    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
+    os.chmod("job", 0o700)
+    return _open(request, [area])
 
 
 def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     os.fchdir(descriptors[0])
-    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
+    return {}, [open_stream(f"job/{name}") for name in request["streams"]]
 
 
 def open_stream(path: str) -> int:
     """Open an empty file for standard output or error, and create the directories above it."""
     # O_APPEND: two writers never overwrite each other, and a truncated file stays small.
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - no need of another module
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     return os.open(path, flags, 0o644)
 
 
@@ -99,7 +99,7 @@ def open_up(top: str, *, directories: int, files: int) -> None:
         mode = stat.S_IMODE(status.st_mode)
         if mode | more != mode:
             with suppress(OSError):
-                os.chmod(path, mode | more)  # noqa: PTH101 - no need of another module
+                os.chmod(path, mode | more)
 
 
 def _remove(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
@@ -133,7 +133,7 @@ def remove_tree(top: str) -> None:
             os.rmdir(name, dir_fd=above)
     os.close(above)
     with suppress(OSError):
-        os.rmdir(top)  # noqa: PTH106 - the same
+        os.rmdir(top)
 
 
 def _emptied(directory: int, *, top: int, prefix: str, numbers: Iterator[int]) -> list[str]:
@@ -166,7 +166,7 @@ def _opened_unlocked(name: str, above: int | None) -> int | None:
             locked = os.open(name, os.O_PATH | flags, dir_fd=above)
             try:
                 # By its descriptor: the name may meanwhile be another file's.
-                os.chmod(f"/proc/self/fd/{locked}", 0o700)  # noqa: PTH101 - no need of another module
+                os.chmod(f"/proc/self/fd/{locked}", 0o700)
                 return os.open(f"/proc/self/fd/{locked}", os.O_RDONLY | os.O_DIRECTORY)
             finally:
                 os.close(locked)
@@ -187,15 +187,13 @@ def _memory(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
 
 def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
     for pid in _pids(request):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
     return {}, ()
 
 
 def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    recorded = {(int(pid), int(started)) for pid, started in _list(request, "processes")}
+    recorded = {(int(pid), int(started)) for pid, started in request["processes"]}
     return {"processes": sorted(end_processes(str(request["marker"]), recorded))}, ()
 
 
@@ -248,7 +246,7 @@ def end_processes(
 
 def living() -> dict[int, ProcessStat]:
     """Return {process id: its fields} of all visible processes that can still run."""
-    names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - no need of another module
+    names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     seen = {pid: _fields_of(pid) for pid in names}
     return {pid: process for pid, process in seen.items() if process is not None}
 
@@ -261,7 +259,7 @@ def started_of(pid: int) -> int | None:
 
 def _fields_of(pid: int) -> ProcessStat | None:
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             words = file.read().rpartition(")")[2].split()
         # A zombie with several threads: only the first one has ended.
         dead = words[0] in "ZX" and int(words[17]) <= 1
@@ -280,7 +278,7 @@ def _ancestors(pid: int, seen: Mapping[int, ProcessStat]) -> set[int]:
 
 def _has_variable(pid: int, variable: bytes) -> bool:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - no need of another module
+        with open(f"/proc/{pid}/environ", "rb") as file:
             return variable in file.read().split(b"\0")
     except OSError:
         return False
@@ -317,11 +315,7 @@ def _send(pid: int, descriptor: int, number: signal.Signals) -> None:
 
 
 def _pids(request: Record) -> Iterable[int]:
-    return [int(pid) for pid in _list(request, "pids")]
-
-
-def _list(request: Record, name: str) -> list[Any]:
-    return cast("list[Any]", request[name])
+    return [int(pid) for pid in request["pids"]]
 
 
 def own_memory_mb(pid: int) -> float | None:
@@ -331,7 +325,7 @@ def own_memory_mb(pid: int) -> float | None:
     processes ten times.
     """
     try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:  # noqa: PTH123 - no need of another module
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             return next((int(line.split()[1]) / 1024 for line in file if line.startswith("Pss:")), 0.0)
     except (FileNotFoundError, ProcessLookupError):
         return 0.0  # it has ended
@@ -365,7 +359,7 @@ def deleted_mb(pids: Iterable[int], *, beside: str) -> float:
     """
     blocks: dict[int, int] = {}
     with suppress(OSError):
-        device = os.stat(beside).st_dev  # noqa: PTH116 - no need of another module
+        device = os.stat(beside).st_dev
         for pid in pids:
             for status in _open_files(f"/proc/{pid}/fd"):
                 if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev == device:
@@ -375,9 +369,9 @@ def deleted_mb(pids: Iterable[int], *, beside: str) -> float:
 
 def _open_files(directory: str) -> Iterator[os.stat_result]:
     with suppress(OSError):
-        for name in os.listdir(directory):  # noqa: PTH208 - no need of another module
+        for name in os.listdir(directory):
             with suppress(OSError):
-                yield os.stat(f"{directory}/{name}")  # noqa: PTH116 - the same
+                yield os.stat(f"{directory}/{name}")
 
 
 def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -407,7 +401,7 @@ def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
 
 def _below(directory: str) -> list[str | int]:
     """Return the paths of the entries of a directory, after the descriptor that they need, if any."""
-    names = os.listdir(directory)  # noqa: PTH208 - no need of another module
+    names = os.listdir(directory)
     if len(directory) < _LONG_PATH:
         return [f"{directory}/{name}" for name in names]
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -415,15 +409,9 @@ def _below(directory: str) -> list[str | int]:
 
 
 OPERATIONS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {
-    "enter": _enter,
-    "open": _open,
-    "open_up": _open_up,
-    "remove": _remove,
-    "disk": _disk,
-    "memory": _memory,
-    "kill": _kill,
-    "end": _end,
-}
+    "enter": _enter, "open": _open, "open_up": _open_up, "remove": _remove,
+    "disk": _disk, "memory": _memory, "kill": _kill, "end": _end,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

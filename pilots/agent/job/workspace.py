@@ -38,7 +38,7 @@ class Workspace:
         self._made = False
         self._before_removal: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> Workspace:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> Workspace:
         return self
 
     def make(self, *, shared: bool = False) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent.base import commands, log
+from pilots.agent.base import log, processes
 from pilots.agent.base.clock import monotonic
 
 #: Seconds kept free at the end of a slot for stopping the payload, its output and its final report.
@@ -133,7 +133,7 @@ def condor_left_s(job: Mapping[str, str], *, now: float, began_at: float) -> flo
 def _slurm_left_s(environment: Mapping[str, str]) -> float | None:
     command = ["squeue", "--noheader", "--states=RUNNING", "--format=%L", "--jobs", environment["SLURM_JOB_ID"]]
     try:
-        ended = commands.run(command, timeout_s=_TIMEOUT_S, environment=environment)
+        ended = processes.run_command(command, timeout_s=_TIMEOUT_S, environment=environment)
         ended.check_returncode()
     except (OSError, subprocess.SubprocessError) as error:
         log.event("batch.silent", error=error)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from subprocess import SubprocessError
 
-from pilots.agent.base import commands
+from pilots.agent.base import processes
 
 #: Apptainer is the name of Singularity since 2021; both have the same commands.
 RUNTIMES = ("apptainer", "singularity")
@@ -34,7 +34,7 @@ def variables_of_site() -> Sequence[str]:
 def version_of_runtime(program: str) -> str | None:
     """Return the name and version that the container runtime prints; None: it does not run."""
     try:
-        ended = commands.run([program, "--version"], timeout_s=_TIMEOUT_S)
+        ended = processes.run_command([program, "--version"], timeout_s=_TIMEOUT_S)
     except (OSError, SubprocessError):
         return None
     return " ".join(ended.stdout.split())[:_MAX_VERSION] if ended.returncode == 0 else None
@@ -49,6 +49,6 @@ def has_user_namespaces() -> bool:
     attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_CLONE_NEWUSER}) != 0)"
     command = [sys.executable or "python3", "-I", "-S", "-c", attempt]
     try:
-        return commands.run(command, timeout_s=_TIMEOUT_S).returncode == 0
+        return processes.run_command(command, timeout_s=_TIMEOUT_S).returncode == 0
     except (OSError, SubprocessError):
         return False

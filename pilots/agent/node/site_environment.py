@@ -60,7 +60,7 @@ def repositories(root: Path, *, mounts: str) -> Sequence[str]:
     places = {words[1] for words in map(str.split, mounts.splitlines()) if len(words) > 1}
     mounted = {place[len(f"{root}/") :].partition("/")[0] for place in places if place.startswith(f"{root}/")}
     try:
-        listed = {name for name in os.listdir(root) if "." in name}  # noqa: PTH208 - Path would inspect each
+        listed = {name for name in os.listdir(root) if "." in name}
     except OSError:
         listed = set()
     return sorted(mounted | listed)[:_MOST_REPOSITORIES]

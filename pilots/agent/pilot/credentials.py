@@ -69,7 +69,7 @@ def _content_of(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise BadTokenError(f"The token file {path} cannot be read: {error.strerror}.") from error
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise BadTokenError(f"The token file {path} is not a plain file.")

@@ -109,21 +109,8 @@ class NodeMonitor:
             busy: whether jobs run.
         """
         kind = isolation.kind(configuration.place)
-        node = inspection.look(
-            self._options.work_dir,
-            min_free_disk_mb=configuration.min_free_disk_mb,
-            skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
-            container_needed=configuration.place.container is True,
-            processors=self._options.node_processors,
-            memory_mb=self._options.node_memory_mb,
-            speed=self._options.speed,
-            # Several platforms may be offered; the first is reported as the node's.
-            platform_name=next(iter(self._options.platforms), None),
-            stamp=self._options.stamp,
-            isolation=kind,
-        )
-        for check in node.checks:
-            log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
+        skew_s = answer.skew_s(now=time.time() - (monotonic() - answer.sent_at))
+        node = self._inspect(configuration, skew_s=skew_s, isolation_kind=kind)
         slot = resources_of(
             self._options,
             configuration.place,
@@ -145,3 +132,23 @@ class NodeMonitor:
             alone=kind == isolation.ALONE,
         )
         return self.snapshot
+
+    def _inspect(
+        self, configuration: PilotConfiguration, *, skew_s: float | None, isolation_kind: str
+    ) -> inspection.NodeReport:
+        node = inspection.look(
+            self._options.work_dir,
+            min_free_disk_mb=configuration.min_free_disk_mb,
+            skew_s=skew_s,
+            container_needed=configuration.place.container is True,
+            processors=self._options.node_processors,
+            memory_mb=self._options.node_memory_mb,
+            speed=self._options.speed,
+            # Several platforms may be offered; the first is reported as the node's.
+            platform_name=next(iter(self._options.platforms), None),
+            stamp=self._options.stamp,
+            isolation=isolation_kind,
+        )
+        for check in node.checks:
+            log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
+        return node

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from pilots.agent.node.batch_system import MARGIN, MARGIN_S, Allocation
@@ -12,6 +13,7 @@ from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import Record
+from pilots.agent.server.lease import LeasedJob
 from wms.wire.amounts import AMOUNT, DIVIDED, DividedAmounts, divided_amounts_of
 from wms.wire.protocol import LARGEST_INTEGER
 
@@ -121,18 +123,8 @@ def resources_of(
     """
     usable_s = allocation.usable_until(started_at=started_at)
     wall_time_s = _wall_time_s(options.wall_time_s or place.wall_time_s, usable_s)
-    processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
-    part = min(1.0, processors / node.processors)
-    free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
-    measured = {
-        "processors": processors,
-        "memory_mb": _memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
-        "gpus": _first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
-        "disk_mb": _first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
-    }
-    stated = {name: _first(getattr(options, name), getattr(place, name), AMOUNT[name].least) for name in DIVIDED}
     return Resources(
-        **{**stated, **measured},
+        **_divided(options, place, node, allocation),
         cpu_time_s=_cpu_time_s(options.cpu_time_s or place.cpu_time_s, wall_time_s, speed=node.speed),
         wall_time_s=wall_time_s,
         container=node.container_runtime is not None and place.container is not False,
@@ -143,6 +135,20 @@ def resources_of(
         speed=node.speed,
         usable_s=usable_s,
     )
+
+
+def _divided(options: Options, place: Place, node: NodeReport, allocation: Allocation) -> dict[str, int]:
+    processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
+    part = min(1.0, processors / node.processors)
+    free_mb = min(int(node.disk_mb or 0.0), LARGEST_INTEGER)
+    measured = {
+        "processors": processors,
+        "memory_mb": _memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
+        "gpus": _first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
+        "disk_mb": _first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
+    }
+    stated = {name: _first(getattr(options, name), getattr(place, name), AMOUNT[name].least) for name in DIVIDED}
+    return {**stated, **measured}
 
 
 def offer_of(resources: Resources, *, elapsed_s: float) -> Record:
@@ -210,3 +216,32 @@ def _first(*amounts: int | None) -> int:
 
 def _unique(*lists: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({tag for tags in lists for tag in tags}))
+
+
+def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) -> Resources:
+    """Return the resources of the slot that the jobs leave free.
+
+    Args:
+        slot: the whole slot, with the free disk before these jobs.
+        jobs: running now.
+        free_disk_mb: last measured, possibly while they were writing.
+    """
+    running = list(jobs)
+    left = {name: max(0, getattr(slot, name) - sum(getattr(job, name) for job in running)) for name in DIVIDED}
+    # Files that jobs have written are in their share and missing in free_disk_mb; they must not count twice.
+    left["disk_mb"] = min(left["disk_mb"], max(0, free_disk_mb))
+    return replace(slot, **left)
+
+
+def is_useful(left: Resources, *, slot: Resources) -> bool:
+    """Return whether another job could run in the free resources.
+
+    Even a job that requires no memory uses some, so none is requested when all memory is taken.
+    """
+    return left.processors >= 1 and (left.memory_mb > 0 or slot.memory_mb == 0)
+
+
+def free_gpus(names: Sequence[str], taken: Iterable[str], *, count: int) -> tuple[str, ...]:
+    """Return the GPUs of a new job: the first of *names* that no other job has; fewer where there are fewer."""
+    others = frozenset(taken)
+    return tuple(name for name in names if name not in others)[:count]

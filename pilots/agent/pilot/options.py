@@ -128,38 +128,21 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
         "--work-dir", type=Path, metavar="DIR", help="default: the scratch directory of the batch system, else TMPDIR"
     )
     group.add_argument("--max-jobs", type=_positive, metavar="N", help="end after so many jobs; default: no limit")
-    group.add_argument(
-        "--max-idle-s",
-        type=_seconds,
-        default=300.0,
-        metavar="S",
-        help="end after this time without a job (%(default)s)",
-    )
-    group.add_argument(
-        "--max-wait-s", type=_seconds, default=120.0, metavar="S", help="longest wait between two matches (%(default)s)"
-    )
-    group.add_argument(
-        "--patience-s",
-        type=_seconds,
-        default=300.0,
-        metavar="S",
-        help="end after this time without an answer of the server (%(default)s)",
-    )
-    group.add_argument(
-        "--grace-s",
-        type=_seconds,
-        default=5.0,
-        metavar="S",
-        help="from SIGTERM to SIGKILL for a payload (%(default)s)",
-    )
-    group.add_argument(
-        "--stop-within-s",
-        type=_seconds,
-        default=20.0,
-        metavar="S",
-        help="time for jobs to end after SIGTERM; then they are handed back. A batch system must wait 5 s longer "
-        "before it sends SIGKILL (%(default)s)",
-    )
+    for name, default_s, text in (
+        ("--max-idle-s", 300.0, "end after this time without a job"),
+        ("--max-wait-s", 120.0, "longest wait between two matches"),
+        ("--patience-s", 300.0, "end after this time without an answer of the server"),
+        ("--grace-s", 5.0, "from SIGTERM to SIGKILL for a payload"),
+        (
+            "--stop-within-s",
+            20.0,
+            (
+                "time for jobs to end after SIGTERM; then they are handed back. A batch system must wait 5 s longer "
+                "before it sends SIGKILL"
+            ),
+        ),
+    ):
+        group.add_argument(name, type=_seconds, default=default_s, metavar="S", help=f"{text} (%(default)s)")
     group.add_argument(
         "--drain-file",
         type=Path,

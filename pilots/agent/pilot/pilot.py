@@ -7,7 +7,6 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -17,40 +16,34 @@ from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import isolation, payload_records, stale_workspaces
 from pilots.agent.job.workspace import directory_of
-from pilots.agent.node import gpus
+from pilots.agent.node import inspection
 from pilots.agent.node.inspection import host_name
-from pilots.agent.pilot import drain, free_resources, job_task
+from pilots.agent.pilot import drain, job_task
 from pilots.agent.pilot.drain import DrainRequest
+from pilots.agent.pilot.hand_back import LAST_REPORT_S, HandBacks
 from pilots.agent.pilot.job_processes import EndedTask, JobProcesses
-from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, JobTask, ProcessDeath
+from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, JobTask
 from pilots.agent.pilot.log_upload import LogUpload
 from pilots.agent.pilot.node_monitor import NodeMonitor, NodeSnapshot
-from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, offer_of
+from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, free_gpus, is_useful, left_of, offer_of
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.submit_pools import SubmitPools, configured_place, contradiction
 from pilots.agent.server.api import MatchedJob, NothingFits, Server
 from pilots.agent.server.configuration import OtherProtocolError, PilotConfiguration
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
-from pilots.agent.server.lease import LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError, Retry
 from wms.wire.backoff import Backoff
-from wms.wire.protocol import MAX_JOBS, MAX_NAME, PILOT_DRAINED, PILOT_TOKEN_PREFIX, RESCHEDULE_EXIT_CODE, Usage
+from wms.wire.protocol import MAX_JOBS, MAX_NAME, PILOT_DRAINED, PILOT_TOKEN_PREFIX
 
 #: Exit codes of the process; wrong usage is 2 (``__main__``).
 DONE, REFUSED, UNREACHABLE = 0, 1, 3
 #: Seconds for a single operation of the network.
 _TIMEOUT_S = 20.0
-#: Seconds for the last report of the pilot.
-_LAST_REPORT_S = 5.0
-#: Seconds for handing a job back; after that its lease expires.
-_HAND_BACK_S = 15.0
 #: Seconds from the end of --stop-within-s to SIGKILL for processes of jobs, and from there until the pilot ends
 #: without those that a hanging file system keeps alive.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
-#: Processes of one job that may die; after that the pilot itself ends what is left of the payload.
-_MOST_DEATHS = 10
 #: Seconds between two log lines on empty answers, at first and at most.
 _EMPTY_LOGGED_FIRST_S, _EMPTY_LOGGED_EVERY_S = 10.0, 600.0
 #: Shortest wait in seconds between two requests for jobs.
@@ -102,6 +95,9 @@ class PilotLoop:
             work=lambda task: job_task.run_task(
                 task, server=self._server, storage=storage, options=options, parent=parent
             ),
+        )
+        self._hand_backs = HandBacks(
+            self._server, self._retry, self._processes, stop=self._stop, wakeup=self._wakeup, work_dir=options.work_dir
         )
         self._jobs = 0
         #: Seconds between two log lines on empty answers, and when the next one is due.
@@ -172,7 +168,7 @@ class PilotLoop:
             left = self._free_resources(snapshot)
             useful = (
                 snapshot.fit
-                and free_resources.is_useful(left, slot=snapshot.slot)
+                and is_useful(left, slot=snapshot.slot)
                 and not (snapshot.alone and self._processes.running)
             )
             if useful and monotonic() >= match_at:
@@ -218,7 +214,7 @@ class PilotLoop:
 
     def _free_resources(self, snapshot: NodeSnapshot) -> Resources:
         jobs = (task.matched.job for task in self._processes.running)
-        return free_resources.left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
+        return left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
 
     def _match(self, left: Resources, snapshot: NodeSnapshot, backoff: Backoff) -> float:
         """Request jobs that fill the free resources; return the seconds until the next request."""
@@ -244,7 +240,7 @@ class PilotLoop:
         for matched in matched_jobs:
             if self._stop:
                 # The signal came between request and answer.
-                self._hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
+                self._hand_backs.hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
             else:
                 self._start(matched, snapshot)
         backoff.reset()
@@ -267,7 +263,7 @@ class PilotLoop:
     def _start(self, matched: MatchedJob, snapshot: NodeSnapshot) -> None:
         self._jobs += 1
         log.event("job.leased", job=matched.job.id, match=matched.match_id)
-        of_slot = gpus.of_slot(os.environ, devices=Path("/dev"))
+        of_slot = inspection.gpus_of_slot(os.environ, devices=Path("/dev"))
         taken = (name for task in self._processes.running for name in task.gpus)
         self._processes.start(
             JobTask(
@@ -275,7 +271,7 @@ class PilotLoop:
                 configuration=snapshot.configuration,
                 wall_left_s=snapshot.slot.payload_wall_s(self._elapsed_s(), asked_s=matched.job.wall_time_s),
                 speed=snapshot.slot.speed,
-                gpus=free_resources.free_gpus(of_slot, taken, count=matched.job.gpus),
+                gpus=free_gpus(of_slot, taken, count=matched.job.gpus),
                 directory=directory_of(matched.job.id, self._options.work_dir),
             )
         )
@@ -286,62 +282,10 @@ class PilotLoop:
             self._node_monitor.look_soon()
         if image := ended.task.matched.job.container:
             self._node_monitor.note_container(image, started=not ended.has_flag(CONTAINER_FAILED))
-        self._clean_up_if_died(ended)
+        self._hand_backs.clean_up_if_died(ended)
         if ended.status == FAULT:
             # The next job would fail in the same way.
             raise PilotExit(f"fault of the agent with job {ended.task.matched.job.id}", exit_code=REFUSED)
-
-    def _clean_up_if_died(self, ended: EndedTask) -> None:
-        """Start a process that ends what is left of a job whose process died, and then hands the job back."""
-        if not ended.died:
-            return
-        task, before = ended.task, ended.task.died_before
-        log.event("job.process_died", job=task.matched.job.id, how=ended.how)
-        if ended.status is None and before is None:  # nothing was started
-            self._hand_back(task.matched, task.configuration, minor=f"The pilot's process for the job {ended.how}")
-            return
-        times = 1 if before is None else before.times + 1
-        how = ended.how if before is None else before.how
-        asked_to = bool(self._stop) if before is None else before.asked_to
-        orphans = (*(before.orphans if before else ()), *self._processes.orphans())
-        died = ProcessDeath(how=how, orphans=orphans, times=times, asked_to=asked_to)
-        if times > _MOST_DEATHS:
-            self._clean_up_without_process(task, died)
-        else:
-            self._processes.start(replace(task, died_before=died))
-
-    def _clean_up_without_process(self, task: JobTask, died: ProcessDeath) -> None:
-        """Clean up in this process, because no other one starts (the payload has used them up) or survives.
-
-        It takes seconds, so the lease need not be renewed meanwhile.
-        """
-        job, match_id = task.matched.job.id, task.matched.match_id
-        ending = payload_records.Ending(payload_records.remains_of(match_id, orphans=died.orphans))
-        if not ending.wait(within_s=2 * payload_records.END_WITHIN_S):
-            log.event("job.left_behind", job=job, deaths=died.times)
-            return
-        payload_records.PayloadRecord(match_id, account="", work_directory=self._options.work_dir).remove()
-        log.event("payload.ended", job=job)
-        self._hand_back(task.matched, task.configuration, minor=died.minor, fault=died.fault)
-        if not self._stop:
-            stale_workspaces.remove(task.directory, accounts=task.configuration.place.payload_users)
-
-    def _hand_back(
-        self, matched: MatchedJob, configuration: PilotConfiguration, *, minor: str, fault: str | None = None
-    ) -> None:
-        lease = matched.lease(configuration=configuration, wakeup=self._wakeup)
-        give_up_at = monotonic() + (_LAST_REPORT_S if self._stop else _HAND_BACK_S)
-        try:
-            status = self._retry.call(
-                "job.hand_back",
-                lambda: self._server.finish(
-                    lease, exit_code=RESCHEDULE_EXIT_CODE, minor=minor, usage=Usage(), output=None, fault=fault
-                ),
-                until=lambda: give_up_at,
-            )
-            log.event("job.handed_back", job=matched.job.id, status=status)
-        except (LeaseEndedError, UnreachableError, MalformedAnswerError, RefusedError) as error:
-            log.event("job.not_reported", job=matched.job.id, error=error)
 
     # ---- the end
 
@@ -349,7 +293,7 @@ class PilotLoop:
         """Wait for the end of the running jobs; after a signal, for --stop-within-s at most."""
         while True:
             while (ended := self._processes.next_ended()) is not None:
-                self._clean_up_if_died(ended)
+                self._hand_backs.clean_up_if_died(ended)
             if not self._processes.running:
                 return
             if self._stop.asked_at is None:
@@ -383,7 +327,7 @@ class PilotLoop:
         if self._is_registered:
             failed = {"failed": True} if end.exit_code == REFUSED else {}
             report = {"leaving": end.reason[:MAX_NAME], **failed}
-            self._try("pilot.last_words", lambda: self._server.report(report), for_s=_LAST_REPORT_S)
+            self._try("pilot.last_words", lambda: self._server.report(report), for_s=LAST_REPORT_S)
             self._log_upload.send_rest()
         return end.exit_code
 

@@ -76,7 +76,7 @@ def moment(data: Record, name: str) -> datetime | None:
         return None
     try:
         # NB: Python 3.9 parses only fractions of 3 or 6 digits; the server sends no others.
-        value = datetime.fromisoformat(written.replace("Z", "+00:00"))  # noqa: FURB162 - nor does it parse Z
+        value = datetime.fromisoformat(written.replace("Z", "+00:00"))
     except ValueError as error:
         raise MalformedAnswerError(f"{name} is not a time") from error
     if value.tzinfo is None:

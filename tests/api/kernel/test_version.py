@@ -13,8 +13,8 @@ from tests.problems import MEDIA_TYPE, of_problem
 from tests.tables import checksums
 from tests.wsgi import FastClient
 from wms.kernel import clients
-from wms.kernel.clients import oldest_client, too_old
-from wms.kernel.rest.version import API_VERSION
+from wms.kernel.middleware import oldest_client, too_old
+from wms.kernel.rest.views import API_VERSION
 from wms.wire.protocol import API_V1
 from wms.wire.version import __version__
 

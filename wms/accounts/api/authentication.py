@@ -115,7 +115,7 @@ class PortalSessionAuthentication(SessionAuthentication):
             raise PermissionDenied(sentence, code="csrf_failed") from error
 
 
-class PortalSessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+class PortalSessionScheme(OpenApiAuthenticationExtension):
     """The portal's session in the OpenAPI schema."""
 
     target_class = PortalSessionAuthentication

@@ -1,24 +1,31 @@
-"""Base classes of pages and of tables within pages, with bounded lists."""
+"""Base classes of pages and of tables within pages, with bounded lists, and what a deletion shows."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
+from django.forms import BaseFormSet, Form, ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
-from wms.kernel.admin.deletions import named_rows, names_without_a_page, without_kinds
 from wms.kernel.admin.forms import ConstraintsInWords, changes_of
 from wms.kernel.admin.rights import FieldsByRights, What
 
 M = TypeVar("M", bound=Model)
+#: A row of a deletion, or the list of the rows that belong to the row before.
+Nested: TypeAlias = "str | list[Nested]"
+
+#: Number of rows preventing a deletion that are named; the rest are counted.
+MOST_PROTECTING = 20
 
 #: Changes by the form of a request, kept between two of Django's hooks.
 _changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
@@ -68,14 +75,16 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         self,
         request: HttpRequest,
         obj: M | None = None,
-        change: bool = False,  # noqa: FBT001, FBT002 - Django's own
-        **kwargs: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401 - a form of this model
+        change: bool = False,
+        **kwargs: object,
+    ) -> "type[ModelForm[M]]":
         """Return the form, with sentences for constraints."""
         form = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_deleted_objects(
+        self, objs: QuerySet[M] | Sequence[M], request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[str]]:
         """Return the rows that a deletion removes, without internal records.
 
         Read-only records go with the row that they belong to, though nobody may delete them alone. Rows that prevent
@@ -91,26 +100,26 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
     def construct_change_message(
         self,
         request: HttpRequest,
-        form: Any,  # noqa: ANN401 - of any model
-        formsets: Any,  # noqa: ANN401 - likewise
-        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
-    ) -> Any:  # noqa: ANN401 - Django's own
+        form: Form,
+        formsets: "Iterable[BaseFormSet[Form]]",
+        add: bool = False,
+    ) -> list[dict[str, dict[str, list[str]]]]:
         """Return Django's description of the form's changes, and keep ours for the security log."""
         _changes[request] = changes_of(form, formsets or (), named=self.short_name)
         return super().construct_change_message(request, form, formsets, add)
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+    def log_addition(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
         """Record the new row in Django's history and in the security log."""
         self.record(request, obj, "added", _changes.pop(request, {}))
         return super().log_addition(request, obj, message)
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+    def log_change(self, request: HttpRequest, obj: M, message: object) -> LogEntry:
         """Record the changes by a form; actions of lists call services, which record them."""
         if changes := _changes.pop(request, {}):
             self.record(request, obj, "changed", changes)
         return super().log_change(request, obj, message)
 
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 - Django's own
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[M]) -> list[LogEntry]:
         """Record the rows that will be deleted."""
         for row in queryset:
             self.record(request, row, "deleted", {})
@@ -131,7 +140,7 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         self,
         request: HttpRequest,
         object_id: str,
-        extra_context: dict[str, Any] | None = None,
+        extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
         """Show the history; the right to view is checked before the row is looked up, as on the other pages.
 
@@ -146,10 +155,10 @@ class RowLevelAdmin(FieldsByRights, GenericModelAdmin[M]):
         """Allow only lookups of the page's own filters: others could probe secret columns."""
         if request is None:
             return False
-        filters: Iterable[Any] = self.get_list_filter(request)
+        filters: Iterable[object] = self.get_list_filter(request)
         names = {item if isinstance(item, str) else item[0] for item in filters if isinstance(item, str | tuple)}
         allowed = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
-        allowed |= {item.parameter_name for item in filters if hasattr(item, "parameter_name")}
+        allowed |= {getattr(item, "parameter_name", None) for item in filters}
         return lookup.partition("__")[0] in allowed and super().lookup_allowed(lookup, value, request)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -184,7 +193,7 @@ def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
     """Return the names of the models whose rows the system writes and people only read."""
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
-    return frozenset(str(model._meta.verbose_name) for model in ledgers)  # noqa: SLF001 - Django's API
+    return frozenset(str(model._meta.verbose_name) for model in ledgers)
 
 
 class RowLevelInline(FieldsByRights, GenericTabularInline[M]):
@@ -196,18 +205,52 @@ class RowLevelInline(FieldsByRights, GenericTabularInline[M]):
         """Return the rows that the user sees."""
         return self.visible(request, super().get_queryset(request))
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002 - the page's row
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return whether the table is shown."""
         return self.may("view", request)
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return whether rows may be added."""
         return self.may("add", request)
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return whether rows may be changed."""
         return self.may("change", request)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return whether rows may be removed."""
         return self.may("delete", request)
+
+
+def names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
+    """Return {name: plural} of the models without a page or a table on one: the system's internal records.
+
+    A name that also belongs to a model with a page is left out (Django's groups share theirs with ours).
+    """
+    pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
+    seen = pages.keys() | {inline.model for page in pages.values() for inline in page.inlines}
+    names = {str(model._meta.verbose_name) for model in seen}
+    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]
+    return {str(meta.verbose_name): str(meta.verbose_name_plural) for meta in hidden if meta.verbose_name not in names}
+
+
+def without_kinds(rows: Sequence[Nested], kinds: tuple[str, ...]) -> list[Nested]:
+    """Return Django's nested lists of deleted rows, without the lines that begin with one of *kinds*."""
+    inner = [without_kinds(row, kinds) if isinstance(row, list) else row for row in rows]
+    return [row for row in inner if row and not (isinstance(row, str) and str(row).startswith(kinds))]
+
+
+def named_rows(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]:
+    """Return the first rows that prevent a deletion; if only internal records do, their counts.
+
+    Args:
+        protected: one line for each row, the name of its kind first.
+        hidden: from ``names_without_a_page``.
+    """
+    plural_of = {capfirst(name): capfirst(plural) for name, plural in hidden.items()}
+    kinds = [str(row).partition(": ")[0] for row in protected]
+    seen = [row for row, kind in zip(protected, kinds, strict=True) if kind not in plural_of]
+    if not seen:
+        return [f"{plural_of[kind]}: {number:,}" for kind, number in Counter(kinds).items()]
+    more = len(seen) - MOST_PROTECTING
+    return [*seen[:MOST_PROTECTING], *([f"and {more:,} more"] if more > 0 else [])]

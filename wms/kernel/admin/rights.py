@@ -7,14 +7,17 @@ to managers, only with the rows of their VOs.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
+from django.contrib.admin.options import BaseModelAdmin
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Field, Model, Q, QuerySet
+from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
+from django.db.models.fields.related import RelatedField
 from django.http import HttpRequest
 
-from wms.kernel.admin.fields import ComposedCharField, StrictJSONField, array_form_field, label_of
+from wms.kernel.admin.forms import Column, ComposedCharField, StrictJSONField, array_form_field, label_of
 
 M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
@@ -50,7 +53,7 @@ class RowRights:
         """Return the condition of the rows that a manager of *vos* sees: by default those of ``managed``."""
         return self.managed(vos)
 
-    def managed(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - for subclasses
+    def managed(self, vos: frozenset[int]) -> Q:
         """Return the condition of the rows that a manager of *vos* may change and delete."""
         return Q(pk__in=[])
 
@@ -86,9 +89,9 @@ class RowRights:
         if row is None or row.pk is None:
             return True
         rule = self.seen(vos) if what == "view" else self.managed(vos)
-        return type(row)._default_manager.filter(rule, pk=row.pk).exists()  # noqa: SLF001 - Django's API
+        return type(row)._default_manager.filter(rule, pk=row.pk).exists()
 
-    def choices_of(self, column: "Field[Any, Any]", request: HttpRequest) -> QuerySet[Model] | None:
+    def choices_of(self, column: Column, request: HttpRequest) -> QuerySet[Model] | None:
         """Return the rows that a relation may be set to; None: the model has no admin page."""
         remote = column.remote_field.model if column.remote_field else None
         try:
@@ -105,10 +108,10 @@ class RowRights:
         )
 
 
-class FieldsByRights(RowRights):
+class FieldsByRights(RowRights, BaseModelAdmin):  # type: ignore[type-arg]  # at run time it takes no parameter
     """Form fields of both kinds of admin class, with choices limited by the rights."""
 
-    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: Any) -> forms.Field | None:  # noqa: ANN401 - Django's
         """Return the form field of a column."""
         if isinstance(db_field, ArrayField):
             return array_form_field(db_field)
@@ -121,19 +124,23 @@ class FieldsByRights(RowRights):
         if isinstance(db_field, models.JSONField):
             kwargs["form_class"] = StrictJSONField
         kwargs.setdefault("label", label_of(db_field))
-        return super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]  # of the class beside
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+    def formfield_for_foreignkey(
+        self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: object
+    ) -> "forms.ModelChoiceField[Model] | None":
         """Limit the choices to the user's rights; any other posted value is refused."""
         self._limit(db_field, request, kwargs)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+    def formfield_for_manytomany(
+        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: object
+    ) -> "forms.ModelMultipleChoiceField[Model] | None":
         """Limit the choices to the user's rights; any other posted value is refused."""
         self._limit(db_field, request, kwargs)
-        return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
-    def _limit(self, db_field: Any, request: HttpRequest, kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+    def _limit(self, db_field: Column, request: HttpRequest, kwargs: dict[str, object]) -> None:
         rows = self.choices_of(db_field, request)
         if rows is not None:
             kwargs.setdefault("queryset", rows)
@@ -142,8 +149,10 @@ class FieldsByRights(RowRights):
 class SeenRelatedFilter(admin.RelatedFieldListFilter):
     """A filter by a relation that lists only the rows that the user sees."""
 
-    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ANN401 - Django's own
+    def field_choices(
+        self, field: "RelatedField[Any, Any]", request: HttpRequest, model_admin: "admin.ModelAdmin[Any]"
+    ) -> list[tuple[str, Any]]:
         """Return [(key, name)] of the rows."""
-        rows = model_admin.choices_of(field, request)
+        rows = model_admin.choices_of(field, request) if isinstance(model_admin, RowRights) else None
         limit = {} if rows is None else {"pk__in": rows.values("pk")}
-        return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
+        return list(field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",)))

@@ -48,7 +48,7 @@ class FastSerializer(StrictSerializer):
         with suppress(msgspec.ValidationError):
             msgspec.convert({}, cls._accepted)
 
-    def run_validation(self, data: Any = empty) -> Any:  # noqa: ANN401 - the framework's signature
+    def run_validation(self, data: object = empty) -> object:
         """Return the validated values of *data*, or raise with everything that is wrong."""
         values = self.plainly(data)
         return super().run_validation(data) if values is None else values
@@ -100,5 +100,5 @@ def _type_of(field: serializers.Field[Any, Any, Any, Any]) -> Any:  # noqa: ANN4
         case serializers.ChoiceField():
             accepted = Literal[tuple(field.choices)]
         case serializers.ListField():
-            accepted = Annotated[list[_type_of(field.child)], Meta(max_length=field.max_length)]  # type: ignore[misc]
+            accepted = Annotated[list[_type_of(field.child)], Meta(max_length=field.max_length)]  # type: ignore[misc]  # made at run time
     return accepted

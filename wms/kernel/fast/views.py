@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
-from wms.kernel.clients import CLIENT
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.serializers import FastSerializer
+from wms.kernel.middleware import CLIENT
 from wms.kernel.rest.authentication import BearerAuthentication
 
 _JSON: Final = "application/json"
@@ -24,7 +24,7 @@ class FastAnswer(NamedTuple):
     """A success, answered before the frameworks or by the view."""
 
     #: None: no content.
-    body: Any
+    body: object
     #: As WSGI has it.
     status: str = "200 OK"
     headers: Sequence[tuple[str, str]] = ()

@@ -4,17 +4,15 @@ NB: Django REST framework imports this package while it imports its own views (t
 so nothing below may import ``rest_framework.views`` or ``rest_framework.generics``.
 """
 
+from wms.kernel.file_answers import AnyClientNegotiation
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token, token_in
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
-from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, GroupBy, Name, Number, Text, WholeNumber
 from wms.kernel.rest.filters import FilterBody, checked_filters
-from wms.kernel.rest.grouping import GroupBy
-from wms.kernel.rest.negotiation import AnyClientNegotiation
 from wms.kernel.rest.pages import PAGE_PARAMETERS, CursorPages, PageParameters
-from wms.kernel.rest.parsers import StrictJSONParser
 from wms.kernel.rest.serializers import StrictSerializer
-from wms.kernel.rest.strict_json import InvalidJSONError, load_json
+from wms.kernel.rest.strict_json import InvalidJSONError, StrictJSONParser, load_json
 
 __all__ = [
     "PAGE_PARAMETERS",

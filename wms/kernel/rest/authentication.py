@@ -32,7 +32,7 @@ class BearerAuthentication(BaseAuthentication):
             return None
         return self.principal_of(token)
 
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
+    def authenticate_header(self, request: Request) -> str:
         """Return the WWW-Authenticate header of a 401."""
         return WWW_AUTHENTICATE
 

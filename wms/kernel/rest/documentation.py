@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
 from drf_spectacular.utils import OpenApiResponse
@@ -12,6 +12,9 @@ from wms.kernel.rest.authentication import BearerAuthentication
 from wms.kernel.rest.errors import PROBLEM
 from wms.kernel.rest.serializers import StrictSerializer
 from wms.wire.protocol import API_V1
+
+if TYPE_CHECKING:
+    from drf_spectacular.openapi import AutoSchema  # NB: at run time a cycle, see the package's docstring
 
 MEANING = {
     HTTPStatus.BAD_REQUEST: "The input is wrong.",
@@ -45,7 +48,9 @@ class ErrorAnswer(serializers.Serializer[Any]):
     )
 
 
-def without_old_addresses(endpoints: Sequence[tuple[str, str, str, Callable[..., Any]]]) -> list[Any]:
+def without_old_addresses(
+    endpoints: Sequence[tuple[str, str, str, Callable[..., object]]],
+) -> list[tuple[str, str, str, Callable[..., object]]]:
     """Return the endpoints for the schema: those of this version, and not the addresses of old agents (ADR 52)."""
     return [endpoint for endpoint in endpoints if endpoint[0].startswith(API_V1)]
 
@@ -57,7 +62,7 @@ def error_responses(*statuses: int) -> dict[tuple[int, str], OpenApiResponse]:
     }
 
 
-def with_refusal_of_clients(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 - the document
+def with_refusal_of_clients(result: dict[str, Any], **_of_the_hook: object) -> dict[str, Any]:
     """Return the document with 426 at all operations but that of the version (``StrictRequests``)."""
     answer = {
         "description": MEANING[HTTPStatus.UPGRADE_REQUIRED],
@@ -69,7 +74,7 @@ def with_refusal_of_clients(result: Any, **_of_the_hook: object) -> Any:  # noqa
     return result
 
 
-def with_plain_any(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 - a part of the document
+def with_plain_any(result: object, **_of_the_hook: object) -> object:
     """Return the document with fields of any JSON that may be null as {}.
 
     drf-spectacular has them as one of {} and null, and a null would be both.
@@ -82,7 +87,7 @@ def with_plain_any(result: Any, **_of_the_hook: object) -> Any:  # noqa: ANN401 
     return {name: with_plain_any(each) for name, each in kept.items()}
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+class BearerScheme(OpenApiAuthenticationExtension):
     """Every kind of bearer token, under the name that its authentication class defines."""
 
     target_class = BearerAuthentication
@@ -93,18 +98,18 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         """Return the name of the scheme."""
         return str(self.target.scheme_name)
 
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:  # noqa: ARG002 - the framework's signature
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
         """Return the definition of the scheme."""
         return {"type": "http", "scheme": "bearer", "description": self.target.scheme_description}
 
 
-class StrictSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+class StrictSchema(OpenApiSerializerExtension):
     """Strict serializers: the schema forbids other fields, too."""
 
     target_class = StrictSerializer
     match_subclasses = True
 
-    def map_serializer(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # noqa: ANN401 - the package's
+    def map_serializer(self, auto_schema: "AutoSchema", direction: str) -> dict[str, object]:
         """Return the schema of the serializer, without additional properties."""
-        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        schema: dict[str, object] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001 - as it documents
         return {**schema, "additionalProperties": False}

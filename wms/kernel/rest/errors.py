@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -53,7 +52,7 @@ WWW_AUTHENTICATE = 'Bearer realm="wms"'
 Errors = dict[str, list[str]]
 
 
-def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | None:
+def answer_error(error: Exception, context: Mapping[str, object]) -> Response | None:
     """Return the answer to *error*, or None if it is a fault of the server (500).
 
     Django REST framework's EXCEPTION_HANDLER.
@@ -113,7 +112,7 @@ def _problem(
     return Response(error_body(status, code, detail, errors), status=status, headers=headers, content_type=PROBLEM)
 
 
-def _media_types(context: Mapping[str, Any]) -> str:
+def _media_types(context: Mapping[str, object]) -> str:
     return ", ".join(parser.media_type for parser in getattr(context.get("view"), "parser_classes", ()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from django.core.validators import EMPTY_VALUES
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import QueryDict
 from django_filters import FilterSet, IsoDateTimeFilter, UUIDFilter
 from drf_spectacular.extensions import OpenApiSerializerExtension
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=FilterSet)
 def checked_filters(
     filterset_class: type[F],
     data: Mapping[str, object],
-    queryset: QuerySet[Any] | None = None,
+    queryset: QuerySet[Model] | None = None,
     *,
     also: Collection[str] = (),
     request: Request | None = None,
@@ -73,7 +73,7 @@ class FilterBackend(BaseFilterBackend):
         )
         return cast("QuerySet[Any]", filters.qs)
 
-    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, object]]:
         """Return the OpenAPI parameters of the query string."""
         filterset_class: type[FilterSet] = getattr(view, "filterset_class", FilterSet)
         return [
@@ -92,13 +92,13 @@ class FilterBody(serializers.Serializer[Any]):
         return checked_filters(self.filterset_class, require_object(data))
 
 
-class FilterBodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+class FilterBodySchema(OpenApiSerializerExtension):
     """Filters of a body in the OpenAPI schema."""
 
     target_class = FilterBody
     match_subclasses = True
 
-    def map_serializer(self, auto_schema: object, direction: str) -> dict[str, Any]:  # noqa: ARG002 - the package's
+    def map_serializer(self, auto_schema: object, direction: str) -> dict[str, object]:
         """Return the schema of the object, without additional properties."""
         return {
             "type": "object",
@@ -108,9 +108,9 @@ class FilterBodySchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-c
         }
 
 
-def schemas_of(filterset_class: type[FilterSet]) -> Mapping[str, dict[str, Any]]:
+def schemas_of(filterset_class: type[FilterSet]) -> Mapping[str, dict[str, object]]:
     """Return the OpenAPI schemas of the values of the filters, by name; all are texts."""
-    schemas: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, dict[str, object]] = {}
     for name, each in filterset_class.base_filters.items():
         schema = schemas[name] = {"type": "string", "description": each.extra["help_text"]}
         if isinstance(each, UUIDFilter):

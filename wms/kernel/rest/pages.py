@@ -63,7 +63,7 @@ class CursorPages(BasePagination):
         self,
         queryset: QuerySet[Row],
         request: Request,
-        view: "APIView | None" = None,  # noqa: ARG002
+        view: "APIView | None" = None,
     ) -> list[Row]:
         """Return the rows of the requested page.
 
@@ -74,12 +74,12 @@ class CursorPages(BasePagination):
         query = PageParameters.checked(parameters)
         self._url = request.build_absolute_uri()
         self._ordering = self._known_ordering(query.get("ordering", self.orderings[0]))
-        self._column: Field[Any, Any] = self._column_of(queryset.model)
+        self._column = self._column_of(queryset.model)
         self._cursor = self._read(query["cursor"]) if "cursor" in query else None
         size: int = query.get("page_size", DEFAULT_PAGE_SIZE)
 
         backwards = self._cursor is not None and self._cursor.backwards
-        rows = self._rows(queryset, backwards=backwards, at_most=size + 1)
+        rows = list(self._from_cursor(queryset, backwards=backwards)[: size + 1])
         self._more = len(rows) > size
         page = rows[:size][::-1] if backwards else rows[:size]
         self._page: Sequence[Model] = page
@@ -107,7 +107,7 @@ class CursorPages(BasePagination):
 
     def _column_of(self, model: type[Model]) -> "Field[Any, Any]":
         name = self._ordering.removeprefix("-")
-        column = model._meta.pk if name in {"id", "pk"} else model._meta.get_field(name)  # noqa: SLF001 - Django's API
+        column = model._meta.pk if name in {"id", "pk"} else model._meta.get_field(name)
         if not isinstance(column, Field) or column.null:
             message = f"pages cannot be ordered by {name}"
             raise TypeError(message)
@@ -124,11 +124,8 @@ class CursorPages(BasePagination):
             raise serializers.ValidationError({"cursor": [sentence]})
         return cursor
 
-    def _rows(self, queryset: QuerySet[Row], *, backwards: bool, at_most: int) -> list[Row]:
-        """Return the rows that follow the cursor, nearest first."""
-        return list(self._from_cursor(queryset, backwards=backwards)[:at_most])
-
     def _from_cursor(self, queryset: QuerySet[Row], *, backwards: bool) -> QuerySet[Row]:
+        """Return the rows that follow the cursor, nearest first."""
         sign, beyond = ("-", "lt") if self._descends(backwards=backwards) else ("", "gt")
         name = self._column.name
         if self._cursor is not None:
@@ -155,7 +152,7 @@ class CursorPages(BasePagination):
         cursor = Cursor(self._ordering, backwards, self._column.value_to_string(row), pk)
         return replace_query_param(self._url, "cursor", signing.dumps(cursor, salt=SALT))
 
-    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def get_paginated_response_schema(self, schema: dict[str, object]) -> dict[str, object]:
         """Return the OpenAPI schema of a page of *schema*."""
         link = {"type": ["string", "null"], "format": "uri"}
         return {
@@ -168,9 +165,9 @@ class CursorPages(BasePagination):
             },
         }
 
-    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, Any]]:  # noqa: ARG002 - the framework's
+    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, object]]:
         """Return the OpenAPI parameters of the query string."""
-        schemas: Mapping[str, dict[str, Any]] = {
+        schemas: Mapping[str, dict[str, object]] = {
             "cursor": {"type": "string", "maxLength": 2000},
             "page_size": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE},
             "ordering": {"type": "string", "enum": list(self.orderings), "default": self.orderings[0]},

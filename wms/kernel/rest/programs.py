@@ -1,8 +1,9 @@
-"""Downloads of programs of one file.
+"""Downloads of programs of one file, and the client as one.
 
 NB: not exported by wms.kernel.rest, whose docstring has the reason: this imports the framework's views.
 """
 
+from functools import cache
 from http import HTTPStatus
 
 from django.http import HttpResponse
@@ -12,8 +13,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from wms.kernel.client_package import client_package
-from wms.kernel.one_file_programs import OneFileProgram
+import wms.client
+import wms.wire
+from wms.kernel.one_file_programs import OneFileProgram, modules_of, one_file_program
 from wms.kernel.rest import AnyClientNegotiation
 from wms.kernel.rest.audience import Audience
 
@@ -69,3 +71,11 @@ class ClientView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Fetch `wms`, a Python zipapp of one file: `python3 wms.pyz --help`."""
         return program_answer(request, client_package(), sha256_header=CLIENT_SHA256_HEADER)
+
+
+@cache
+def client_package() -> OneFileProgram:
+    """Return the client with the wire, as the package ``wms_client``; built once in each process."""
+    modules = {**modules_of(wms.client, named="wms_client"), **modules_of(wms.wire, named="wms_client.wire")}
+    start = "from wms_client.__main__ import run\n\nrun()"
+    return one_file_program("wms.pyz", what="The command line", modules=modules, start=start)

@@ -82,7 +82,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         return values
 
     @classmethod
-    def checked(cls, data: object, *, context: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def checked(cls, data: object, *, context: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Return the validated values of *data*, a body or a query string; raise the framework's ValidationError."""
         values = single_values(data) if isinstance(data, QueryDict) else data
         if values is None:

@@ -5,7 +5,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import IO, Any, Final
+
+from rest_framework.parsers import JSONParser
 
 from wms.kernel.errors import RejectedError
 
@@ -168,3 +170,23 @@ def _place_of_flaw(value: object) -> str:
         elif isinstance(item, list):
             begun.append(iter(enumerate(item)))
     return ".".join(str(name)[:64] for name in names[1:]) or "body"
+
+
+class StrictJSONParser(JSONParser):
+    """JSON in UTF-8, read by load_json.
+
+    NB: it must remain a JSONParser: only for those does Django REST framework enforce DATA_UPLOAD_MAX_MEMORY_SIZE
+    while it reads the body.
+    """
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, object] | None = None,
+    ) -> Any:  # noqa: ANN401 - any JSON value; serializers check its type
+        """Return the value of the body."""
+        encoding = str((parser_context or {}).get("encoding", "utf-8"))
+        if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+            raise InvalidJSONError(f'The charset "{encoding[:40]}" is not accepted; send UTF-8.')
+        return load_json(stream.read())

@@ -17,7 +17,7 @@ class RequestRate(BaseThrottle):
     #: Further kinds of a POST.
     of_post: ClassVar[tuple[Rate, ...]] = ()
 
-    def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+    def allow_request(self, request: Request, view: "APIView") -> bool:
         """Count the request.
 
         Raises:

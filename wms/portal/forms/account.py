@@ -1,5 +1,6 @@
 """Forms of a user's own account."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -64,8 +65,8 @@ class NewTokenForm(forms.Form):
         help_text="Scope; choose the narrowest that is enough.",
     )
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # Django's own
+    def __init__(self, data: Mapping[str, object] | None = None) -> None:
+        super().__init__(data)
         longest = longest_token_days()
         self.fields["days"] = forms.IntegerField(
             label="Valid for, days",

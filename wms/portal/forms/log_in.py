@@ -1,14 +1,65 @@
-"""The form of the log-in."""
+"""Forms of the log-in and of second factors, with our log-in delay in place of allauth's limits."""
 
 from typing import Any
 
+from allauth.account.forms import ReauthenticateForm
+from allauth.core import context
+from allauth.mfa.base.forms import AuthenticateForm
+from allauth.mfa.base.forms import ReauthenticateForm as ReauthenticateByCodeForm
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from wms.accounts import services
+from wms.accounts.models import User
+from wms.accounts.services.second_factors import use_code
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import TooManyError, WmsError
+
+
+class _Code:
+    cleaned_data: dict[str, str]
+    user: User
+
+    def clean_code(self) -> str:
+        """Accept the code, which cannot be used again, or refuse it."""
+        code, user = self.cleaned_data["code"], self.user
+        device = services.known_device(context.request.COOKIES, username=user.username)
+        try:
+            self.authenticator = use_code(user, code, device=device, now=timezone.now())
+        except WmsError as error:
+            raise ValidationError(error.detail) from error
+        self.authenticator.user = user
+        return code
+
+
+class CodeForm(_Code, AuthenticateForm):
+    """A code after the password."""
+
+
+class CodeAgainForm(_Code, ReauthenticateByCodeForm):
+    """A code before a sensitive action."""
+
+
+class PasswordAgainForm(ReauthenticateForm):
+    """The password before a sensitive action."""
+
+    def clean_password(self) -> str:
+        """Check the password, under the log-in delay."""
+        password: str = self.cleaned_data["password"]
+        request = context.request
+        username = self.user.username
+        try:
+            services.log_in(
+                username=username,
+                password=password,
+                address=client_address(request),
+                device=services.known_device(request.COOKIES, username=username),
+                now=timezone.now(),
+            )
+        except WmsError as error:
+            raise ValidationError(error.detail) from error
+        return password
 
 
 class LogInForm(AuthenticationForm):

@@ -74,8 +74,11 @@ class PlotForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
         super().__init__(data)
-        self.fields["group"].queryset = Group.objects.visible_to(user).order_by("name")  # type: ignore[attr-defined]  # of a ModelChoiceField
-        self.fields["site"].queryset = Site.objects.visible_to(user).order_by("name")  # type: ignore[attr-defined]
+        choices = {"group": Group.objects.visible_to(user), "site": Site.objects.visible_to(user)}
+        for name, rows in choices.items():
+            field = self.fields[name]
+            if isinstance(field, forms.ModelChoiceField):
+                field.queryset = rows.order_by("name")
 
     def clean(self) -> dict[str, Any]:
         """Return the values; a span that ends before it begins is none."""

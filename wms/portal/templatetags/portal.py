@@ -13,8 +13,9 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from wms.accounts.models import User
 from wms.kernel import time_texts
-from wms.portal.pages import NAVIGATION
+from wms.portal.pages import NAVIGATION, Header, header_of
 from wms.portal.presentation.columns import Cell, CellKind
 from wms.portal.presentation.statuses import Segment, badge_of, icon_of
 
@@ -138,3 +139,10 @@ _CELLS: Final[Mapping[CellKind, Callable[[Any], str]]] = {
     CellKind.DURATION: duration,
     CellKind.TIME: when,
 }
+
+
+@register.simple_tag(takes_context=True)
+def header_of_caller(context: template.Context) -> Header | None:
+    """Return the header for the user of the request; None: nobody is logged in."""
+    user = getattr(context.get("request"), "user", None)
+    return header_of(user) if isinstance(user, User) else None

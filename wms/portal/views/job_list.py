@@ -1,4 +1,4 @@
-"""The list of jobs, and its files for other programs."""
+"""The list of jobs, its files for other programs, and failed jobs in groups."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,6 +21,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
+from wms.jobs.queries.failures import failures as failures_of
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.queries.sorted_jobs import Position, sorted_part
 from wms.kernel.memo import BriefMemo
@@ -30,6 +31,7 @@ from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.live import live
 from wms.portal.pages import PAGE_PARAMETERS, ROWS_PER_PAGE, page_of, show, signed_in
 from wms.portal.presentation.columns import COLUMNS, choices_of, columns_named
+from wms.portal.presentation.failures import failures_view
 from wms.portal.presentation.job_list import (
     MOST_PARTS,
     Counts,
@@ -49,7 +51,8 @@ from wms.portal.presentation.job_orders import (
     pager_by_id,
     pager_of,
 )
-from wms.portal.search import EVERYBODY
+from wms.portal.revisions import searched_jobs
+from wms.portal.search import EVERYBODY, query_of
 
 #: Cookie with the names of the chosen columns, and its age.
 COLUMNS_COOKIE: Final = "job_columns"
@@ -230,3 +233,22 @@ def _file(
     jobs = breakdown.all_listed(asked.filters, by=asked.by)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingHttpResponse(written(jobs), content_type=content_type, headers=headers)
+
+
+@login_required
+@require_safe
+@live(lambda request: searched_jobs(signed_in(request), request.GET))
+def failures(request: HttpRequest) -> HttpResponse:
+    """Show the failed jobs that the query selects, in groups."""
+    asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())
+    if asked.search.job_id is not None:
+        return redirect("portal:job", pk=asked.search.job_id)
+    found = failures_of(asked.with_filters(status=JobStatus.FAILED), by=asked.by)
+    context = {
+        "asked": asked,
+        "box": asked.box,
+        "keys": KEYS_HELP,
+        "failures": failures_view(found, words=asked.search.words),
+        "list_query": query_of({**asked.search.words, "status": JobStatus.FAILED}),
+    }
+    return show(request, "portal/failures.html", context)

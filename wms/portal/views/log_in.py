@@ -57,7 +57,7 @@ class LogInView(LoginView):
         return response
 
 
-class SecondFactorView(AuthenticateView):  # type: ignore[misc]  # the package has no types
+class SecondFactorView(AuthenticateView):
     """The code or key after the password."""
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
