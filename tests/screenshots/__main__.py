@@ -1,4 +1,4 @@
-"""Makes screenshots of all pages: ``python -m tests.screenshots --into docs/screenshots``.
+"""Makes screenshots of pages: ``python -m tests.screenshots --into docs/screenshots --renew``.
 
 It starts servers of its own, with a sample of jobs, and the machine's Chromium.
 """
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--views", nargs="*", choices=[str(view) for view in VIEWS], help="These widths and themes only."
     )
+    parser.add_argument("--renew", action="store_true", help="Those only that the directory has already.")
     options = parser.parse_args(arguments)
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -51,9 +52,14 @@ def main(arguments: Sequence[str]) -> int:
             browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
             for view in VIEWS:
                 if not options.views or str(view) in options.views:
-                    _make(browser, view, pages, sample, url=f"http://127.0.0.1:{web.port}", into=options.into)
+                    shown = [page for page in pages if not options.renew or _path(page, view, options.into).exists()]
+                    _make(browser, view, shown, sample, url=f"http://127.0.0.1:{web.port}", into=options.into)
             browser.close()
     return 0
+
+
+def _path(page: Page, view: View, into: Path) -> Path:
+    return into / f"{page.name}-{view}.png"
 
 
 def _make(browser: Browser, view: View, pages: Sequence[Page], sample: "Sample", *, url: str, into: Path) -> None:
@@ -64,7 +70,7 @@ def _make(browser: Browser, view: View, pages: Sequence[Page], sample: "Sample",
             open_page(tab, page, url=url, ids=sample.ids)
             height = min(LARGEST_HEIGHT, int(tab.evaluate("document.documentElement.scrollHeight")))
             tab.set_viewport_size({"width": view.width, "height": max(900, height)})
-            tab.screenshot(path=into / f"{page.name}-{view}.png", animations="disabled")
+            tab.screenshot(path=_path(page, view, into), animations="disabled")
             tab.close()
         context.close()
 
