@@ -67,7 +67,7 @@ def _descriptions(ce_ids: Collection[int]) -> Mapping[int, str]:
 
 
 def _columns(model: type[Model]) -> list[str]:
-    return [column.attname for column in model._meta.concrete_fields if column.attname not in _FOR_JOBS]  # noqa: SLF001 - Django's API
+    return [column.attname for column in model._meta.concrete_fields if column.attname not in _FOR_JOBS]
 
 
 def _digest(description: object) -> str:

@@ -83,7 +83,7 @@ class VOAdmin(VOLevelAdmin[VO]):
         vos = frozenset(vo.pk for vo in objs)
         alone = [*sites_serving_only(vos).order_by("name"), *definitions_of_only(vos).order_by("name")]
         protected += [
-            f"{capfirst(row._meta.verbose_name)}: {row} would serve all VOs without this one. "  # noqa: SLF001 - Django's API
+            f"{capfirst(row._meta.verbose_name)}: {row} would serve all VOs without this one. "
             "Delete it, or choose another VO for it, first."
             for row in alone[:MOST_PROTECTING]
         ]

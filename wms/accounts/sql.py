@@ -15,11 +15,11 @@ from wms.kernel.fast.statements import query_directly, query_prepared
 
 
 def _columns(model: type[models.Model], alias: str) -> str:
-    return ", ".join(f'{alias}."{field.column}"' for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
+    return ", ".join(f'{alias}."{field.column}"' for field in model._meta.concrete_fields)
 
 
 def _fields(model: type[models.Model]) -> tuple[str, ...]:
-    return tuple(field.attname for field in model._meta.concrete_fields)  # noqa: SLF001 - Django's API
+    return tuple(field.attname for field in model._meta.concrete_fields)
 
 
 _USER, _GROUP, _VO = _fields(User), _fields(Group), _fields(VO)
@@ -184,5 +184,5 @@ def _moment(text: str | None) -> datetime | None:
 #: Columns of a user, and functions that read their values in JSON.
 _USER_IN_JSON: Final[tuple[tuple[str, Callable[[Any], object]], ...]] = tuple(
     (str(field.column), _moment if isinstance(field, models.DateTimeField) else field.to_python)
-    for field in User._meta.concrete_fields  # noqa: SLF001 - Django's API
+    for field in User._meta.concrete_fields
 )

@@ -57,10 +57,7 @@ class Section(Generic[EntryT, RowT]):
         self.sections = sections
         keys = keys_of(self.record).keys() - self.record.secrets - {self.record.children} - self.apart
         # NB: Any: for mypy a column that refers to nothing has no model.
-        self._columns: dict[str, Any] = {
-            key: self.model._meta.get_field(self.columns.get(key, key))  # noqa: SLF001 - Django's documented API
-            for key in keys
-        }
+        self._columns: dict[str, Any] = {key: self.model._meta.get_field(self.columns.get(key, key)) for key in keys}
         self.rows: dict[Identity, RowT] = dict(self.load())
         self.entries: dict[Identity, EntryT] = {identity: self.entry_of(row) for identity, row in self.rows.items()}
 

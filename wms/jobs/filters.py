@@ -116,7 +116,7 @@ class JobFilterSet(FilterSet):
             queryset: the rows.
             but: fields of a job that are not compared.
         """
-        compared = {field.name for field in queryset.model._meta.get_fields()}.difference(but)  # noqa: SLF001 - Django's API
+        compared = {field.name for field in queryset.model._meta.get_fields()}.difference(but)
         if queryset.model is not Job:
             compared.discard("id")  # of a number of jobs, not of a job
         if "status" in compared and not self.form.cleaned_data.get("status"):

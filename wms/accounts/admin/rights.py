@@ -50,7 +50,7 @@ class VORights(RowRights):
 
     def full_name(self, row: Model) -> str:
         """Return the name of the row in the security log, such as "user bob"."""
-        return f"{row._meta.verbose_name} {row}"  # noqa: SLF001 - Django's API
+        return f"{row._meta.verbose_name} {row}"
 
     def short_name(self, row: Model) -> str:
         """Return the name of a row of a table on the page, for the security log."""
@@ -130,6 +130,6 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
         return field
 
     def _served(self) -> Any:  # noqa: ANN401 - rows of a table without a class of ours
-        column = self.model._meta.get_field("vos")  # noqa: SLF001 - Django's API
+        column = self.model._meta.get_field("vos")
         through = column.remote_field.through  # type: ignore[union-attr]  # it is many-to-many
         return through.objects.filter(**{column.m2m_field_name(): OuterRef("pk")})  # type: ignore[union-attr]

@@ -168,5 +168,5 @@ def _field_of(order: Order) -> Any:  # noqa: ANN401 - Django's fields have no co
     model: Any = Job
     *relations, name = order.column.split(LOOKUP_SEP)
     for relation in relations:
-        model = model._meta.get_field(relation).related_model  # noqa: SLF001 - Django's API
-    return model._meta.get_field(name)  # noqa: SLF001
+        model = model._meta.get_field(relation).related_model
+    return model._meta.get_field(name)

@@ -19,8 +19,8 @@ def names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
     """
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     seen = pages.keys() | {inline.model for page in pages.values() for inline in page.inlines}
-    names = {str(model._meta.verbose_name) for model in seen}  # noqa: SLF001 - Django's API
-    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]  # noqa: SLF001
+    names = {str(model._meta.verbose_name) for model in seen}
+    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]
     return {str(meta.verbose_name): str(meta.verbose_name_plural) for meta in hidden if meta.verbose_name not in names}
 
 

@@ -19,7 +19,7 @@ class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run t
 
     def _update_errors(self, errors: ValidationError) -> None:
         # NB: Django's hook for errors of model validation; there is no public one.
-        names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}  # noqa: SLF001 - Django's API
+        names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}
         by_django: dict[str, list[ValidationError]] = {}
         for place, problems in errors.error_dict.items():
             for problem in problems:
@@ -50,7 +50,7 @@ def changes_of(form: Any, formsets: Iterable[Any], *, named: Callable[[Model], s
         changed = [f"~{named(row)}" for row, _ in formset.changed_objects]
         removed = [f"-{named(row)}" for row in formset.deleted_objects]
         if rows := [*added, *changed, *removed]:
-            changes[str(formset.model._meta.verbose_name_plural)] = rows  # noqa: SLF001 - Django's API
+            changes[str(formset.model._meta.verbose_name_plural)] = rows
     return changes
 
 

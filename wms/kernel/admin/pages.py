@@ -184,7 +184,7 @@ def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
     """Return the names of the models whose rows the system writes and people only read."""
     pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
     ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
-    return frozenset(str(model._meta.verbose_name) for model in ledgers)  # noqa: SLF001 - Django's API
+    return frozenset(str(model._meta.verbose_name) for model in ledgers)
 
 
 class RowLevelInline(FieldsByRights, GenericTabularInline[M]):

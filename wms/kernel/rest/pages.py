@@ -107,7 +107,7 @@ class CursorPages(BasePagination):
 
     def _column_of(self, model: type[Model]) -> "Field[Any, Any]":
         name = self._ordering.removeprefix("-")
-        column = model._meta.pk if name in {"id", "pk"} else model._meta.get_field(name)  # noqa: SLF001 - Django's API
+        column = model._meta.pk if name in {"id", "pk"} else model._meta.get_field(name)
         if not isinstance(column, Field) or column.null:
             message = f"pages cannot be ordered by {name}"
             raise TypeError(message)
