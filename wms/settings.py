@@ -52,7 +52,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS
 # With this prefix browsers accept the cookie only over HTTPS and from this host, not from others of its domain.
 SESSION_COOKIE_NAME = "__Host-wms_session" if WMS_HTTPS else "wms_session"
 # Read by a prepared statement, as is the user: every open page reads both every few seconds.
-SESSION_ENGINE = "wms.accounts.sessions"
+SESSION_ENGINE = "wms.accounts.backends"
 AUTHENTICATION_BACKENDS = ["wms.accounts.backends.PasswordBackend"]
 CSRF_COOKIE_NAME = "__Host-wms_csrf" if WMS_HTTPS else "wms_csrf"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # TrustedTransport drops the header of other clients

@@ -7,7 +7,8 @@ from dataclasses import MISSING
 
 from docs.generators.markdown import table
 from wms.configuration.entries import SectionEntry, as_written, keys_of
-from wms.configuration.schema import ACTIVE, Configuration, StatusEntry
+from wms.configuration.resource_schema import ACTIVE, StatusEntry
+from wms.configuration.schema import Configuration
 from wms.kernel.rest.error_codes import as_sentence
 from wms.wire.amounts import AMOUNT
 

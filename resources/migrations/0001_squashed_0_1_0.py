@@ -10,7 +10,7 @@ import re
 import resources.domain.enums
 import resources.models
 import resources.validators
-import wms.accounts.validators
+import wms.accounts.stall_rule
 from django.conf import settings
 from django.db import migrations, models
 
@@ -133,9 +133,9 @@ class Migration(migrations.Migration):
                     ('gpus', models.PositiveIntegerField(default=0, help_text='GPUs of a slot.', verbose_name='GPUs')),
                     ('wall_time_s', models.PositiveIntegerField(blank=True, help_text='From the start of a slot to its end; empty: not limited.', null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='wall-clock time, s')),
                     ('saying', models.GeneratedField(db_persist=True, expression=django.db.models.functions.text.MD5(django.db.models.functions.text.Concat(django.db.models.functions.comparison.Cast('parameters', models.TextField()), django.db.models.functions.comparison.Cast('vo_parameters', models.TextField()))), output_field=models.CharField(max_length=32))),
-                    ('max_stalled_s', models.PositiveIntegerField(blank=True, help_text='Longest window that a job may set for itself; it cannot exceed that of the VO. 0 or empty: as for the VO.', null=True, validators=[wms.accounts.validators.valid_stall_window], verbose_name='longest window of jobs, s')),
+                    ('max_stalled_s', models.PositiveIntegerField(blank=True, help_text='Longest window that a job may set for itself; it cannot exceed that of the VO. 0 or empty: as for the VO.', null=True, validators=[wms.accounts.stall_rule.valid_stall_window], verbose_name='longest window of jobs, s')),
                     ('stalled_cpu_fraction', models.FloatField(blank=True, help_text='CPU time per wall-clock time, 0 to 1 of a core, that counts as hardly any; empty: as for the VO.', null=True, validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(1.0)], verbose_name='stalled below, CPU fraction')),
-                    ('stalled_s', models.PositiveIntegerField(blank=True, help_text='A payload with hardly any CPU time for this long is stopped; 0: never; empty: as for the VO.', null=True, validators=[wms.accounts.validators.valid_stall_window], verbose_name='stalled after, s')),
+                    ('stalled_s', models.PositiveIntegerField(blank=True, help_text='A payload with hardly any CPU time for this long is stopped; 0: never; empty: as for the VO.', null=True, validators=[wms.accounts.stall_rule.valid_stall_window], verbose_name='stalled after, s')),
                 ],
                 options={
                     'constraints': [models.UniqueConstraint(fields=('ce', 'name'), name='queue_name_is_unique_at_its_ce'), models.CheckConstraint(condition=models.Q(('tags__contains', models.F('required_tags'))), name='queue_required_tags_are_among_its_tags'), models.CheckConstraint(condition=models.Q(('stalled_cpu_fraction__range', (0, 1))), name='queue_stalled_cpu_fraction_is_0_to_1'), models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['BANNED']])), name='queue_state_is_known')],

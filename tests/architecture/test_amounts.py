@@ -15,7 +15,7 @@ from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
-from wms.configuration.schema import QueueEntry
+from wms.configuration.resource_schema import QueueEntry
 from wms.jobs.domain.description import JobDescription
 from wms.simulation.schema import LoadEntry
 from wms.wire.amounts import AMOUNT, AMOUNTS, DIVIDED, Amount, DividedAmounts, RequiredAmounts, StatedAmounts

@@ -18,7 +18,7 @@ from tests import factories
 from tests.agent.running import RunningAgent
 from tests.storage import StorageServer
 from wms.jobs.services.reevaluation import reevaluate
-from wms.wire.checksums import checksum_of
+from wms.wire.storage import checksum_of
 
 SECRET = "bearer-of-the-storage"
 Ask = Callable[..., Any]

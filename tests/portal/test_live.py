@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from tests import factories
 from tests.factories import NOW
 from tests.pace import wait_for
-from wms.accounts import sessions, sql
+from wms.accounts import backends, sql
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.request import parse_submission
@@ -274,7 +274,7 @@ class TestSession:
         key = portal.session.session_key
         assert key is not None
         for user_id in (factories.make_user().pk, alice.pk + 1_000_000):
-            sessions._users[key] = user_id
+            backends._users[key] = user_id
             assert portal.get("/submissions/").wsgi_request.user == alice
 
     def test_a_suspended_user_is_logged_out(self, portal: Client, alice: User) -> None:
@@ -283,10 +283,10 @@ class TestSession:
         assert portal.get("/submissions/").status_code == HTTPStatus.FOUND
 
     def test_users_of_many_sessions_are_forgotten(self, portal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "_MOST_USERS", 1)
-        monkeypatch.setattr(sessions, "_users", {"another": 1})
+        monkeypatch.setattr(backends, "_MOST_USERS", 1)
+        monkeypatch.setattr(backends, "_users", {"another": 1})
         assert portal.get("/submissions/").status_code == HTTPStatus.OK
-        assert list(sessions._users) == [portal.session.session_key]
+        assert list(backends._users) == [portal.session.session_key]
 
 
 @pytest.mark.django_db

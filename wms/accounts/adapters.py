@@ -1,14 +1,15 @@
 """Adapters of allauth: encrypted secrets, no mail, no sign-up, the delay's client address, and log-ins by providers."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa import signals
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from allauth.socialaccount.providers.base.constants import AuthError, AuthProcess
+from allauth.socialaccount.signals import social_account_added
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser
@@ -18,22 +19,23 @@ from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
-from wms.accounts.oidc.configuration import providers
+from wms.accounts.oidc.configuration import check_providers, providers
 from wms.accounts.oidc.connection import ProviderSession
 from wms.accounts.oidc.flow import FlowProvider, flow_provider
 from wms.accounts.oidc.identity import ProviderIdentity
 from wms.accounts.security_log import record
+from wms.accounts.services import second_factors
 from wms.accounts.services.access import SuspendedError
 from wms.accounts.services.people import confirm_memberships, log_in_by_provider
-from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel import secrets
 from wms.kernel.addresses import client_address
+from wms.kernel.checks import register_start_check
 
 
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # the package has no types
+class AccountAdapter(DefaultAccountAdapter):
     """Log-in, and the repeated proof of identity before sensitive actions."""
 
-    def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's signature
+    def is_open_for_signup(self, _request: HttpRequest) -> bool:
         """Return False: only managers and operators make accounts."""
         return False
 
@@ -44,15 +46,15 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # the packag
     def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
         """Send nothing: the event is in the security log."""
 
-    def get_reauthentication_methods(self, user: User | AnonymousUser) -> list[dict[str, Any]]:
+    def get_reauthentication_methods(self, user: User | AnonymousUser) -> list[dict[str, object]]:
         """Return the methods by which *user* proves its identity; with a second factor, the password is not enough."""
-        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
-        if not isinstance(user, User) or not has_second_factor(user):
+        methods: list[dict[str, object]] = super().get_reauthentication_methods(user)
+        if not isinstance(user, User) or not second_factors.has_second_factor(user):
             return methods
         return [method for method in methods if method["id"] != "reauthenticate"]
 
 
-class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the package has no types
+class SecondFactorAdapter(DefaultMFAAdapter):
     """Second factors."""
 
     def encrypt(self, text: str) -> str:
@@ -75,7 +77,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the packa
         """Send nothing: the event is in the security log."""
 
 
-class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # the package has no types
+class ProviderAdapter(DefaultSocialAccountAdapter):
     """Log-ins by the providers of WMS_OIDC_PROVIDERS; people are known by issuer and subject only (ADR 67)."""
 
     def list_providers(self, request: HttpRequest | None) -> list[FlowProvider]:
@@ -126,7 +128,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # the
         record_refusal(request, provider, reason=reason)
         raise ImmediateHttpResponse(refuse(request, sentence))
 
-    def get_connect_redirect_url(self, request: HttpRequest, socialaccount: SocialAccount) -> str:  # noqa: ARG002 - allauth's signature
+    def get_connect_redirect_url(self, _request: HttpRequest, _account: SocialAccount) -> str:
         """Return the page after the connection of an account."""
         return resolve_url("portal:account")
 
@@ -158,3 +160,14 @@ def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: o
     identity: ProviderIdentity | None = getattr(sociallogin, "identity", None)
     if identity is not None:
         confirm_memberships(sociallogin.account, identity.groups, now=timezone.now())
+
+
+def connect() -> None:
+    """Connect allauth's signals, the check of the providers, and the store of the encrypted secrets."""
+    signals.authenticator_added.connect(second_factors.on_added)
+    signals.authenticator_reset.connect(second_factors.on_added)
+    signals.authenticator_used.connect(second_factors.on_used)
+    signals.authenticator_removed.connect(second_factors.on_removed)
+    social_account_added.connect(on_connected)
+    register_start_check(check_providers)
+    secrets.register_store(second_factors.stored_secrets)

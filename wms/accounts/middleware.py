@@ -46,7 +46,7 @@ _SHOW_IT: Final = "This session is not verified by your second factor yet; enter
 
 
 @receiver(user_logged_out)
-def record_log_out(*, user: User | None, request: HttpRequest, **of_signal: object) -> None:  # noqa: ARG001 - Django's own
+def record_log_out(*, user: User | None, request: HttpRequest, **_of_signal: object) -> None:
     """Record the end of a session."""
     if user is not None:
         record(SecurityEventKind.LOG_OUT, actor=user, request=request)

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -48,6 +49,20 @@ class _Event:
     target: str
     facts: dict[str, Fact]
 
+    @classmethod
+    def of(
+        cls, kind: SecurityEventKind, *, actor: User | str, address: str, target: str, facts: Mapping[str, object]
+    ) -> "_Event":
+        """Return the event with texts that are safe to show and fit into their columns."""
+        return cls(
+            kind=kind,
+            actor_id=actor.pk if isinstance(actor, User) else None,
+            actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
+            address=escaped(address)[:64],
+            target=safe_text(target),
+            facts=safe_facts(facts),
+        )
+
 
 def record(
     kind: SecurityEventKind,
@@ -77,18 +92,10 @@ def record(
         RuntimeError: a refusal inside a transaction.
     """
     request = request or current_request.get()
-    if actor is None:
-        actor = _caller(request)
     if not address and request is not None:
         address = client_address(request)
-    event = _Event(
-        kind=kind,
-        actor_id=actor.pk if isinstance(actor, User) else None,
-        actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
-        address=escaped(address)[:64],
-        target=safe_text(target),
-        facts=safe_facts(facts),
-    )
+    actor = _caller(request) if actor is None else actor
+    event = _Event.of(kind, actor=actor, address=address, target=target, facts=facts)
     if kind in REFUSALS:
         if request is not None:
             request.META[_RECORDED] = True

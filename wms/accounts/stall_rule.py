@@ -1,9 +1,16 @@
 """Columns of the stall rule for payloads, of VOs and batch queues (ADR 36)."""
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from wms.accounts.validators import valid_stall_window
+from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
+
+
+def valid_stall_window(seconds: int) -> None:
+    """Refuse a window of the stall rule so short that it stops payloads reading their input, and mistakes of units."""
+    if seconds and not MIN_STALLED_S <= seconds <= MAX_STALLED_S:
+        raise ValidationError(f"Use 0, or {MIN_STALLED_S} to {MAX_STALLED_S} seconds.")
 
 
 def stall_window(verbose_name: str, *, help_text: str) -> "models.PositiveIntegerField[int | None, int | None]":

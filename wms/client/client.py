@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from . import credentials
@@ -54,7 +53,7 @@ class Client:
         *,
         group: str | None = None,
         request_id: str | None = None,
-        **fields: Any,  # noqa: ANN401 - fields of several types
+        **fields: object,
     ) -> Submission:
         """Submit jobs, all or none, and return them.
 
@@ -84,8 +83,8 @@ class Client:
     def request_of(
         self,
         description: Description | Sequence[Description] | None = None,
-        **fields: Any,  # noqa: ANN401 - fields of several types
-    ) -> dict[str, Any]:
+        **fields: object,
+    ) -> dict[str, object]:
         """Return the body of the request that ``submit`` sends, after the upload of local files; as ``submit``."""
         name_of = cache(self.upload)
         if isinstance(description, Sequence) and not isinstance(description, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from importlib import import_module
@@ -257,13 +257,13 @@ class Connection:
             body=request.body,
             repeatable=request.repeatable,
         )
-        try:
+        with ExitStack() as if_broken_off:
+            if_broken_off.callback(exchange.close)
             if self._cookies is not None:
                 self._cookies.extract_cookies(exchange.response, self._cookie_request(request.path))
-            return _Answer(exchange, exchange.read() if is_read or not exchange.is_successful else b"")
-        except BaseException:
-            exchange.close()
-            raise
+            answer = _Answer(exchange, exchange.read() if is_read or not exchange.is_successful else b"")
+            if_broken_off.pop_all()
+        return answer
 
     def _headers(self, request: _Request) -> dict[str, str]:
         headers = {"Accept": "application/json", **request.headers}

@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Union
+from typing import NamedTuple, Union
 
 from .errors import WrongUsageError
 from .sandbox_names import cfg_with_names, jdl_with_names
 
 #: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``).
-Description = Union[Mapping[str, Any], str, Path]
+Description = Union[Mapping[str, object], str, Path]
 #: Returns the name at the server that stands for a local file: ``sha256:…``.
 NameOf = Callable[[Path], str]
 
@@ -32,10 +32,10 @@ class LocalDescription(NamedTuple):
         directory: to which the names of local files are relative.
     """
 
-    body: Mapping[str, Any]
+    body: Mapping[str, object]
     directory: Path
 
-    def with_names(self, name_of: NameOf) -> dict[str, Any]:
+    def with_names(self, name_of: NameOf) -> dict[str, object]:
         """Return the description with other names for the local files of its input sandbox.
 
         Raises:
@@ -51,10 +51,10 @@ class LocalDescription(NamedTuple):
             changed["input_sandbox"] = [stored(str(entry)) for entry in entries]
         elif entries:
             changed["input_sandbox"] = [stored(str(entries))]
-        if isinstance(changed.get("jdl"), str):
-            changed["jdl"] = jdl_with_names(changed["jdl"], stored)
-        if isinstance(changed.get("cfg"), str):
-            changed["cfg"] = cfg_with_names(changed["cfg"], stored)
+        if isinstance(jdl := changed.get("jdl"), str):
+            changed["jdl"] = jdl_with_names(jdl, stored)
+        if isinstance(cfg := changed.get("cfg"), str):
+            changed["cfg"] = cfg_with_names(cfg, stored)
         return changed
 
 
@@ -77,7 +77,7 @@ def read(description: Description) -> list[LocalDescription]:
     )
 
 
-def request_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def request_of(jobs: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the request that submits the jobs; of none, one that the server refuses."""
     return dict(jobs[0]) if len(jobs) == 1 else {"jobs": [dict(job) for job in jobs]}
 
@@ -91,7 +91,7 @@ def digest_of(path: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _bodies_of(path: Path) -> list[dict[str, Any]]:
+def _bodies_of(path: Path) -> list[dict[str, object]]:
     form = _TEXT_FORMS.get(path.suffix.lower())
     if form is None and path.suffix.lower() != ".json":
         raise WrongUsageError(f"{path} is no description; give a file that ends with .jdl, .cfg or .json.")

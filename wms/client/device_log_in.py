@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from .connection import Connection
+from .connection import Connection, Record
 from .errors import NotReachableError, ServerRefusedError, WrongUsageError
 from .terminal.text import plain
 from .wire.protocol import API_V1
@@ -19,7 +18,7 @@ MOST_FAILURES = 5
 
 def log_in_by_provider(
     server: Connection, wanted: str, *, tell: Callable[[str], object], ask: Callable[[str], str]
-) -> Mapping[str, Any]:
+) -> Record:
     """Log in by a provider of OpenID Connect, and return the server's answer with the token.
 
     Args:
@@ -61,7 +60,7 @@ def _provider(server: Connection, wanted: str) -> str:
     raise WrongUsageError(f"{wrong}; give one of {listed}, such as wms login --oidc {plain(names[0])}.")
 
 
-def _confirmed(server: Connection, path: str, begun: Mapping[str, Any]) -> Mapping[str, Any]:
+def _confirmed(server: Connection, path: str, begun: Record) -> Record:
     """Return the answer with the token, or the one that asks for the code of a second factor."""
     handle, interval_s, failures = begun["handle"], max(1, int(begun["interval_s"])), 0
     while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import sha256
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
@@ -109,11 +109,10 @@ class Download:
 
     def _finish(self, part: Path) -> None:
         if self._accept is not None:
-            try:
+            with ExitStack() as if_refused:
+                if_refused.callback(part.unlink)
                 self._accept(part)
-            except BaseException:
-                part.unlink()
-                raise
+                if_refused.pop_all()
         part.replace(self._target)
 
     def _parts(self) -> Iterator[Path]:

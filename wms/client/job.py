@@ -1,10 +1,10 @@
-"""One job, as scripts and notebooks use it."""
+"""One job, as scripts and notebooks use it; lists and numbers of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 from .connection import Connection, Record
 from .outputs import fetch_output
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 Filter = Union[str, int, Sequence[str]]
 #: Statuses in which a job stays, unless somebody reschedules it.
 ENDED = frozenset({"Done", "Failed", "Killed", "Deleted"})
+#: All statuses of the list of jobs, which leaves deleted ones out unless they are named.
+EVERY_STATUS = (
+    "Received,Checking,Waiting,Held,Matched,Running,Stalled,Completing,Rescheduled,Failed,Done,Killed,Deleted"
+)
 
 
 class Job:
@@ -114,7 +118,7 @@ class Job:
         """Return it from Held to Waiting."""
         return self._do("release")
 
-    def edit(self, **changes: Any) -> Job:  # noqa: ANN401 - fields of several types
+    def edit(self, **changes: object) -> Job:
         """Change ``priority``, ``sites``, ``banned_sites`` or ``job_name`` while it is Waiting or Held."""
         self._record = self._connection.patch(self._path(), changes, expects="status", repeatable=True)
         return self
@@ -132,3 +136,13 @@ def jobs_on(connection: Connection, filters: Mapping[str, Filter]) -> Iterator[J
     query = {name: value if isinstance(value, (str, int)) else ",".join(value) for name, value in filters.items()}
     for row in connection.rows(f"{API_V1}jobs/", query={"page_size": 1000, **query}):
         yield Job(connection, row)
+
+
+def counts_of(connection: Connection, submission_id: str) -> Mapping[str, int]:
+    """Return {status: number of the submission's jobs}, without those that are 0.
+
+    NB: not from the submission itself, whose answer also counts the jobs of each site.
+    """
+    query = {"job_group_id": submission_id, "status": EVERY_STATUS}
+    answer = connection.get(f"{API_V1}jobs/summary/", query=query, expects="results")
+    return {str(row["status"]): int(row["count"]) for row in answer["results"]}

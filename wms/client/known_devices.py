@@ -1,4 +1,4 @@
-"""The cookies by which servers recognise this computer at a log-in."""
+"""The cookies by which servers recognise this computer at a log-in; apart, as http.cookiejar slows the start."""
 
 from __future__ import annotations
 

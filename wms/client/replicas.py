@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from http.client import HTTPResponse
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
 from .storage import UnreadableError, opened, path_of, token_in
-from .wire.checksums import checksum_of
 from .wire.protocol import API_V1
+from .wire.storage import checksum_of
 
 #: Seconds for which a storage element that does not answer is tried, before the next replica is.
 _RETRY_S = 5.0
@@ -107,20 +108,11 @@ def fetch(
         NoReadableReplicaError: none can be read.
         WrongUsageError: *target* exists, or cannot be written.
     """
-
-    def refuse_existing() -> None:
-        if target.exists() and not force:
-            raise WrongUsageError(f"{target} exists; give --force to replace it, or another directory.")
-
-    refuse_existing()
+    _refuse_existing(target, force=force)
     token = token_in(environment)
     problems: dict[str, Sequence[str]] = {}
     for replica in sorted(replicas, key=lambda each: not str(each.get("url")).startswith("file:")):
-
-        def accept(file: Path, replica: Record = replica) -> None:
-            _compare(file, replica)
-            refuse_existing()
-
+        accept = partial(_accept, replica=replica, target=target, force=force)
         try:
             _read(str(replica.get("url") or ""), target, token=token, accept=accept, on_bytes=on_bytes)
         except (UnreadableError, ServerRefusedError, NotReachableError) as error:
@@ -129,6 +121,17 @@ def fetch(
             return replica
     hint = "" if token else " If they need a token of yours, set BEARER_TOKEN or BEARER_TOKEN_FILE."
     raise NoReadableReplicaError(f"No replica of {replicas[0]['lfn']} can be read from here.{hint}", problems)
+
+
+def _accept(file: Path, *, replica: Record, target: Path, force: bool) -> None:
+    """Refuse a file that is not the one of the catalogue, or whose place has been taken meanwhile."""
+    _compare(file, replica)
+    _refuse_existing(target, force=force)
+
+
+def _refuse_existing(target: Path, *, force: bool) -> None:
+    if target.exists() and not force:
+        raise WrongUsageError(f"{target} exists; give --force to replace it, or another directory.")
 
 
 def _read(url: str, target: Path, *, token: str, accept: Callable[[Path], None], on_bytes: OnBytes | None) -> None:

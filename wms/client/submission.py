@@ -9,12 +9,11 @@ from contextlib import suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .connection import Connection, Query, Record
-from .counts import EVERY_STATUS, counts_of
 from .errors import ClientError, NotReachableError, ServerRefusedError
-from .job import ENDED, Job, jobs_on
+from .job import ENDED, EVERY_STATUS, Job, counts_of, jobs_on
 from .notebook import submission_html
 from .wire.protocol import API_V1
 
@@ -106,7 +105,7 @@ class Submission:
     def __iter__(self) -> Iterator[Job]:
         return self.as_ended()
 
-    def __await__(self) -> Generator[Any, None, Mapping[str, int]]:
+    def __await__(self) -> Generator[object, None, Mapping[str, int]]:
         asyncio = import_module("asyncio")
         stop = threading.Event()
 

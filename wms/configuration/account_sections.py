@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.contrib.auth.hashers import check_password
 from django.db.models import Model
@@ -37,7 +37,7 @@ class UserSection(Section[UserEntry, User]):
     apart: ClassVar[frozenset[str]] = frozenset({"dns", "groups", "suspended"})
     reads: ClassVar[tuple[str, ...]] = ("dns", "memberships__group")
 
-    def stored(self, row: User) -> dict[str, Any]:
+    def stored(self, row: User) -> dict[str, object]:
         """Return the values of the keys."""
         memberships = list(row.memberships.all())
         # Those by claim come and go with log-ins, and are no configuration.

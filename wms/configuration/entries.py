@@ -16,6 +16,8 @@ from wms.kernel.names import did_you_mean
 from wms.wire.amounts import AMOUNT
 
 EntryT = TypeVar("EntryT", bound="SectionEntry")
+#: Values by key. NB: Any: each was read by the reader in the annotation of its key.
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ def keys_of(record: type[SectionEntry]) -> Mapping[str, Key]:
     return _KEYS[record]
 
 
-def _position(record: type[SectionEntry], part: "Field[Any]") -> tuple[int, int]:
+def _position(record: type[SectionEntry], part: "Field[object]") -> tuple[int, int]:
     """Return the position of a key: amounts, most of them inherited, stand where the record declares the first."""
     own = list(record.__annotations__)
     if part.name in AMOUNT:
@@ -106,7 +108,7 @@ def _position(record: type[SectionEntry], part: "Field[Any]") -> tuple[int, int]
     return own.index(part.name) if part.name in own else -1, 0
 
 
-def _default(declared: "Field[Any]") -> object:
+def _default(declared: "Field[object]") -> object:
     return declared.default if declared.default_factory is MISSING else declared.default_factory()
 
 
@@ -149,8 +151,7 @@ def _read_entry(record: type[EntryT], node: Node, at: Location) -> EntryT:
     keys = keys_of(record)
     required = [name for name, key in keys.items() if key.default is MISSING]
     noted = len(at.reading.problems)
-    # NB: Any: each value was read by the reader in its annotation.
-    values: dict[str, Any] = {}
+    values: Values = {}
     lines: dict[str, int] = {}
     for name, word, value in pairs(node, at):
         if name not in keys:
@@ -184,7 +185,7 @@ def named_lists(record: type[EntryT]) -> ValueReader:
         for spelt, word, value in pairs(node, at):
             inner = at.key(shown(word))
             with suppress(Unreadable):
-                values: dict[str, Any] = {
+                values: Values = {
                     name: key_of_name.reader(ScalarNode(word.line, spelt, quoted=True), inner),
                     content: key_of_list.reader(value, inner),
                 }

@@ -7,7 +7,8 @@ import yaml
 from wms.configuration.document import Ambiguous, value_of
 from wms.configuration.entries import as_written, keys_of
 from wms.configuration.plan import StoredConfiguration
-from wms.configuration.schema import CEEntry, Configuration, SiteEntry
+from wms.configuration.resource_schema import CEEntry, SiteEntry
+from wms.configuration.schema import Configuration
 
 HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
 
@@ -15,7 +16,7 @@ HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are n
 class _Dumper(yaml.SafeDumper):
     """Quotes each text that the reader of configuration files would not read as a text."""
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
+    def ignore_aliases(self, _data: object) -> bool:
         """Return True: the reader refuses aliases."""
         return True
 

@@ -8,7 +8,8 @@ from resources.domain.enums import RequirementKind
 from wms.configuration.plan import Plan, StoredConfiguration, entries_after
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading
-from wms.configuration.schema import CEEntry, Configuration, DefinitionEntry, QueueEntry, SiteEntry
+from wms.configuration.resource_schema import CEEntry, DefinitionEntry, QueueEntry, SiteEntry
+from wms.configuration.schema import Configuration
 from wms.configuration.sections import Identity
 from wms.kernel.names import listed
 

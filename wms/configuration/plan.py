@@ -18,9 +18,10 @@ from taskqueues.domain.rounding import cpu_segment_s
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of
-from wms.configuration.entries import EntryT, SectionEntry, as_written, keys_of
+from wms.configuration.entries import EntryT, SectionEntry, Values, as_written, keys_of
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading, Use
+from wms.configuration.resource_schema import QueueEntry, SiteEntry, StorageElementEntry
 from wms.configuration.resource_sections import (
     CESection,
     DefinitionSection,
@@ -31,13 +32,10 @@ from wms.configuration.resource_sections import (
     tokens_in_use,
     tokens_of,
 )
-from wms.configuration.schema import Configuration, LimitEntry, QueueEntry, SiteEntry, StorageElementEntry
-from wms.configuration.sections import Identity, Section, SectionChange
+from wms.configuration.schema import Configuration, LimitEntry
+from wms.configuration.sections import AnyChange, AnySection, Identity, SectionChange
 from wms.jobs.domain.description import DEFAULT_CPU_TIME_S
 from wms.kernel.names import did_you_mean, listed
-
-#: NB: Any: the sections differ in type, and each change is written by its own section.
-AnySection = Section[Any, Any]
 
 
 class StoredConfiguration:
@@ -71,7 +69,7 @@ class StoredConfiguration:
 class Plan:
     """All changes, in the order of writing."""
 
-    changes: list[tuple[AnySection, SectionChange[Any]]] = field(default_factory=list)
+    changes: list[tuple[AnySection, AnyChange]] = field(default_factory=list)
     removed_limits: list[Identity] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
     problems: list[Remark] = field(default_factory=list)
@@ -191,8 +189,7 @@ def _merged(stored: EntryT | None, entry: EntryT) -> EntryT:
     """Return the stored entry with the keys of the file; other keys keep their values."""
     if stored is None:
         return entry
-    # NB: Any: each value was validated by the type in its annotation.
-    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != entry.children}
+    stated: Values = {name: getattr(entry, name) for name in entry.source.lines if name != entry.children}
     return replace(stored, source=entry.source, **stated)
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
-from wms.configuration.plan import AnySection, Plan, StoredConfiguration
-from wms.configuration.sections import SectionChange
+from wms.configuration.plan import Plan, StoredConfiguration
+from wms.configuration.sections import AnyChange, AnySection
 from wms.kernel.log_lines import changed_names
 
 #: Kind of event of a changed key, by the noun of its section; other changes are only counted.
@@ -41,7 +41,7 @@ def record_changes(new_plan: Plan, *, database: StoredConfiguration) -> None:
 
 
 def _kinds_of(
-    section: AnySection, change: SectionChange[Any], *, database: StoredConfiguration
+    section: AnySection, change: AnyChange, *, database: StoredConfiguration
 ) -> Iterator[tuple[str, SecurityEventKind]]:
     kinds = _KINDS.get(section.record.noun, {})
     for key in change.changed:
@@ -55,11 +55,11 @@ def _kinds_of(
             yield key, kinds[key]
 
 
-def _label(section: AnySection, change: SectionChange[Any]) -> str:
+def _label(section: AnySection, change: AnyChange) -> str:
     return f"{section.record.noun} {'/'.join(change.identity)}"
 
 
-def _shown(section: AnySection, change: SectionChange[Any], keys: list[str]) -> dict[str, object]:
+def _shown(section: AnySection, change: AnyChange, keys: list[str]) -> dict[str, object]:
     stored = section.entries.get(change.identity)
     return {key: _change_of(getattr(stored, key, None), getattr(change.entry, key)) for key in keys}
 

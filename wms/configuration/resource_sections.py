@@ -1,7 +1,7 @@
 """Sections of the configuration file: platforms, requirement definitions, storage, sites, CEs and batch queues."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from django.db.models import Model
 
@@ -20,7 +20,7 @@ from resources.services.site_tokens import set_site_token
 from resources.services.throttles import recompute
 from wms.accounts.domain import digest_of
 from wms.configuration.entries import SectionEntry, keys_of
-from wms.configuration.schema import (
+from wms.configuration.resource_schema import (
     CEEntry,
     DefinitionEntry,
     PlatformEntry,
@@ -90,7 +90,7 @@ class LevelSection(Section[LevelT, LevelRowT]):
 
     apart: ClassVar[frozenset[str]] = frozenset({"status"})
 
-    def stored(self, row: LevelRowT) -> dict[str, Any]:
+    def stored(self, row: LevelRowT) -> dict[str, object]:
         """Return the values of the keys."""
         state = ResourceState(row.state)
         return super().stored(row) | {
@@ -117,7 +117,7 @@ class SiteSection(LevelSection[SiteEntry, Site]):
     apart: ClassVar[frozenset[str]] = frozenset({"status", "throttle"})
     reads: ClassVar[tuple[str, ...]] = ("tokens",)
 
-    def stored(self, row: Site) -> dict[str, Any]:
+    def stored(self, row: Site) -> dict[str, object]:
         """Return the values of the keys."""
         throttle = {key: getattr(row, _throttle_column(key)) for key in keys_of(ThrottleEntry)}
         return super().stored(row) | {"throttle": ThrottleEntry(**throttle) if row.throttle_policy else None}
@@ -169,7 +169,7 @@ class CESection(LevelSection[CEEntry, ComputingElement]):
     model: ClassVar[type[Model]] = ComputingElement
     identified_by: ClassVar[tuple[str, ...]] = ("site__name", "name")
 
-    def stored(self, row: ComputingElement) -> dict[str, Any]:
+    def stored(self, row: ComputingElement) -> dict[str, object]:
         """Return the values of the keys."""
         return super().stored(row) | {"options": free(row.options, one_is_a_list=True)}
 

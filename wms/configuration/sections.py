@@ -51,7 +51,7 @@ class Section(Generic[EntryT, RowT]):
     #: Further relations that ``stored`` reads.
     reads: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, sections: "dict[type[Model], Section[Any, Any]]") -> None:
+    def __init__(self, sections: "dict[type[Model], AnySection]") -> None:
         """Load the section, and add it to *sections*: those to whose rows its own refer, by model."""
         sections[self.model] = self
         self.sections = sections
@@ -74,7 +74,7 @@ class Section(Generic[EntryT, RowT]):
         entry: EntryT = self.record(**self.stored(row))
         return entry
 
-    def stored(self, row: RowT) -> dict[str, Any]:
+    def stored(self, row: RowT) -> dict[str, object]:
         """Return the values of the keys in the form of an entry."""
         return {key: _stored(column, getattr(row, column.name)) for key, column in self._columns.items()}
 
@@ -101,12 +101,17 @@ class Section(Generic[EntryT, RowT]):
                 rows = self.sections[column.related_model].rows
                 getattr(self.rows[change.identity], column.name).set(rows[name,] for name in getattr(change.entry, key))
 
-    def changed_secrets(self, identity: Identity, entry: EntryT) -> Iterable[str]:  # noqa: ARG002 - for sections without
+    def changed_secrets(self, _identity: Identity, _entry: EntryT) -> Iterable[str]:
         """Return the keys of secrets in *entry* that differ from the stored ones."""
         return ()
 
 
-def _stored(column: "Field[Any, Any]", value: Any) -> object:  # noqa: ANN401 - of any column
+#: NB: Any: the sections differ in type, and each change is written by its own section.
+AnySection = Section[Any, Any]
+AnyChange = SectionChange[Any]
+
+
+def _stored(column: "Field[object, object]", value: Any) -> object:  # noqa: ANN401 - of any column
     """Return the value of a column in the form of an entry; rows that others refer to are shown as their names."""
     if column.many_to_many:
         return sorted_names(value.all())

@@ -82,12 +82,15 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
             stay=stay,
         )
         services.run(options, greeting=lambda system: _report(begun[0], system, stay=stay), more=more)
-    if stay:
-        return
-    if not begun or not begun[0].finished:
+    if not stay:
+        _require_success(begun[0] if begun else None)
+
+
+def _require_success(demonstration: Demonstration | None) -> None:
+    if demonstration is None or not demonstration.finished:
         raise CutShortError("The demonstration was stopped before every job had ended.")
-    if begun[0].faults:
-        raise NotAsExpectedError(_verdict(begun[0]))
+    if demonstration.faults:
+        raise NotAsExpectedError(_verdict(demonstration))
 
 
 def _demonstration(system: System) -> Demonstration:

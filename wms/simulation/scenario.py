@@ -10,7 +10,8 @@ from resources.domain.software import PARAMETER, PublishedSoftware, software_of_
 from taskqueues.domain.definition import JobRequirements, Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.domain import GroupProperty
-from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, VOEntry
+from wms.configuration.resource_schema import CEEntry, QueueEntry, SiteEntry
+from wms.configuration.schema import VOEntry
 from wms.simulation.scenario_file import Entries
 from wms.simulation.schema import LoadEntry
 from wms.wire.amounts import amounts_of

@@ -9,14 +9,8 @@ from wms.configuration.document import MAX_BYTES
 from wms.configuration.entries import EntryT, read
 from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
-from wms.configuration.schema import (
-    Configuration,
-    GroupEntry,
-    PlatformEntry,
-    SiteEntry,
-    UserEntry,
-    VOEntry,
-)
+from wms.configuration.resource_schema import PlatformEntry, SiteEntry
+from wms.configuration.schema import Configuration, GroupEntry, UserEntry, VOEntry
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 from wms.simulation.schema import LoadEntry, ScenarioFile

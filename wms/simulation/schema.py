@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from wms.configuration.entries import SectionEntry, named_lists
-from wms.configuration.schema import GroupEntry, PlatformEntry, SiteEntry, UserEntry, VOEntry
+from wms.configuration.resource_schema import PlatformEntry, SiteEntry
+from wms.configuration.schema import GroupEntry, UserEntry, VOEntry
 from wms.configuration.value_types import (
     CEName,
     GroupName,

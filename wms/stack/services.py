@@ -142,8 +142,12 @@ async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], st
     await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting()), stay=stay).run()
 
 
-def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
-    """Return the system, and the stages of the servers that no variable names."""
+def _environment(options: StackOptions, directory: DataDirectory, guard: Guard) -> dict[str, str]:
+    """Return the variables of every part but the servers, which add their own addresses.
+
+    Raises:
+        AddressNeededError: the address of the system is not known.
+    """
     path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
     environment = {**options.defaults, **os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     # Without bytecode files each of a dozen processes would compile all its imports.
@@ -157,6 +161,12 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
     elif "WMS_SERVER_URL" not in environment:
         raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
     directory.part("static")  # WhiteNoise warns if it is missing
+    return environment
+
+
+def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
+    """Return the system, and the stages of the servers that no variable names."""
+    environment = _environment(options, directory, guard)
     servers: list[ServicePart] = []
     before: list[Stage] = []
     after: list[Stage] = []

@@ -10,7 +10,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
@@ -145,20 +145,20 @@ class _Child:
         """Start the process."""
         # NB: a pipe made by asyncio would delay the end of the process until its children have ended too.
         reading, writing = os.pipe()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._part.command,
-                env=dict(self._part.environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
+        with ExitStack() as if_not_started:
+            if_not_started.callback(os.close, reading)
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._part.command,
+                    env=dict(self._part.environment),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=writing,
+                    stderr=writing,
+                    start_new_session=True,
+                )
+            finally:
+                os.close(writing)
+            if_not_started.pop_all()
         self._copying = asyncio.create_task(copy_lines(reading, write=self._write, last=self._last_lines))
 
     def _write(self, line: str) -> None:

@@ -1,13 +1,17 @@
-"""Addresses of storage elements: redirects are followed, and the token goes only where it belongs.
+"""Storage elements: their addresses, and the checksums of files, ``adler32:`` or ``sha256:`` and hexadecimal digits.
 
-Each program sends its own requests, and words the errors for its users.
+Redirects are followed, and the token goes only where it belongs. Each program sends its own requests, and words the
+errors for its users.
 """
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from .http import PORTS, Exchange
@@ -15,6 +19,9 @@ from .http import PORTS, Exchange
 #: Redirects that are followed: storage elements redirect to the machine that has the file.
 MAX_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_CHUNK_BYTES = 1024 * 1024
+_SHA256 = "sha256"
+_ADLER32 = "adler32"
 
 
 class AddressFlaw(Enum):
@@ -75,6 +82,34 @@ def answered(url: str, send: Callable[[SplitResult, str, bool], Exchange]) -> Ex
         if is_open:
             raise AddressError(AddressFlaw.REDIRECTED_UNENCRYPTED)
     raise AddressError(AddressFlaw.TOO_MANY_REDIRECTS)
+
+
+def checksum_of(file: BinaryIO, *, kind: str = _SHA256) -> str:
+    """Return the checksum of a whole file.
+
+    Raises:
+        ValueError: the kind is unknown.
+        OSError: the file cannot be read.
+    """
+    if kind not in {_SHA256, _ADLER32}:
+        raise ValueError(f"unknown kind of checksum {kind}")
+    sha256, adler32 = hashlib.sha256(), 1
+    file.seek(0)
+    while chunk := file.read(_CHUNK_BYTES):
+        if kind == _SHA256:
+            sha256.update(chunk)
+        else:
+            adler32 = zlib.adler32(chunk, adler32)
+    return f"{_SHA256}:{sha256.hexdigest()}" if kind == _SHA256 else f"{_ADLER32}:{adler32:08x}"
+
+
+def is_same(file: Path, checksum: str) -> bool:
+    """Return whether a file has this checksum; true for an unknown kind."""
+    with file.open("rb") as content:
+        try:
+            return checksum_of(content, kind=checksum.partition(":")[0]) == checksum.lower()
+        except ValueError:
+            return True
 
 
 def _split(url: str) -> SplitResult:

@@ -15,8 +15,8 @@ from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
 from pilots.agent.server.job_data import DataFile, InputCopy
 from pilots.agent.server.lease import Lease
-from wms.wire.checksums import is_same
 from wms.wire.protocol import IN_PLACE, MAX_NAME, RESCHEDULE_EXIT_CODE
+from wms.wire.storage import is_same
 
 #: File with {logical name: path or URL}, for the payload.
 CATALOG = "input_data.json"

@@ -16,8 +16,8 @@ from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.server.job_data import OutputDestination
 from pilots.agent.server.lease import Lease
-from wms.wire.checksums import checksum_of
 from wms.wire.protocol import LFN_PREFIX, MAX_LFN
+from wms.wire.storage import checksum_of
 
 Result = TypeVar("Result")
 #: Output files of one job; all are open at the same time.

@@ -1,12 +1,14 @@
-"""Admin pages of users."""
+"""Admin pages of users and their tokens."""
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from allauth.account.models import EmailAddress, EmailConfirmation
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.filters import EmptyFieldListFilter
-from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import UserChangeForm as DjangoUserChangeForm
@@ -21,21 +23,24 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
+from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import Group, Membership, User, UserDN
+from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
 from wms.accounts.queries import is_member
-from wms.accounts.services import SuspendedError, issue_password_link
+from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin.rights import EVERYTHING, What
 from wms.kernel.compression import without_compression
 
 if TYPE_CHECKING:
-    from django.contrib.admin.options import _FieldOpts, _FieldsetSpec
+    from django.contrib.admin.options import InlineModelAdmin, _DisplayT, _FieldOpts, _FieldsetSpec, _ListFilterT
+    from django.utils.datastructures import _ListOrTuple
 
+    NewUserFormBase = forms.ModelForm[User]
     StockUserAdmin = DjangoUserAdmin[User]
     UserChangeForm = DjangoUserChangeForm[User]
 else:
+    NewUserFormBase = forms.ModelForm
     StockUserAdmin = DjangoUserAdmin
     UserChangeForm = DjangoUserChangeForm
 
@@ -43,6 +48,10 @@ M = TypeVar("M", bound=Model)
 
 # Groups of Django's permissions, which are not used here, would be confused with ours.
 admin.site.unregister(DjangoGroup)
+# Of allauth's tables: second factors are reset on the page of users, and users disconnect accounts.
+for table in (Authenticator, EmailAddress, EmailConfirmation, SocialAccount, SocialApp, SocialToken):
+    if admin.site.is_registered(table):
+        admin.site.unregister(table)
 admin.site.index_title = "Administration"  # not "Site administration": a site is a laboratory's here
 
 
@@ -104,7 +113,7 @@ class UserForm(UserChangeForm):
         raise ValidationError(f"{self.instance} is not a member of {group}; save the membership first.")
 
 
-class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class NewUserForm(NewUserFormBase):
     """The new user sets a password by a one-time link, which the next page shows."""
 
     class Meta:
@@ -208,15 +217,15 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         default_group = ("default_group",) if self.has_change_permission(request, obj) else ()
         return ((None, {"fields": (*self.of_managers, *default_group)}),)
 
-    def get_list_display(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_list_display(self, request: HttpRequest) -> "_ListOrTuple[_DisplayT[User]]":
         """Return the columns, which are also the only ones to order by."""
         return super().get_list_display(request) if self.sees_all(request) else self.of_managers
 
-    def get_list_filter(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_list_filter(self, request: HttpRequest) -> "_ListOrTuple[_ListFilterT]":
         """Return the filters."""
         return super().get_list_filter(request) if self.sees_all(request) else ("is_active",)
 
-    def get_search_fields(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_search_fields(self, request: HttpRequest) -> "_ListOrTuple[str]":
         """Return the searched fields: for managers those that they see."""
         names = super().get_search_fields(request)
         return names if self.sees_all(request) else [name for name in names if name in self.of_managers]
@@ -225,7 +234,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         self,
         request: HttpRequest,
         object_id: str,
-        extra_context: dict[str, Any] | None = None,
+        extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
         """Show the history to operators only: it names certificates and groups of all VOs."""
         if not self.sees_all(request):
@@ -259,11 +268,11 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         address = reverse("admin:auth_user_password_change", args=[user.pk])
         return format_html('{} <a href="{}">Issue a one-time link</a>', state, address)
 
-    def response_add(self, request: HttpRequest, obj: User, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002 - Django's own
+    def response_add(self, request: HttpRequest, obj: User, _post_url_continue: str | None = None) -> HttpResponse:
         """Show the link by which the new user sets a password."""
         return self._show_new_link(request, obj)
 
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002, ARG002 - Django's
+    def user_change_password(self, request: HttpRequest, id: str, _form_url: str = "") -> HttpResponse:  # noqa: A002 - Django's
         """Issue a one-time link; only operators may, as its holder can act as that user."""
         user = self.get_object(request, unquote(id))
         if not self.sees_all(request) or user is None or not self.has_change_permission(request, user):
@@ -289,6 +298,31 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
             "expires_at": link.expires_at,
         }
         return without_compression(TemplateResponse(request, "admin/password_link.html", context))
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(VOLevelLedger[ApiToken]):
+    """For operators, who see the list, never the tokens themselves, and revoke leaked ones."""
+
+    operators_may = frozenset({"view", "delete"})  # deleted with their user
+    managers_may = frozenset()
+    list_display = ("id", "user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
+    list_select_related = ("user",)
+    list_filter = ("scope", "expires_at", "revoked_at")
+    search_fields = ("user__username",)
+    ordering = ("-id",)
+    fields = ("user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
+    actions = ("revoke",)
+
+    @admin.action(description="Revoke selected tokens", permissions=["view"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        """Revoke the tokens."""
+        now = timezone.now()
+        tokens = list(queryset.filter(revoked_at__isnull=True).order_by("pk"))
+        for token in tokens:
+            revoke_token(token_id=token.pk, now=now)
+            self.log_change(request, token, "Revoked.")
+        self.message_user(request, f"{len(tokens)} tokens revoked.", messages.SUCCESS)
 
 
 def _is_superuser(request: HttpRequest) -> bool:

@@ -1,7 +1,6 @@
 """The admin page of the security log; read-only."""
 
 from datetime import timedelta
-from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -22,11 +21,11 @@ class KindFilter(admin.SimpleListFilter):
     title = "kind"
     parameter_name = "kind"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ANN401, ARG002 - Django's own
+    def lookups(self, _request: HttpRequest, _model_admin: "admin.ModelAdmin[SecurityEvent]") -> list[tuple[str, str]]:
         """Return every kind."""
         return sorted((kind.value, kind.value) for kind in SecurityEventKind)
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
         """Return the events of the kind."""
         return queryset if self.value() is None else queryset.filter(kind=self.value())
 
@@ -37,11 +36,11 @@ class PeriodFilter(admin.SimpleListFilter):
     title = "time"
     parameter_name = "days"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ANN401, ARG002 - Django's own
+    def lookups(self, _request: HttpRequest, _model_admin: "admin.ModelAdmin[SecurityEvent]") -> list[tuple[str, str]]:
         """Return the periods."""
         return list(_PERIODS.items())
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
+    def queryset(self, _request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
         """Return the events of the period."""
         days = self.value()
         return queryset.filter(at__gt=timezone.now() - timedelta(days=int(days))) if days in _PERIODS else queryset

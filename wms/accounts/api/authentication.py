@@ -98,7 +98,7 @@ class PortalSessionAuthentication(SessionAuthentication):
             return None
         return authenticated[0], None
 
-    def authenticate_header(self, request: Request) -> str | None:  # noqa: ARG002 - the framework's signature
+    def authenticate_header(self, _request: Request) -> str | None:
         """Return the WWW-Authenticate header of a 401."""
         return 'Bearer realm="wms"'
 
@@ -121,6 +121,6 @@ class PortalSessionScheme(OpenApiAuthenticationExtension):
     target_class = PortalSessionAuthentication
     name = "PortalSession"
 
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:  # noqa: ARG002 - the framework's signature
+    def get_security_definition(self, _auto_schema: object) -> dict[str, str]:
         """Return the definition of the scheme."""
         return {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME}

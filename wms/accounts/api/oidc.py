@@ -42,7 +42,7 @@ class ProvidersView(APIView):
         tags=[Audience.USERS],
         responses={200: ProvidersOut, **error_responses(404)},
     )
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, _request: Request) -> Response:
         """Return the configured providers; 404 if there is none."""
         found = providers()
         if not found:

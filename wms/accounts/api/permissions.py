@@ -18,7 +18,7 @@ class IsUser(BasePermission):
 
     message = "This address is for users; the token of a pilot, a job or a site does not open it."
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+    def has_permission(self, request: Request, _view: "APIView") -> bool:
         """Return whether the caller is a user."""
         return isinstance(request.user, User)
 
@@ -28,7 +28,7 @@ class IsManager(BasePermission):
 
     message = "Only managers of a VO and operators may do this."
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+    def has_permission(self, request: Request, _view: "APIView") -> bool:
         """Return whether the caller is a manager."""
         return isinstance(request.user, User) and queries.is_manager(request.user)
 

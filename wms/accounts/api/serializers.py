@@ -1,10 +1,15 @@
 """Input and output of the accounts endpoints."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from rest_framework import serializers
 
 from wms.accounts.domain import TokenScope
+from wms.accounts.models import ApiToken, Group
+from wms.accounts.oidc.configuration import OIDCProvider
+from wms.accounts.queries import Profile
+from wms.accounts.services import IssuedToken
+from wms.accounts.services.device_log_ins import BegunLogIn, UnfinishedLogIn
 from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 
 
@@ -40,20 +45,20 @@ class DeviceTokenIn(_TokenChoices):
     code = Text(max_length=40, required=False, help_text="Code of the second factor, when it is needed.")
 
 
-class ProviderOut(serializers.Serializer[Any]):
+class ProviderOut(serializers.Serializer[OIDCProvider]):
     """One provider of OpenID Connect."""
 
     id = serializers.CharField(help_text="Id of the provider, in addresses.")
     name = serializers.CharField(help_text="Its name for people.")
 
 
-class ProvidersOut(serializers.Serializer[Any]):
+class ProvidersOut(serializers.Serializer[Mapping[str, list[OIDCProvider]]]):
     """The providers by which people log in."""
 
     providers = ProviderOut(many=True, help_text="The configured providers.")
 
 
-class DeviceLogInOut(serializers.Serializer[Any]):
+class DeviceLogInOut(serializers.Serializer[BegunLogIn]):
     """A log-in that its person confirms in a browser."""
 
     handle = serializers.CharField(help_text="Handle of the log-in, to ask for its token; a secret of the client.")
@@ -68,7 +73,7 @@ class DeviceLogInOut(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField(help_text="End of the time to confirm it.")
 
 
-class UnfinishedLogInOut(serializers.Serializer[Any]):
+class UnfinishedLogInOut(serializers.Serializer[UnfinishedLogIn]):
     """A log-in that is not complete yet."""
 
     handle = serializers.CharField(help_text="Handle for the next request.")
@@ -77,14 +82,14 @@ class UnfinishedLogInOut(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField(help_text="End of the time to complete it.")
 
 
-class TokenOut(serializers.Serializer[Any]):
+class TokenOut(serializers.Serializer[IssuedToken]):
     """A new token; it is shown this once."""
 
     token = serializers.CharField(help_text="Token, to be sent as `Authorization: Bearer <token>`.")
     expires_at = serializers.DateTimeField(help_text="End of its validity.")
 
 
-class ListedTokenOut(serializers.Serializer[Any]):
+class ListedTokenOut(serializers.Serializer[ApiToken]):
     """One token of the caller, without the token itself, of which only a digest is stored."""
 
     id = serializers.IntegerField(help_text="Id of the token, by which it is revoked.")
@@ -97,7 +102,7 @@ class ListedTokenOut(serializers.Serializer[Any]):
     )
 
 
-class GroupOut(serializers.Serializer[Any]):
+class GroupOut(serializers.Serializer[Group]):
     """One group."""
 
     name = serializers.CharField(help_text="Name of the group, unique over all VOs.")
@@ -112,7 +117,7 @@ class GroupOut(serializers.Serializer[Any]):
     )
 
 
-class ProfileOut(serializers.Serializer[Any]):
+class ProfileOut(serializers.Serializer[Profile]):
     """The caller's own account."""
 
     username = serializers.CharField(help_text="User name, to which jobs belong.")

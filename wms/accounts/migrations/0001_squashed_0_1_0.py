@@ -8,7 +8,7 @@ import django.db.models.deletion
 import django.utils.timezone
 import re
 import wms.accounts.domain
-import wms.accounts.validators
+import wms.accounts.stall_rule
 from django.conf import settings
 from django.db import migrations, models
 
@@ -46,9 +46,9 @@ class Migration(migrations.Migration):
                     ('setups', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=64), help_text='Every setup that jobs of this VO may name; holds the default.', size=None)),
                     ('any_segment_fraction', models.FloatField(blank=True, default=0.0, help_text='Part of the matches, 0 to 1, in which jobs of all CPU segments compete, not the longest alone: above 0, so that long jobs cannot starve short ones for ever.', validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(1.0)])),
                     ('history_fair_share', models.BooleanField(default=False, help_text='Correct the shares of groups by their recent usage, by a factor of 3 at most in either direction.')),
-                    ('max_stalled_s', models.PositiveIntegerField(blank=True, help_text='Longest window that a job may set for itself; 0: any, also none; empty: WMS_MAX_STALLED_S.', null=True, validators=[wms.accounts.validators.valid_stall_window], verbose_name='longest window of jobs, s')),
+                    ('max_stalled_s', models.PositiveIntegerField(blank=True, help_text='Longest window that a job may set for itself; 0: any, also none; empty: WMS_MAX_STALLED_S.', null=True, validators=[wms.accounts.stall_rule.valid_stall_window], verbose_name='longest window of jobs, s')),
                     ('stalled_cpu_fraction', models.FloatField(blank=True, help_text='CPU time per wall-clock time, 0 to 1 of a core, that counts as hardly any; empty: 0.05.', null=True, validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(1.0)], verbose_name='stalled below, CPU fraction')),
-                    ('stalled_s', models.PositiveIntegerField(blank=True, help_text='A payload with hardly any CPU time for this long is stopped; 0: never; empty: 1800 s.', null=True, validators=[wms.accounts.validators.valid_stall_window], verbose_name='stalled after, s')),
+                    ('stalled_s', models.PositiveIntegerField(blank=True, help_text='A payload with hardly any CPU time for this long is stopped; 0: never; empty: 1800 s.', null=True, validators=[wms.accounts.stall_rule.valid_stall_window], verbose_name='stalled after, s')),
                 ],
                 options={
                     'verbose_name': 'VO',

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from django.apps.config import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
@@ -90,10 +89,7 @@ def parse(text: str) -> Mapping[str, OIDCProvider]:
 
 
 @register()
-def check_providers(
-    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
-    **options: Any,  # noqa: ANN401, ARG001
-) -> list[CheckMessage]:
+def check_providers(**_options: object) -> list[CheckMessage]:
     """Return an error if WMS_OIDC_PROVIDERS is wrong."""
     try:
         providers()

@@ -40,7 +40,7 @@ class ProviderSession(requests.Session):
     """A session with a time-out, a limited number of requests at a time, and without redirects."""
 
     # NB: allauth calls it with addresses of the discovery document, which ``discovered`` has checked.
-    def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401
+    def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401 - dozens of options
         """Return the answer.
 
         Raises:
@@ -59,9 +59,9 @@ class _Kept:
     """Documents of providers by address, with the times at which they were read."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    documents: dict[str, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
+    documents: dict[str, tuple[float, Mapping[str, object]]] = field(default_factory=dict)
 
-    def get(self, url: str, read: Callable[[str], Mapping[str, Any]], *, at_most_s: float) -> Mapping[str, Any]:
+    def get(self, url: str, read: Callable[[str], Mapping[str, object]], *, at_most_s: float) -> Mapping[str, object]:
         with self.lock:
             kept = self.documents.get(url)
         if kept is not None and time.monotonic() - kept[0] < at_most_s:
@@ -75,7 +75,7 @@ class _Kept:
 _kept = _Kept()
 
 
-def discovered(provider: OIDCProvider) -> Mapping[str, Any]:
+def discovered(provider: OIDCProvider) -> Mapping[str, object]:
     """Return the discovery document of *provider*.
 
     Raises:
@@ -103,7 +103,7 @@ def endpoint(provider: OIDCProvider, name: str) -> str:
     return address
 
 
-def keys_of(provider: OIDCProvider, *, again: bool = False) -> Mapping[str, Any]:
+def keys_of(provider: OIDCProvider, *, again: bool = False) -> Mapping[str, object]:
     """Return the provider's keys, a JSON Web Key Set.
 
     Args:
@@ -117,7 +117,7 @@ def keys_of(provider: OIDCProvider, *, again: bool = False) -> Mapping[str, Any]
     return _kept.get(url, lambda url: _read(provider, url), at_most_s=RENEWED_AFTER_S if again else KEPT_S)
 
 
-def post(provider: OIDCProvider, name: str, fields: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+def post(provider: OIDCProvider, name: str, fields: Mapping[str, str]) -> tuple[int, Mapping[str, object]]:
     """Send *fields* to an endpoint, authenticated as this client, and return status and answer.
 
     Raises:
@@ -130,7 +130,7 @@ def post(provider: OIDCProvider, name: str, fields: Mapping[str, str]) -> tuple[
     return _answer(provider, "POST", endpoint(provider, name), data=data, auth=auth)
 
 
-def userinfo(provider: OIDCProvider, access_token: str) -> Mapping[str, Any]:
+def userinfo(provider: OIDCProvider, access_token: str) -> Mapping[str, object]:
     """Return the claims of the userinfo endpoint; none if the provider has no such endpoint.
 
     Raises:
@@ -147,8 +147,8 @@ def userinfo(provider: OIDCProvider, access_token: str) -> Mapping[str, Any]:
 
 def uses_basic_authentication(provider: OIDCProvider) -> bool:
     """Return whether the client authenticates by HTTP Basic: the standard's default, used where POST is not offered."""
-    methods = discovered(provider).get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-    return bool(provider.client_secret) and "client_secret_post" not in methods
+    methods = discovered(provider).get("token_endpoint_auth_methods_supported")
+    return bool(provider.client_secret) and not (isinstance(methods, list) and "client_secret_post" in methods)
 
 
 def forget_documents() -> None:
@@ -156,17 +156,25 @@ def forget_documents() -> None:
     _kept.documents.clear()
 
 
-def _read(provider: OIDCProvider, url: str) -> Mapping[str, Any]:
+def _read(provider: OIDCProvider, url: str) -> Mapping[str, object]:
     status, document = _answer(provider, "GET", url)
     if status != HTTPStatus.OK:
         raise _failed(provider, f"it answers {status}")
     return document
 
 
-def _answer(provider: OIDCProvider, method: str, url: str, **options: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401
+def _answer(
+    provider: OIDCProvider,
+    method: str,
+    url: str,
+    *,
+    data: Mapping[str, str] | None = None,
+    auth: HTTPBasicAuth | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Mapping[str, object]]:
     try:
         with ProviderSession() as session:
-            answer = session.request(method, url, **options)
+            answer = session.request(method, url, data=data, auth=auth, headers=headers)
         content = answer.json()
     except (requests.RequestException, ValueError) as error:
         raise _failed(provider, "it does not answer") from error

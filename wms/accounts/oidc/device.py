@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from wms.accounts.oidc import connection
@@ -95,12 +95,12 @@ def begin(provider: OIDCProvider, *, attempt: int, now: datetime) -> tuple[Devic
         raise NoDeviceFlowError(sentence)
     lifetime = min(timedelta(seconds=_number(answer.get("expires_in"), 600)), LONGEST)
     log_in = DeviceLogIn(
-        provider_id=provider.id, device_code=answer["device_code"], attempt=attempt, expires_at=now + lifetime
+        provider_id=provider.id, device_code=str(answer["device_code"]), attempt=attempt, expires_at=now + lifetime
     )
     return log_in, Instructions(
-        url=urls[0],
-        whole_url=urls[1],
-        user_code=answer["user_code"],
+        url=str(urls[0]),
+        whole_url=str(urls[1]),
+        user_code=str(answer["user_code"]),
         interval_s=_number(answer.get("interval"), DEFAULT_INTERVAL_S),
     )
 
@@ -133,15 +133,17 @@ def log_in_of(handle: str, *, now: datetime) -> DeviceLogIn:
     """
     contents, expires_at = unsealed("device", handle, now=now)
     provider_id, device_code, attempt = contents
-    return DeviceLogIn(provider_id=provider_id, device_code=device_code, attempt=attempt, expires_at=expires_at)
+    return DeviceLogIn(
+        provider_id=str(provider_id), device_code=str(device_code), attempt=int(attempt), expires_at=expires_at
+    )
 
 
-def sealed(kind: str, contents: list[Any], *, expires_at: datetime) -> str:
+def sealed(kind: str, contents: list[str | int], *, expires_at: datetime) -> str:
     """Return *contents* as a text that only this server reads and makes."""
     return encrypt(json.dumps([kind, expires_at.isoformat(), contents])).decode("ascii")
 
 
-def unsealed(kind: str, text: str, *, now: datetime) -> tuple[list[Any], datetime]:
+def unsealed(kind: str, text: str, *, now: datetime) -> tuple[list[str | int], datetime]:
     """Return the contents of a text of ``sealed`` and the end of its validity.
 
     Raises:

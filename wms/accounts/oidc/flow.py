@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialLogin
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
@@ -22,7 +22,7 @@ from wms.accounts.oidc.identity import identity_of
 CALLBACK: Final = "portal:oidc-callback"
 
 
-class FlowAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # the package has no types
+class FlowAdapter(OpenIDConnectOAuth2Adapter):
     """Addresses and client authentication of a provider, and the check of its answer."""
 
     @property
@@ -32,7 +32,7 @@ class FlowAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # the pack
         return configured
 
     @property
-    def openid_config(self) -> Mapping[str, Any]:
+    def openid_config(self) -> Mapping[str, object]:
         """The discovery document."""
         return connection.discovered(self.configured)
 
@@ -51,11 +51,13 @@ class FlowAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # the pack
         """The authorization endpoint."""
         return connection.endpoint(self.configured, "authorization_endpoint")
 
-    def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:  # noqa: ARG002 - allauth's signature
+    def get_callback_url(self, request: HttpRequest, _app: SocialApp) -> str:
         """Return the address to which the provider sends the browser back."""
         return request.build_absolute_uri(reverse(CALLBACK, args=[self.configured.id]))
 
-    def complete_login(self, request: HttpRequest, app: SocialApp, token: object, **kwargs: Any) -> SocialLogin:  # noqa: ANN401, ARG002
+    def complete_login(
+        self, request: HttpRequest, _app: SocialApp, _token: object, *, response: Mapping[str, object]
+    ) -> SocialLogin:
         """Return the log-in of the person whom the provider has authenticated.
 
         Raises:
@@ -63,11 +65,11 @@ class FlowAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # the pack
             ProviderFailedError: the provider does not answer.
         """
         nonce = _nonce_of(request.GET.get("state", ""))  # the state is checked before, against the session
-        claims = claims_with_userinfo(self.configured, kwargs["response"], nonce=nonce)
+        claims = claims_with_userinfo(self.configured, response, nonce=nonce)
         return self.get_provider().sociallogin_from_response(request, claims)
 
 
-class FlowProvider(OpenIDConnectProvider):  # type: ignore[misc]  # the package has no types
+class FlowProvider(OpenIDConnectProvider):
     """A configured provider; its accounts are stored by issuer and subject."""
 
     oauth2_adapter_class = FlowAdapter
@@ -115,7 +117,7 @@ class FlowProvider(OpenIDConnectProvider):  # type: ignore[misc]  # the package 
         )
         return str(response.headers["Location"])
 
-    def sociallogin_from_response(self, request: HttpRequest, response: Mapping[str, Any]) -> SocialLogin:  # noqa: ARG002
+    def sociallogin_from_response(self, _request: HttpRequest, response: Mapping[str, object]) -> SocialLogin:
         """Return the log-in of the person of these verified claims."""
         identity = identity_of(self.configured, response)
         account = SocialAccount(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Final
 
 import jwt
 
@@ -26,7 +26,7 @@ class ProviderTokenRefusedError(UnauthenticatedError):
     code = "provider_token_refused"
 
 
-def verified_claims(provider: OIDCProvider, id_token: str, *, nonce: str | None) -> Mapping[str, Any]:
+def verified_claims(provider: OIDCProvider, id_token: str, *, nonce: str | None) -> Mapping[str, object]:
     """Return the claims of *id_token*.
 
     Args:
@@ -40,9 +40,9 @@ def verified_claims(provider: OIDCProvider, id_token: str, *, nonce: str | None)
     """
     try:
         header = jwt.get_unverified_header(id_token)
-        claims: Mapping[str, Any] = jwt.decode(
+        claims: Mapping[str, object] = jwt.decode(
             id_token,
-            _key(provider, header),
+            _key(provider, header).key,
             algorithms=[header["alg"]],  # one of ALGORITHMS, by _key
             issuer=provider.issuer,
             audience=provider.client_id,
@@ -63,7 +63,9 @@ def verified_claims(provider: OIDCProvider, id_token: str, *, nonce: str | None)
     return claims
 
 
-def claims_with_userinfo(provider: OIDCProvider, answer: Mapping[str, Any], *, nonce: str | None) -> Mapping[str, Any]:
+def claims_with_userinfo(
+    provider: OIDCProvider, answer: Mapping[str, object], *, nonce: str | None
+) -> Mapping[str, object]:
     """Return the claims of the ID token and of the userinfo endpoint; where both have one, that of the ID token.
 
     Args:
@@ -82,7 +84,7 @@ def claims_with_userinfo(provider: OIDCProvider, answer: Mapping[str, Any], *, n
     return {**more, **claims}
 
 
-def _key(provider: OIDCProvider, header: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a public key of any kind
+def _key(provider: OIDCProvider, header: Mapping[str, object]) -> jwt.PyJWK:
     """Return the key that the header of a token names.
 
     Raises:
@@ -93,7 +95,7 @@ def _key(provider: OIDCProvider, header: Mapping[str, Any]) -> Any:  # noqa: ANN
     for again in (False, True):
         for key in jwt.PyJWKSet.from_dict(dict(connection.keys_of(provider, again=again))).keys:
             if header.get("kid") in {None, key.key_id} and key.public_key_use in {None, "sig"}:
-                return key.key
+                return key
     raise jwt.InvalidKeyError("its key is unknown")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -38,11 +38,11 @@ class ProviderIdentity:
     groups: frozenset[str] = frozenset()
 
 
-def identity_of(provider: OIDCProvider, claims: Mapping[str, Any]) -> ProviderIdentity:
+def identity_of(provider: OIDCProvider, claims: Mapping[str, object]) -> ProviderIdentity:
     """Return the person of *claims*, which are verified."""
     return ProviderIdentity(
         provider=provider,
-        subject=claims["sub"],
+        subject=str(claims["sub"]),
         preferred_name=_text(claims, "preferred_username", 100),
         first_name=_text(claims, "given_name", 150),
         last_name=_text(claims, "family_name", 150),
@@ -52,7 +52,7 @@ def identity_of(provider: OIDCProvider, claims: Mapping[str, Any]) -> ProviderId
 
 
 def groups_of_claims(
-    group_map: Mapping[str, Mapping[str, tuple[str, ...]]], claims: Mapping[str, Any]
+    group_map: Mapping[str, Mapping[str, tuple[str, ...]]], claims: Mapping[str, object]
 ) -> frozenset[str]:
     """Return the names of the groups to which *claims* map; a claim is a text or a list of texts, compared exactly."""
     groups: set[str] = set()
@@ -65,12 +65,12 @@ def groups_of_claims(
     return frozenset(groups)
 
 
-def _text(claims: Mapping[str, Any], claim: str, length: int) -> str:
+def _text(claims: Mapping[str, object], claim: str, length: int) -> str:
     value = claims.get(claim)
     return value.replace("\x00", "").strip()[:length] if isinstance(value, str) else ""
 
 
-def _verified_email(claims: Mapping[str, Any]) -> str:
+def _verified_email(claims: Mapping[str, object]) -> str:
     # An unverified one may be anybody's, and the server sends mail to it.
     email = _text(claims, "email", 254)
     if claims.get("email_verified") is not True:

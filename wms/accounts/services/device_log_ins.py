@@ -18,6 +18,7 @@ from wms.accounts.oidc import device
 from wms.accounts.oidc.configuration import OIDCProvider, providers
 from wms.accounts.oidc.device import DeviceLogIn, DeviceLogInOverError, Instructions
 from wms.accounts.oidc.id_tokens import ProviderTokenRefusedError
+from wms.accounts.oidc.identity import ProviderIdentity
 from wms.accounts.security_log import record
 from wms.accounts.services import log_in_delay
 from wms.accounts.services.people import log_in_by_provider
@@ -117,12 +118,7 @@ def continue_device_log_in(
         raise DeviceLogInOverError("This log-in was begun at another provider; log in again.")
     if not _is_turn(log_in):
         return UnfinishedLogIn(handle=handle, expires_at=log_in.expires_at, slow_down=True)
-    try:
-        answer = device.ask(provider, log_in)
-    except (DeviceLogInOverError, ProviderTokenRefusedError) as error:
-        target = f"provider {provider.id}"
-        record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=target, reason=error.code)
-        raise
+    answer = _answer_of(provider, log_in, address=address)
     if isinstance(answer, str):
         return UnfinishedLogIn(handle=handle, expires_at=log_in.expires_at, slow_down=answer == "slow_down")
     user: User = log_in_by_provider(answer, address=address, now=now).user
@@ -131,10 +127,20 @@ def continue_device_log_in(
         prove_second_factor(user, "", device="", now=now)
     except CodeNeededError:
         expires_at = now + _TIME_FOR_CODE
-        mark = [provider.id, user.pk, user.get_session_auth_hash()]
-        verified = device.sealed(_VERIFIED, mark, expires_at=expires_at)
+        contents = [provider.id, int(user.pk), user.get_session_auth_hash()]
+        verified = device.sealed(_VERIFIED, contents, expires_at=expires_at)
         return UnfinishedLogIn(handle=verified, expires_at=expires_at, code_needed=True)
     return user
+
+
+def _answer_of(provider: OIDCProvider, log_in: DeviceLogIn, *, address: str) -> ProviderIdentity | str:
+    """Ask the provider (``device.ask``), and record a refused log-in."""
+    try:
+        return device.ask(provider, log_in)
+    except (DeviceLogInOverError, ProviderTokenRefusedError) as error:
+        target = f"provider {provider.id}"
+        record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=target, reason=error.code)
+        raise
 
 
 def _with_code(provider: OIDCProvider, handle: str, code: str, *, now: datetime) -> User:

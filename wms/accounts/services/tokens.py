@@ -51,14 +51,7 @@ def issue_token(
         WaitingError: no manager has admitted the user yet.
         WrongCredentialsError: the password was changed since it was checked.
     """
-    # Locked: a change of the password, which revokes all tokens, comes before or after, never in between.
-    current = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
-    if current is None or current.password != user.password:
-        raise WrongCredentialsError("The password was changed a moment ago; log in again.")
-    if not current.is_active:
-        raise SuspendedError(f"{user.username} is suspended and gets no token.")
-    if is_waiting(current, now=now):
-        raise WaitingError(WAITING)
+    _lock_or_refuse(user, now=now)
     ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
     issued = IssuedToken(
         token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),
@@ -72,14 +65,23 @@ def issue_token(
         created_at=now,
         expires_at=issued.expires_at,
     )
-    record(
-        SecurityEventKind.TOKEN_ISSUED,
-        target=f"user {user.username}",
-        expires_at=issued.expires_at,
-        scope=scope,
-        name=name,
-    )
+    target, expires_at = f"user {user.username}", issued.expires_at
+    record(SecurityEventKind.TOKEN_ISSUED, target=target, expires_at=expires_at, scope=scope, name=name)
     return issued
+
+
+def _lock_or_refuse(user: User, *, now: datetime) -> None:
+    """Lock the user's row; raise the errors of ``issue_token``.
+
+    So a change of the password, which revokes all tokens, comes before or after, never in between.
+    """
+    current = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
+    if current is None or current.password != user.password:
+        raise WrongCredentialsError("The password was changed a moment ago; log in again.")
+    if not current.is_active:
+        raise SuspendedError(f"{user.username} is suspended and gets no token.")
+    if is_waiting(current, now=now):
+        raise WaitingError(WAITING)
 
 
 def note_use(bearer: Bearer, *, now: datetime) -> None:

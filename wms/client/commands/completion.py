@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 
 from ..catalogue import ALIASES, ENTRIES, actions_below, parser_of
-from ..counts import EVERY_STATUS
+from ..job import EVERY_STATUS
 from .command import Command, CommandOutput, CommandSession
 
 _BASH = """\

@@ -8,13 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from ..connection import Record
-from ..counts import counts_of
 from ..descriptions import LocalDescription, digest_of, read, request_of
 from ..errors import Exit, WrongUsageError
+from ..job import counts_of
 from ..terminal.console import Note, Part
 from ..terminal.progress import ProgressBar, ended
 from ..terminal.tables import ColumnKind, Table, TableColumn
@@ -72,7 +71,7 @@ def _jobs(options: Namespace) -> list[LocalDescription]:
     return [job for name in options.files for job in read(Path(name))]
 
 
-def _envelope(jobs: Sequence[Mapping[str, Any]], options: Namespace) -> dict[str, Any]:
+def _envelope(jobs: Sequence[Mapping[str, object]], options: Namespace) -> dict[str, object]:
     """Return the fields of the request beside the descriptions."""
     group = options.group or next((job["group"] for job in jobs if "group" in job), None)
     if len(jobs) > 1:

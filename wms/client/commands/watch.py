@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from ..connection import Record
-from ..counts import counts_of
 from ..errors import ServerRefusedError, WrongUsageError
+from ..job import counts_of
 from ..terminal.progress import bar_of, ended
 from ..terminal.screen import whole_screen
 from ..terminal.tables import as_lines

@@ -13,7 +13,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="user name")
 
-    def handle(self, *, user: str, **options: object) -> None:  # noqa: ARG002 - Django's signature
+    def handle(self, *, user: str, **_options: object) -> None:
         row = User.objects.filter(username=user).first()
         if row is None:
             names = User.objects.order_by("username").values_list("username", flat=True)

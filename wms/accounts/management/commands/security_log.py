@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", default=None, help="only what this user did")
         parser.add_argument("--format", choices=["json", "csv"], default="json", help="default: json")
 
-    def handle(self, *, since: str, kind: list[str], user: str | None, format: str, **options: object) -> None:  # noqa: A002, ARG002 - Django's
+    def handle(self, *, since: str, kind: list[str], user: str | None, format: str, **_options: object) -> None:  # noqa: A002 - the option's name
         kinds = sorted(SecurityEventKind)
         if unknown := [name for name in kind if name not in kinds]:
             raise CommandError(f'There is no kind "{unknown[0]}".{did_you_mean(unknown[0], kinds)}')

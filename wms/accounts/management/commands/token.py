@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="", help="name in the list of tokens")
         parser.add_argument("--days", type=int, help="lifetime in days; default: WMS_USER_TOKEN_S")
 
-    def handle(self, *, user: str, scope: str, name: str, days: int | None, **options: object) -> None:  # noqa: ARG002 - Django's signature
+    def handle(self, *, user: str, scope: str, name: str, days: int | None, **_options: object) -> None:
         row = User.objects.filter(username=user).first()
         if row is None:
             names = User.objects.order_by("username").values_list("username", flat=True)

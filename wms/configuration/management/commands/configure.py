@@ -22,7 +22,7 @@ class Command(BaseCommand):
         mode.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
         mode.add_argument("--migrate", action="store_true", help="bring the database's tables up to date first")
 
-    def handle(self, *, file: Path, dry_run: bool, migrate: bool, **options: object) -> None:  # noqa: ARG002 - Django's
+    def handle(self, *, file: Path, dry_run: bool, migrate: bool, **_options: object) -> None:
         try:
             with file.open("rb") as stream:
                 source = stream.read(MAX_BYTES + 1)

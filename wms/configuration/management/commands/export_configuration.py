@@ -8,5 +8,5 @@ from wms.configuration.export import export
 class Command(BaseCommand):
     help = "Print the whole configuration as YAML, without secrets."
 
-    def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
+    def handle(self, *_args: object, **_options: object) -> None:
         self.stdout.write(export(), ending="")

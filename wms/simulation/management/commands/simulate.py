@@ -40,7 +40,7 @@ class Command(BaseCommand):
             "--json", dest="json_file", type=Path, metavar="FILE", help="write the outcome to this file, too"
         )
 
-    def handle(self, *, file: Path, days: float, seed: int, json_file: Path | None, **options: object) -> None:  # noqa: ARG002 - Django's
+    def handle(self, *, file: Path, days: float, seed: int, json_file: Path | None, **_options: object) -> None:
         if not (isfinite(days) and 0 < days <= MAX_DAYS):
             raise CommandError(f"--days must be above 0 and at most {MAX_DAYS}.")
         try:

@@ -16,7 +16,7 @@ class Command(BaseCommand):
     # Checks refuse a weak previous key, which this command makes superfluous.
     requires_system_checks = ()
 
-    def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
+    def handle(self, *_args: object, **_options: object) -> None:
         if flaws := checks.check_current_key():
             raise CommandError(f"Nothing is encrypted under this key. {flaws[0].msg} {flaws[0].hint}")
         try:
