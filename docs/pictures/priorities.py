@@ -14,8 +14,7 @@ HERE: Final = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from docs.pictures.drawing import PALE, box, line, svg, text  # noqa: E402 - run as a program, it is in no package
-from taskqueues.domain.shares import QueueLoad, split_share  # noqa: E402
-from taskqueues.domain.weights import total_weight  # noqa: E402
+from taskqueues.domain.shares import QueueLoad, split_share, total_weight  # noqa: E402
 
 WIDTH: Final = 780
 COLORS: Final = ("#cfe3f7", "#b3d1ef", "#fbe3b5", "#cdebc9", "#a9d9a4")
