@@ -8,9 +8,8 @@ from datetime import datetime
 from django.db import connection
 
 from taskqueues.domain.definition import QueueDefinition
-from taskqueues.domain.shares import GroupShare
+from taskqueues.domain.shares import USER_PRIORITIES, WEIGHT_OF_PRIORITY, GroupShare
 from taskqueues.domain.usage import Amounts
-from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import array_of, ids_in, transaction_required
 from wms.kernel.fast.statements import query_prepared
 

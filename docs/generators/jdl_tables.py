@@ -3,8 +3,7 @@
 from typing import Final
 
 from docs.generators.markdown import table
-from wms.jobs.domain.jdl_attributes import SECTIONS, JdlAttribute, Kind
-from wms.jobs.domain.jdl_reasons import IN_EXPRESSIONS
+from wms.jobs.domain.jdl_attributes import IN_EXPRESSIONS, SECTIONS, JdlAttribute, Kind
 from wms.kernel.rest.error_codes import as_sentence
 
 

@@ -6,8 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from docs.generators.drawing import PALE, box, line, svg, text
-from taskqueues.domain.shares import QueueLoad, split_share
-from taskqueues.domain.weights import total_weight
+from taskqueues.domain.shares import QueueLoad, split_share, total_weight
 
 WIDTH: Final = 780
 COLORS: Final = ("#cfe3f7", "#b3d1ef", "#fbe3b5", "#cdebc9", "#a9d9a4")

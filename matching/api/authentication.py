@@ -1,11 +1,15 @@
-"""Authentication by the token of a match, which authorizes work on its lease."""
+"""Authentication by the token of a lease, and the renewal of tokens in the answers to reports."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
+from matching.services import job_tokens
+from pilots.api.authentication import PilotCredential
+from pilots.services import tokens as pilot_tokens
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
 from wms.wire.protocol import API_V1
@@ -49,3 +53,13 @@ class JobTokenAuthentication(BearerAuthentication):
         match_id = UUID(str(signed.claims["match"]))
         credential = JobCredential(match_id=match_id, job_id=int(signed.claims["job"]), expires_at=signed.expires_at)
         return JobPrincipal(match_id=match_id), credential
+
+
+def renewed_token(credential: object, match_id: UUID) -> str | None:
+    """Return a new token of the kind used for a report, if less than half of that token's lifetime is left."""
+    now = timezone.now()
+    if isinstance(credential, PilotCredential):
+        return pilot_tokens.renewed_token(credential, now=now)
+    if isinstance(credential, JobCredential) and job_tokens.is_due(credential.expires_at, now=now):
+        return job_tokens.issue(match_id, job_id=credential.job_id, now=now)
+    return None

@@ -19,8 +19,8 @@ from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.domain.archives import flaw_of_name
 from wms.jobs.domain.description import InvalidDescriptionError
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.jobs.services.sandboxes import DIGEST, NamedSandbox, coming
+from wms.jobs.services.submission_limits import submission_in_flight
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import SANDBOX_PREFIX

@@ -15,7 +15,7 @@ from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.api.outputs import SubmissionOut
 from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.services.concurrent_submissions import submission_in_flight
+from wms.jobs.services.submission_limits import submission_in_flight
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SubmissionRate

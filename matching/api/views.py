@@ -13,9 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.api.authentication import JobCredential, JobTokenAuthentication
+from matching.api.authentication import JobCredential, JobTokenAuthentication, renewed_token
 from matching.api.permissions import IsLeaseHolder, pilot_of
-from matching.api.renewal import renewed_token
 from matching.api.serializers import (
     AnswerOut,
     FinishedOut,

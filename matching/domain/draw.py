@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskqueues.domain.columns import Mask, Rows
-from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
+from taskqueues.domain.shares import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 
 _WEIGHTS = np.array([WEIGHT_OF_PRIORITY[priority] for priority in range(USER_PRIORITIES)])
 

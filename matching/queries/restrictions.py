@@ -3,16 +3,19 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Final
 
 from django.db.models import Sum
 
+from pilots.models import CEHealth
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of
 from taskqueues.models import TaskQueue
+from taskqueues.queries import limits_on_matches, with_counts
 from taskqueues.services.restrictions import Closings, closings_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import CurrentSiteJobCount
@@ -73,3 +76,22 @@ def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[
     numbers = leased_jobs_at([site.pk for site in to_count])
     counted = {site.pk: (site, as_counted(site, numbers[site.pk], now=now)) for site in to_count}
     return replace(closings, sites={**closings.sites, **counted})
+
+
+def supply_digest(*, now: datetime) -> str:
+    """Return a text that is another one whenever a limit, a throttle or a computing element has other numbers.
+
+    Three statements, which read as many rows as there are of these.
+
+    Args:
+        now: by the database's clock; what is advertised expires.
+    """
+    counted = [vars(limit) for limit in with_counts(limits_on_matches())]
+    throttles = ThrottleState.objects.order_by("pk").values_list("pk", "version", "matched", "room", "expires_at")
+    health = CEHealth.objects.order_by("pk").values_list("pk", "failures", "trouble", "free_slots", "send_after")
+    numbers = (
+        [tuple(limit[name] for name in ("id", "held", "used_s", "free_at")) for limit in counted],
+        [(*throttle, expires_at <= now) for *throttle, expires_at in throttles],
+        [(*of_ce, send_after is not None and send_after > now) for *of_ce, send_after in health],
+    )
+    return sha256(repr(numbers).encode()).hexdigest()

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Min
 
 from matching.models import Match
-from matching.queries.usage import delivered_by_leases
+from matching.queries.shares import delivered_by_leases
 from taskqueues.domain.usage import INTERVAL, KEPT, interval_of
 from taskqueues.services import usage
 from wms.kernel.db import database_now

@@ -12,10 +12,39 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 
-from matching.domain.lease_ids import RANDOM_BITS, lease_id
-from matching.domain.slot_bound import SlotBound
-from matching.services.signs_of_life import seen_within_s
+from taskqueues.domain.offer import SlotBound
 from wms.kernel.fast.statements import query_directly
+
+#: Seconds after which ordinary requests store the time of the pilot's last one …
+SEEN_WITHIN_S: Final = 120.0
+#: … or this fraction of the silence after which the pilot is lost, if that is less.
+PART_OF_SILENCE: Final = 0.1
+
+
+def seen_within_s() -> float:
+    """Return the age in seconds from which on the time of a pilot's last request is stored again."""
+    lost_s: float = settings.WMS_PILOT_LOST_S
+    return min(SEEN_WITHIN_S, PART_OF_SILENCE * lost_s)
+
+
+#: Random bits of an id.
+RANDOM_BITS = 74
+_BITS_OF_B = 62
+_VERSION = 7 << 76
+_VARIANT = 2 << 62
+
+
+def lease_id(*, time_ms: int, chance: int) -> UUID:
+    """Return a UUID of version 7 (RFC 9562), which begins with a time: ids of the same hour are neighbors in an index.
+
+    After a checkpoint the log gets a whole page for the first entry of each page, so for nearly each random id.
+
+    Args:
+        time_ms: milliseconds since 1970.
+        chance: random number of RANDOM_BITS bits.
+    """
+    a, b = divmod(chance, 1 << _BITS_OF_B)
+    return UUID(int=time_ms << 80 | _VERSION | a << 64 | _VARIANT | b)
 
 
 class ClaimOutcome(StrEnum):

@@ -11,7 +11,6 @@ from django.db import transaction
 from matching.models import Match
 from matching.services import leases
 from matching.services.claim import Claimed
-from matching.services.storage_credentials import credentials_of_lease
 from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
 from resources.models import StorageElement
 from resources.queries.replicas import ReplicaCopy, copies, elements_of_site
@@ -21,6 +20,7 @@ from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
 from wms.jobs.queries import own_directories
 from wms.kernel.errors import ConflictError, RejectedError
+from wms.kernel.secrets import UndecipherableError, decrypt
 
 logger = logging.getLogger(__name__)
 
@@ -195,3 +195,24 @@ def _output_element(
 def _directory(job: Job) -> str:
     path = job.description.get("output_path")
     return output_directory(path, vo=job.vo.name, username=job.owner.username, job_id=job.pk)
+
+
+def credentials_of_lease(names: Iterable[str], *, vo_id: int) -> dict[str, str]:
+    """Return {storage element: bearer token} of those elements whose credential the lease gets.
+
+    A pilot gets the one credential of the storage element, and only if an operator allows it
+    (``credential_for_pilots``): whoever can read it on a worker node can read and write everything that it opens.
+    Tokens for the files of one lease and a short time would be made here.
+
+    Args:
+        names: of the storage elements that the lease names.
+        vo_id: of the leased job; an element that does not serve it is left out.
+    """
+    elements = StorageElement.objects.serving(vo_id).filter(name__in=list(names), credential_for_pilots=True)
+    tokens = {}
+    for element in elements.exclude(credential_encrypted=b"").order_by("name"):
+        try:
+            tokens[element.name] = decrypt(element.credential_encrypted)
+        except UndecipherableError:
+            logger.exception("storage_element.credential_unreadable", extra={"storage_element": element.name})
+    return tokens

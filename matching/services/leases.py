@@ -18,8 +18,8 @@ from django.db import DatabaseError, transaction
 from psycopg.errors import NoDataFound
 
 from matching.models import Match
+from matching.services.claim import seen_within_s
 from matching.services.lease_ends import is_at_fault, put_back, result_of
-from matching.services.signs_of_life import seen_within_s
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of

@@ -16,7 +16,7 @@ from matching.domain.draw import Drawn, Lottery
 from matching.services import limits, offers
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
 from matching.services.empty_answers import EmptyAnswer, empty_answer
-from matching.services.full_limits import full_limits
+from matching.services.limits import full_limits
 from matching.services.offers import (
     OfferRequest,
     PilotBinding,

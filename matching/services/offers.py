@@ -6,14 +6,13 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 
-from matching.domain.slot_bound import SlotBound, exceeded_by, smallest
 from pilots.models import Pilot
 from pilots.services.registration import refuse_type
 from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import ResourcePlace, resolve_place
 from resources.queries.possible_queues import PossiblePlaces, possible_places
-from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.offer import ResourceOffer, SlotBound, exceeded_by, smallest
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership, User

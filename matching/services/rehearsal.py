@@ -21,8 +21,7 @@ from wms.jobs.domain.description import DescriptionParts, InvalidDescriptionErro
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
-from wms.jobs.services.optimizers.requirements import requirements_key, requirements_of
-from wms.jobs.services.optimizers.steps import optimize
+from wms.jobs.services.optimizers.steps import optimize, requirements_key, requirements_of
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.memo import Memo
 

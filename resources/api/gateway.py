@@ -1,6 +1,8 @@
-"""Download of the program that advertises a site."""
+"""The program that advertises a site, packed into one file with the modules of the wire that it uses."""
 
+from functools import cache
 from http import HTTPStatus
+from inspect import getsource
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -9,9 +11,37 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from resources.gateway_package import FILE_NAME, gateway_package
+from resources.gateway import wms_advertise
 from wms.kernel.rest import AnyClientNegotiation
 from wms.kernel.rest.audience import Audience
+from wms.wire import http, protocol
+
+FILE_NAME = "wms_advertise.py"
+_FUTURE = "from __future__ import annotations\n"
+_LOADER = """
+import sys
+from types import ModuleType
+
+
+def _add_module(name: str, source: str) -> None:
+    \"\"\"Add a module of the package wms.wire, which the server packs into this file.\"\"\"
+    module = sys.modules[name] = ModuleType(name)
+    module.__package__ = name.rpartition(".")[0]
+    exec(compile(source, name, "exec"), module.__dict__)
+
+
+_add_module("wms", "")
+_add_module("wms.wire", "")
+"""
+
+
+@cache
+def gateway_package() -> bytes:
+    """Return the program; made once in each process."""
+    head, _, program = getsource(wms_advertise).partition(_FUTURE)
+    wire = (http, protocol)
+    modules = "".join(f"_add_module({module.__name__!r}, r'''{getsource(module)}''')\n" for module in wire)
+    return f"#!/usr/bin/env python3\n{head}{_FUTURE}{_LOADER}{modules}{program}".encode()
 
 
 class AdvertiserView(APIView):

@@ -1,6 +1,6 @@
 """``wms-advertise``: counts the job-managers on a gateway, as ``ps`` shows them, and advertises the numbers (SAM §3).
 
-A gateway downloads it as one file, with the modules of ``wms.wire`` that it uses (``resources/gateway_package.py``); it
+A gateway downloads it as one file, with the modules of ``wms.wire`` that it uses (``resources/api/gateway.py``); it
 needs only Python 3.9 or newer. A job-manager is in one of five states, or idle between two of them; throttles
 compare three numbers: those that submit, those that gather output, and all together.
 """

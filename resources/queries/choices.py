@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from resources.queries.eligible_queues import published_software
 from resources.queries.known_names import known_platforms, known_sites
 from resources.queries.places import queues_of
-from resources.queries.software import published_software
 from wms.accounts.models import VO
 
 #: Names of a kind; more would only slow down the page, and any name can be typed.

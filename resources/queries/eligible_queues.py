@@ -1,17 +1,19 @@
 """The queues of a VO that meet requirements, and why others do not (RFC7)."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from resources import sql
 from resources.domain.eligibility import Supply
 from resources.domain.requirements import canonical
+from resources.domain.software import PARAMETER, PublishedSoftware, software_of_queue
 from resources.models import (
     ComputingElement,
     Queue,
     Site,
 )
 from resources.queries.known_names import requirement_kinds
+from resources.queries.places import queues_of
 from resources.queries.queue_parameters import Described, IneligibleQueue, Tree, described
 from wms.accounts.models import VO
 
@@ -50,3 +52,16 @@ def _described(vo: VO) -> Described:
 
 RowT = TypeVar("RowT", Site, ComputingElement, Queue)
 #: Long columns that only requirements are compared with.
+
+
+def published_software(vo: VO) -> PublishedSoftware:
+    """Return the software published by the queues that serve *vo*, by primary key.
+
+    Current states of queues do not matter, as for requirements.
+    """
+    tags_of = dict(queues_of(vo).exclude(tags=[]).values_list("pk", "tags"))
+    values = supply_of(vo).in_force_under(PARAMETER)
+    of_queue: dict[Hashable, frozenset[str]] = {
+        pk: software_of_queue(tags_of.get(pk, ()), values.get(pk)) for pk in tags_of.keys() | values.keys()
+    }
+    return PublishedSoftware(of_queue)

@@ -2,17 +2,35 @@
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from taskqueues.api.serializers import TaskQueueOut
 from taskqueues.filters import TaskQueueFilterSet
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.rest import CursorPages, error_responses
 from wms.kernel.rest.audience import Audience
+
+
+class TaskQueueOut(serializers.ModelSerializer[TaskQueue]):
+    """One set of identical requirements with at least one job waiting; an empty list accepts anything."""
+
+    owner = serializers.CharField(source="owner.username")
+    group = serializers.CharField(source="group.name")
+    vo = serializers.CharField(source="vo.name")
+    jobs = serializers.SerializerMethodField(help_text="Number of waiting jobs in it.")
+
+    class Meta:
+        model = TaskQueue
+        exclude = ("signature",)
+
+    def get_jobs(self, task_queue: TaskQueue) -> int:
+        """Return the number of jobs, counted for the whole page at once."""
+        counts: dict[int, int] = self.context["jobs"]
+        return counts.get(task_queue.pk, 0)
 
 
 class TaskQueuePages(CursorPages):

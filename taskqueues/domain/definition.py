@@ -1,13 +1,13 @@
 """The definition of a task queue: canonical requirements of its jobs, and their signature (TQM)."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final
 
-from taskqueues.domain.rounding import cpu_segment_s, in_steps
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed
 from wms.wire.amounts import RequiredAmounts
@@ -139,3 +139,20 @@ def define(requirements: JobRequirements, *, rounding: Rounding) -> QueueDefinit
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
     # Composed (NFC): descriptions stored by earlier versions may be decomposed.
     return tuple(sorted(frozenset(map(composed, values))))
+
+
+def cpu_segment_s(cpu_time_s: int, *, segments_s: Sequence[int]) -> int:
+    """Return the smallest segment that contains *cpu_time_s*; above the last one, the last.
+
+    Args:
+        cpu_time_s: reference-core CPU seconds per core, ≥ 0.
+        segments_s: ascending, at least one.
+
+    Source: TQM, "Task Queue Implementation".
+    """
+    return segments_s[min(bisect_left(segments_s, cpu_time_s), len(segments_s) - 1)]
+
+
+def in_steps(amount: int, *, step: int) -> int:
+    """Return *amount* rounded up to a whole number of steps, both in the same unit; 0 (no requirement) stays 0."""
+    return -(-amount // step) * step

@@ -1,6 +1,8 @@
 """The offer of a pilot, or an imagined one."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from resources.domain.enums import PilotType
 from taskqueues.domain.limits import LimitScope
@@ -71,3 +73,20 @@ class ResourceOffer(SlotOffer):
     def pilot_type(self) -> PilotType:
         """Private if bound to a group (PIL §3.1)."""
         return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+
+
+#: {amount: the most that a pilot may offer of it, and its open leases may require together}; others are not bounded.
+SlotBound: TypeAlias = Mapping[str, int]
+
+
+def smallest(bounds: Iterable[SlotBound]) -> SlotBound:
+    """Return the smallest amounts of *bounds*."""
+    together: dict[str, int] = {}
+    for bound in bounds:
+        together |= {name: min(most, together.get(name, most)) for name, most in bound.items()}
+    return together
+
+
+def exceeded_by(offered: object, bound: SlotBound) -> dict[str, Any]:
+    """Return the part of *bound* that *offered*, an object with attributes of these names, exceeds."""
+    return {name: most for name, most in bound.items() if getattr(offered, name) > most}

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, Value
 from django.db.models.functions import Coalesce, Greatest
 
-from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.domain.shares import USER_PRIORITIES
 from wms.accounts.models import VO, Group, Membership, User
 
 

@@ -11,10 +11,10 @@ from typing import Protocol
 from resources.domain.enums import PilotType
 from resources.domain.software import PublishedSoftware
 from resources.models import Queue
+from resources.queries.eligible_queues import published_software
 from resources.queries.known_names import compatible_platforms
 from resources.queries.places import ResourcePlace, accepting, serves
 from resources.queries.possible_queues import PossiblePlaces
-from resources.queries.software import published_software
 from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer, SlotOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO

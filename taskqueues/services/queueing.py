@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.held_back import HeldBack
-from taskqueues.domain.weights import total_weight
+from taskqueues.domain.shares import total_weight
 from taskqueues.models import QueuedJob, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required

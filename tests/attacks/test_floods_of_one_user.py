@@ -26,7 +26,7 @@ from tests.pace import wait_for, within
 from tests.problems import of_problem
 from tests.threads import at_once
 from wms.accounts.models import Group, Membership, User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk

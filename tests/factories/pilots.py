@@ -8,7 +8,7 @@ from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import BlackHole, Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.models import ComputingElement, Queue, Site
-from taskqueues.domain.rounding import cpu_segment_s
+from taskqueues.domain.definition import cpu_segment_s
 from taskqueues.services.queueing import rounding
 from tests.factories.accounts import make_vo
 from tests.factories.jobs import make_job

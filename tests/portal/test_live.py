@@ -17,7 +17,7 @@ from tests.factories import NOW
 from tests.pace import wait_for
 from wms.accounts import backends, sql
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position

@@ -30,8 +30,7 @@ from tests.factories import NOW, make_ce, make_group, make_job, make_match, make
 from wms.accounts import services as accounts
 from wms.accounts.domain import GroupProperty, TokenScope
 from wms.accounts.models import VO, Group, Invitation, User
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Accounting, Job, Sandbox
 from wms.jobs.services import control, editing, transitions

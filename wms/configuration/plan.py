@@ -14,7 +14,7 @@ from pilots.agent.node.benchmark import ERROR as SPEED_ERROR
 from pilots.services.ce_backends import flaw_of_options
 from resources.domain.enums import SiteTokenPurpose
 from resources.services.ce_rules import refusal
-from taskqueues.domain.rounding import cpu_segment_s
+from taskqueues.domain.definition import cpu_segment_s
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_sections import DirectorSection, LimitSection, identities_of

@@ -13,8 +13,7 @@ from matching.domain.simulation.scenario import Chance, Scenario
 from taskqueues.domain.columns import Columns, QueueRow
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.history import correct_shares, decayed
-from taskqueues.domain.shares import QueueLoad, split_share
-from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
+from taskqueues.domain.shares import USER_PRIORITIES, WEIGHT_OF_PRIORITY, QueueLoad, split_share
 
 #: Jobs of a level from which the claim selects one at random, oldest first.
 OLDEST = 10

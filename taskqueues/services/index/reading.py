@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taskqueues.domain.columns import Columns, QueueRow, RowOf
 from taskqueues.domain.definition import QueueDefinition
-from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.domain.shares import USER_PRIORITIES
 from taskqueues.models import TaskQueue, TaskQueueQuerySet
 from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services.index.masks import Masks

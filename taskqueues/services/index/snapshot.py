@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskqueues.domain.columns import Columns, Mask, QueueRow, RowOf
-from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.domain.shares import USER_PRIORITIES
 from taskqueues.services.index.held_back import HeldBackLevels, Levels
 from taskqueues.services.index.masks import Masks
 from wms.kernel.memo import Memo

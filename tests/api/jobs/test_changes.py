@@ -13,7 +13,7 @@ from tests import factories
 from tests.api.jobs.conftest import SampleData
 from tests.factories import NOW
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.queries.changes import now

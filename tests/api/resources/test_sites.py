@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.test import APIClient
 
 from resources.api.authentication import SiteCredential, SiteTokenAuthentication
+from resources.api.gateway import gateway_package
 from resources.domain.enums import ResourceState, SiteTokenPurpose
-from resources.gateway_package import gateway_package
 from resources.models import SiteToken
 from resources.services.site_tokens import issue_site_token, set_site_token
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_token, make_user, make_vo

@@ -13,8 +13,8 @@ from django.db import connection, transaction
 from psycopg import sql
 
 from taskqueues.domain.definition import JobRequirements, QueueDefinition, define
-from taskqueues.domain.weights import USER_PRIORITIES as LEVELS
-from taskqueues.domain.weights import total_weight
+from taskqueues.domain.shares import USER_PRIORITIES as LEVELS
+from taskqueues.domain.shares import total_weight
 from taskqueues.services import priorities, queueing
 from tests.benchmarks.workloads.loaded import SETUP, LoadedWorkload, make_vo_and_sites
 from tests.benchmarks.workloads.shape import CAMPAIGN, USER_PRIORITIES, QueueShape, Workload

@@ -14,7 +14,7 @@ from tests import factories
 from tests.factories import NOW
 from tests.threads import at_once
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.queries.changes import Position, changes, now

@@ -6,7 +6,7 @@ from tests import factories
 from tests.factories import NOW
 from tests.threads import at_once
 from wms.jobs import queries
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, JobCountChange

@@ -15,8 +15,7 @@ from tests import factories
 from tests.factories import NOW
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobCommand, JobHistory, Submission
 from wms.jobs.services import control, editing, rescheduling, transitions

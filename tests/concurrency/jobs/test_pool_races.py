@@ -16,8 +16,7 @@ from taskqueues.services import queueing, submit_pools
 from tests import factories
 from tests.factories import NOW
 from tests.threads import at_once
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk, editing, unused_submit_pools

@@ -21,8 +21,7 @@ from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilo
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
 

@@ -23,7 +23,7 @@ from taskqueues.services import index_changes, priorities, queueing
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_pilot, make_queue, make_site, make_user
 from tests.threads import repeat_at_once
 from wms.accounts.models import Group, User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import control

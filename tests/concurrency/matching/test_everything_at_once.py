@@ -30,8 +30,7 @@ from taskqueues.services import priorities, queueing, submit_pools
 from tests.factories import make_ce, make_group, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once, repeat_at_once
 from wms.accounts.models import Group, User
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import TRANSITIONS, JobStatus
+from wms.jobs.domain.lifecycle import TRANSITIONS, Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing

@@ -12,8 +12,7 @@ from tests.concurrency.matching.test_claim_races import Interrupted, ask
 from tests.factories import make_group, make_job, make_pilot, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group, Membership, User
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 

@@ -18,8 +18,7 @@ from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.kernel.fast import statements

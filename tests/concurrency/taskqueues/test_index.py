@@ -21,7 +21,7 @@ from tests.factories import make_group, make_job, make_site, make_user
 from tests.pace import wait_for
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group, User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.models import Job
 from wms.jobs.services import control
 

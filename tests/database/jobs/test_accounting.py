@@ -16,9 +16,8 @@ from resources.models import Site
 from tests import factories
 from wms.accounts.models import Group, User
 from wms.jobs.domain.accounting import Grouping, Span, UnmatchedCount, Width
-from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Accounting, Job, JobBucket, JobBucketPeriod, JobBucketSum, JobHistory
 from wms.jobs.queries import accounting as queries
 from wms.jobs.queries import changes

@@ -17,8 +17,7 @@ from tests.factories import NOW
 from tests.tables import rows_written
 from wms.accounts.models import User
 from wms.jobs import queries
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.domain.lifecycle import FINAL, Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import (

@@ -15,9 +15,8 @@ from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
 from tests.factories import NOW
 from wms.jobs import queries
-from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services import control

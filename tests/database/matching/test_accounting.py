@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from matching.models import Match
-from matching.queries.usage import delivered_by_leases
+from matching.queries.shares import delivered_by_leases
 from matching.services import accounting
 from taskqueues.domain.usage import INTERVAL, UsageAmount, interval_of
 from taskqueues.models import GroupUsage, UsageCounter, UsageInterval

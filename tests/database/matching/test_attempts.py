@@ -18,8 +18,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from tests.clock import pass_time, stop_clock
 from tests.factories import make_job, make_pilot
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.samples import samples_of as samples_as_stored
 from wms.jobs.models import Job, JobCommand, UsageSamples
 from wms.jobs.queries import outputs_of, samples_of, with_surroundings

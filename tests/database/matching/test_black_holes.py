@@ -37,8 +37,7 @@ from tests.factories import (
     make_user,
 )
 from wms.accounts.models import Group, User
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.services import control
 from wms.kernel.db import database_now
 from wms.wire.protocol import NO_TAILS, Usage

@@ -21,8 +21,7 @@ from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue
 from wms.accounts.models import Group
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
 from wms.kernel.db import database_now

@@ -21,8 +21,7 @@ from pilots.services.reports import PilotRevokedError
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import NOW, make_group, make_job, make_pilot
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError

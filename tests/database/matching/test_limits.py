@@ -14,7 +14,7 @@ from django.utils import timezone
 from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import limits
-from matching.services.full_limits import FullLimits
+from matching.services.limits import FullLimits
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot

@@ -16,8 +16,8 @@ from django.db import connection
 
 from matching.domain.black_holes import Host
 from matching.queries.explain.pilots import pilots_there
+from matching.queries.leases import leases_of
 from matching.queries.node_failures import failing_hosts
-from matching.queries.pilot_leases import leases_of
 from matching.queries.restrictions import leased_jobs_at
 from matching.services import black_holes, lease_ends, leases
 from matching.services.draining import tell_drained_pilots
@@ -46,7 +46,7 @@ from wms.jobs.models import Job, SubmissionContent
 from wms.jobs.queries import accounting, changes, submissions
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
-from wms.jobs.services.waiting_limit import refuse_too_many_waiting
+from wms.jobs.services.submission_limits import refuse_too_many_waiting
 from wms.jobs.sql.sandboxes import bytes_of_uploads, remove_unneeded_sandboxes, sandboxes_to_check
 from wms.kernel.db import database_now
 from wms.wire.protocol import NO_TAILS, Usage

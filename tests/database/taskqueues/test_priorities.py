@@ -7,8 +7,7 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskqueues.domain.shares import QueueLoad, split_share
-from taskqueues.domain.weights import total_weight
+from taskqueues.domain.shares import QueueLoad, split_share, total_weight
 from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
 from taskqueues.models.changes import CONFIGURATION
 from taskqueues.services import priorities

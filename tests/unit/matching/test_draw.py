@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matching.domain.draw import draw_user_priority
-from taskqueues.domain.weights import WEIGHT_OF_PRIORITY
+from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
 
 levels = st.dictionaries(st.integers(0, 10), st.integers(1, 10**6), min_size=1)
 

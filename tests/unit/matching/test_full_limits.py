@@ -1,6 +1,6 @@
 """The memory of full limits in a process: a limit counts as full for a time after a claim found it full."""
 
-from matching.services.full_limits import FullLimits
+from matching.services.limits import FullLimits
 
 
 def test_a_full_limit_is_remembered_for_a_second_and_one_with_a_delay_until_that_is_over() -> None:

@@ -5,7 +5,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching.domain.lease_ids import RANDOM_BITS, lease_id
+from matching.services.claim import RANDOM_BITS, lease_id
 
 #: Such a time, and the millisecond after it, have 48 bits.
 TIMES_MS = st.integers(0, 2**48 - 2)

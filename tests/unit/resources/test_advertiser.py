@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from resources.api.gateway import gateway_package
 from resources.gateway import wms_advertise
 from resources.gateway.wms_advertise import PATTERNS as SHIPPED
 from resources.gateway.wms_advertise import STATES, AdvertisedProcess, body_of, count
-from resources.gateway_package import gateway_package
 from tests.pace import within
 
 PATTERNS = {

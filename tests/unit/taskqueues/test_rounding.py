@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueues.domain.rounding import cpu_segment_s, in_steps
+from taskqueues.domain.definition import cpu_segment_s, in_steps
 
 SEGMENTS = (500, 5000, 50000, 300000)
 times = st.integers(0, 10**7)

@@ -6,8 +6,7 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueues.domain.shares import QueueLoad, split_share
-from taskqueues.domain.weights import WEIGHT_OF_PRIORITY, total_weight
+from taskqueues.domain.shares import WEIGHT_OF_PRIORITY, QueueLoad, split_share, total_weight
 
 weights = st.floats(min_value=1e-5, max_value=1e12)
 

@@ -15,7 +15,7 @@ from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.api.inputs import HoldIn, NothingIn
 from wms.jobs.api.outputs import JobOut
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.kernel.rest import StrictSerializer, error_responses

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries import GROUP_BY
 from wms.jobs.services.bulk import MAX_JOBS

@@ -14,7 +14,7 @@ from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Va
 from resources.domain.classad.tree import AdScope, Attribute, ListExpression, Node, Path
 from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.jdl_attributes import BY_NAME
+from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS
 from wms.jobs.domain.jdl_fields import (
     ATTRIBUTES,
     FRACTIONS,
@@ -26,7 +26,6 @@ from wms.jobs.domain.jdl_fields import (
     attribute_of,
     field_hint,
 )
-from wms.jobs.domain.jdl_reasons import IN_EXPRESSIONS
 from wms.kernel.names import listed, separated
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The statuses of a job and the possible transitions; choices, constraints, updates and documents derive from them."""
+"""Statuses of jobs, their transitions, from which choices, constraints and updates derive, and actions on jobs."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -92,3 +92,13 @@ FINAL = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED, JobStatus
 def sources_of(target: JobStatus) -> frozenset[JobStatus]:
     """Return the statuses from which *target* can be reached in one step."""
     return frozenset(source for source, targets in TRANSITIONS.items() if target in targets)
+
+
+class Action(StrEnum):
+    """An action on one job or on many, spelt as in the REST contract."""
+
+    KILL = "kill"
+    RESCHEDULE = "reschedule"
+    DELETE = "delete"
+    HOLD = "hold"
+    RELEASE = "release"

@@ -7,7 +7,7 @@ from functools import lru_cache
 from posixpath import basename
 from typing import Any, Final, NamedTuple
 
-from taskqueues.domain.weights import WEIGHT_OF_PRIORITY
+from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import did_you_mean
 

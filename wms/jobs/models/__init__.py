@@ -15,8 +15,7 @@ from wms.jobs.models.counts import (
 )
 from wms.jobs.models.descriptions import SavedDescription, SavedSyntax, StoredDescription
 from wms.jobs.models.history import JobCommand, JobHistory
-from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet
-from wms.jobs.models.reevaluation import SiteLayout
+from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet, SiteLayout
 from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload
 from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
 from wms.jobs.models.visibility import OwnedQuerySet

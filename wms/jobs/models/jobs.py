@@ -1,4 +1,4 @@
-"""Jobs, and the view of their hosts."""
+"""Jobs, the view of their hosts, and the state of their re-evaluation by input data."""
 
 from collections.abc import Iterator
 from typing import Any, Self
@@ -228,3 +228,16 @@ class JobOnHost(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.job_id} on {self.host_name}"
+
+
+class SiteLayout(models.Model):
+    """The one row is a digest of the sites of storage elements at the last re-evaluation of jobs because of it."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    digest = models.BinaryField(max_length=32, help_text="SHA-256 of the content.")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="site_layout_has_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return bytes(self.digest).hex()

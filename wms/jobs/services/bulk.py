@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.queries.filtering import narrowing_fields
 from wms.jobs.queries.found_jobs import Extent, find

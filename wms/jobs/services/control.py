@@ -11,8 +11,7 @@ from django.db import transaction
 
 from taskqueues.services import queueing
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import LEASED, Action, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing, rescheduling, transitions
 from wms.jobs.services.transitions import Recorded

@@ -28,9 +28,8 @@ from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import notices, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
-from wms.jobs.services.optimizers.requirements import requirements_of
-from wms.jobs.services.optimizers.steps import optimize
-from wms.jobs.services.waiting_limit import refuse_too_many_waiting
+from wms.jobs.services.optimizers.steps import optimize, requirements_of
+from wms.jobs.services.submission_limits import refuse_too_many_waiting
 from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError

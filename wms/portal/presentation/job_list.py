@@ -6,8 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus, sources_of
+from wms.jobs.domain.lifecycle import Action, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.queries.breakdown import Breakdown, Property
 from wms.portal.presentation.columns import Cell, Column, cells_of

@@ -11,9 +11,8 @@ from uuid import UUID
 from django.urls import reverse
 
 from pilots.queries import KeptLog
-from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
-from wms.jobs.domain.lifecycle import LEASED
+from wms.jobs.domain.lifecycle import LEASED, Action
 from wms.jobs.models import Job, JobHistory
 from wms.kernel.names import counted
 from wms.portal.presentation.job_list import Button, JobRow, buttons_of, row_of

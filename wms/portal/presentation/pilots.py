@@ -9,7 +9,7 @@ from typing import Final
 from django.urls import reverse
 
 from matching.models import Match
-from matching.queries.pilot_leases import LeasesOfPilot
+from matching.queries.leases import LeasesOfPilot
 from pilots.domain import node_report
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot

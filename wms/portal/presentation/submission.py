@@ -9,8 +9,7 @@ from typing import Final
 
 from django.urls import reverse
 
-from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import FINAL, Action, JobStatus, sources_of
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries.failures import Failures
 from wms.jobs.queries.submissions import CountedSubmission, JobsOfSubmission, PlaceCount

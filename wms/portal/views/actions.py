@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from wms.accounts.models import User
-from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import Action
 from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.services import bulk, control

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from matching.domain.sentences import summary
 from matching.queries.explain.explanation import state_of
-from matching.queries.job_leases import leases_of_job
+from matching.queries.leases import leases_of_job
 from pilots.models import Pilot, PilotLog
 from pilots.queries import pilot_of_job, stored_log
 from wms.accounts.models import User

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from matching.models import Match
-from matching.queries.pilot_leases import leases_of
+from matching.queries.leases import leases_of
 from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
 from pilots.queries import in_list, stored_log

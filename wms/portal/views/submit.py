@@ -28,8 +28,8 @@ from wms.jobs.domain.writing import as_json_text
 from wms.jobs.models import SavedDescription, SavedSyntax
 from wms.jobs.services import sandboxes as stored_files
 from wms.jobs.services import saved_descriptions
-from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.jobs.services.submission import SubmissionResult
+from wms.jobs.services.submission_limits import submission_in_flight
 from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
 from wms.kernel.memo import CachedLookups
 from wms.kernel.rates import Rate, count

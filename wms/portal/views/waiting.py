@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from matching.domain.findings import Explanation
 from matching.queries.explain.explanation import explain, explain_selection
-from matching.queries.supply import supply_digest
+from matching.queries.restrictions import supply_digest
 from matching.queries.task_queues import standing_of
 from resources.queries.places import UnknownPlaceError
 from taskqueues.models import TaskQueue

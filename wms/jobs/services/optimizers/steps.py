@@ -3,12 +3,124 @@
 Each step processes all jobs of a request together, so that ten thousand equal jobs cost little more than one.
 """
 
-from wms.jobs.domain.description import InvalidDescriptionError
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from resources.domain.requirements import check
+from resources.queries.known_names import requirement_kinds, requirement_names, requirement_units
+from taskqueues.domain.definition import JobRequirements, stated_by
+from taskqueues.services import submit_pools
+from wms.accounts.models import VO
+from wms.jobs.domain.data import narrowed
+from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.jdl import field_hint
+from wms.jobs.domain.request import RequestedJob
+from wms.jobs.services.input_data import Located
 from wms.jobs.services.optimizers.arrival import Arrival
-from wms.jobs.services.optimizers.input_data import locate_input_data
-from wms.jobs.services.optimizers.requirements import register_requirements
 from wms.jobs.services.optimizers.sanity import check_sanity
 from wms.kernel.db import transaction_required
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import listed
+
+#: Input files of all jobs of a request; they are looked up during the request, and indexed per job.
+MAX_INPUT_FILES: Final = 200_000
+#: Sets of requirements per request; the eligible queues of each are found during the request.
+MAX_REQUIREMENT_SETS: Final = 100
+
+
+def locate_input_data(arrival: Arrival) -> None:
+    """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2)."""
+    jobs_with_input = arrival.among(lambda description: description.input_data)
+    if not jobs_with_input:
+        return
+    file_count = sum(len(job.common.input_data) for job in jobs_with_input)
+    if file_count > MAX_INPUT_FILES:
+        sentence = (
+            f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {file_count}; send several."
+        )
+        arrival.refuse(jobs_with_input[0], "input_data", sentence)
+        return
+    files_of = {job.common.input_data: _file_names(job) for job in jobs_with_input}
+    located = Located(files_of.values(), vo_id=arrival.vo.pk)
+    missing = {names: located.missing(files) for names, files in files_of.items()}
+    for job in jobs_with_input:
+        if missing[job.common.input_data] and not arrival.refused_enough:
+            arrival.refuse(job, "input_data", _no_replica(missing[job.common.input_data], vo=arrival.vo))
+    arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
+    nowhere = sum(_runs_nowhere(job.common, arrival) for job in jobs_with_input)
+    if nowhere:
+        jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
+        arrival.warn(
+            f"{jobs} Checking, in no queue: no site where it may run holds all of its input data; "
+            "it waits in a queue as soon as one does."
+        )
+
+
+def _file_names(job: RequestedJob) -> tuple[str, ...]:
+    """Return the input files; in a parametric description %% still stands for a percent sign."""
+    files = job.common.input_data
+    return tuple(lfn.replace("%%", "%") for lfn in files) if job.parametric else files
+
+
+def _no_replica(missing: Sequence[str], *, vo: VO) -> str:
+    return f"No replica of {listed(missing)} is known to {vo}; register it, or correct the name."
+
+
+def _runs_nowhere(description: JobDescription, arrival: Arrival) -> bool:
+    holding = arrival.input_sites[description.input_data]
+    return narrowed(description.sites, banned_sites=description.banned_sites, holding=holding) is None
+
+
+def requirements_key(description: JobDescription) -> str:
+    """Return a key that is equal for equal requirements; empty without requirements."""
+    # NB: the pairs themselves are no keys: in Python 1, 1.0 and True are equal.
+    return json.dumps(description.requirements) if description.requirements else ""
+
+
+def requirements_of(arrival: Arrival, description: JobDescription, *, sites: tuple[str, ...]) -> JobRequirements:
+    """Return the requirements of an arriving job that may run at these sites; empty: anywhere.
+
+    Those on resources are the submit pool that is registered for them; in a rehearsal none is.
+    """
+    pool = arrival.pools.get(requirements_key(description))
+    stated = stated_by(description) | {"sites": sites}
+    return JobRequirements(
+        **(stated if pool is None else stated | {"submit_pools": (pool,)}),
+        owner_id=arrival.owner.pk,
+        group_id=arrival.group.pk,
+        vo_id=arrival.vo.pk,
+        # The current default setup is stored: it must not change while the job waits.
+        setup=description.setup or arrival.vo.setup,
+        container=bool(description.container),
+    )
+
+
+def register_requirements(arrival: Arrival) -> None:
+    """Register a submit pool for each distinct set of requirements (RFC7)."""
+    requiring = arrival.among(lambda description: description.requirements)
+    by_key = {requirements_key(job.common): job for job in reversed(requiring)}
+    if not by_key:
+        return
+    if len(by_key) > MAX_REQUIREMENT_SETS:
+        sentence = (
+            f"One request may have {MAX_REQUIREMENT_SETS} different requirements, not {len(by_key)}; send several."
+        )
+        arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
+        return
+    names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
+    for job in by_key.values():
+        try:
+            check(dict(job.common.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
+        except RejectedError as error:
+            arrival.refuse_as(job, error)
+        if arrival.refused_enough:
+            break
+    if arrival.errors or arrival.is_rehearsal:
+        return
+    requirement_sets = [dict(job.common.requirements) for job in by_key.values()]
+    pools = submit_pools.register_all(vo=arrival.vo, requirements=requirement_sets, now=arrival.now)
+    arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}
 
 
 @transaction_required
