@@ -121,7 +121,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
 
     def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
         """Return the form field of a column; managers are not offered properties that lift a limit."""
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "properties" and not self.sees_all(request):
             field.choices = [choice for choice in field.choices if choice[0] not in _GIVEN_BY_OPERATORS]
         return field

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tarfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from .connection import Connection
 from .downloads import OnBytes
 from .errors import ClientError, ServerRefusedError, WrongUsageError
+from .wire.archives import ArchiveError, ArchiveReader, Member, MemberKind
 from .wire.protocol import API_V1
 
 
@@ -44,7 +43,7 @@ def fetch_output(
             return None
         unpack(archive, directory)
         archive.unlink()
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, ArchiveError) as error:
         raise WrongUsageError(f"The output of job {job_id} cannot be unpacked into {directory} ({error}).") from error
     return directory
 
@@ -55,26 +54,34 @@ def unpack(archive: Path, directory: Path) -> None:
     Raises:
         UnsafeArchiveError: a member is something else, or leads outside.
     """
-    with tarfile.open(archive) as tar:
-        members = tar.getmembers()
-        for member in members:
-            path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts or not (member.isfile() or member.isdir()):
+    with archive.open("rb") as content:
+        for member in ArchiveReader(content):
+            if leads_out(member.name) or member.kind not in {MemberKind.FILE, MemberKind.DIRECTORY}:
                 raise UnsafeArchiveError(
                     f"The output has a member that is not an ordinary file below its directory: {member.name!r}."
                 )
-        for member in members:
-            target = directory / member.name
-            _refuse_links(target, directory)
-            if member.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source = tar.extractfile(member)
-            if source is not None:
-                with source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-                target.chmod(0o755 if member.mode & 0o100 else 0o644)
+        reader = ArchiveReader(content)
+        for member in reader:
+            _refuse_links(directory / member.name, directory)
+            write(reader, member, directory)
+
+
+def leads_out(name: str) -> bool:
+    """Return whether the path of a member is outside of the directory."""
+    path = Path(name)
+    return path.anchor != "" or ".." in path.parts
+
+
+def write(reader: ArchiveReader, member: Member, directory: Path) -> None:
+    """Write a file or directory, whose name does not lead out, below *directory*."""
+    target = directory / member.name
+    if member.kind is MemberKind.DIRECTORY:
+        target.mkdir(parents=True, exist_ok=True)
+    elif member.kind is MemberKind.FILE:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            file.writelines(reader.data())
+        target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def _refuse_links(target: Path, directory: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import io
 import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from wms.stack.errors import StackError
+from wms.wire.archives import ArchiveReader, MemberKind
 from wms.wire.protocol import API_V1
 
 _TIMEOUT_S = 30.0
@@ -84,9 +84,9 @@ class Session:
     async def output(self, job_id: int) -> Mapping[str, str]:
         """Return the output files of a job, and their texts; errors as for ``begin``."""
         packed = await self._ask("GET", f"{API_V1}jobs/{job_id}/output/")
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-            files = ((member.name, archive.extractfile(member)) for member in archive)
-            return {name: file.read().decode(errors="replace") for name, file in files if file is not None}
+        archive = ArchiveReader(io.BytesIO(packed))
+        files = (member for member in archive if member.kind is MemberKind.FILE)
+        return {file.name: b"".join(archive.data()).decode(errors="replace") for file in files}
 
     async def _ask(self, verb: str, path: str, body: bytes | None = None, *, kind: str = "") -> bytes:
         return await asyncio.to_thread(self._ask_and_wait, verb, path, body, kind=kind)

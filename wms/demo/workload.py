@@ -1,10 +1,9 @@
 """The jobs of the demonstration, with their owners and expected results."""
 
-import io
+import gzip
 import os
 import shutil
 import sys
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pilots.agent.node.site_environment import closed_to_others
 from wms.demo.expectations import ExpectedJob
 from wms.demo.rest import Record, Upload
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.wire.archives import END, Member, MemberKind, blocks_of
 
 _PAYLOADS = Path(__file__).parent / "payloads"
 #: Label of all jobs of the demonstration.
@@ -222,11 +222,8 @@ def _upload(name: str) -> Upload:
 
 
 def _archive(*names: str) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name in names:
-            content = (_PAYLOADS / name).read_bytes()
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+    packed = bytearray()
+    for name in names:
+        content = (_PAYLOADS / name).read_bytes()
+        packed += b"".join(blocks_of(Member(name, MemberKind.FILE, size_bytes=len(content)), [content]))
+    return gzip.compress(packed + END)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Version of the protocol, in the configuration of a pilot: an agent of another one leaves. Increased when agents of
@@ -68,13 +67,6 @@ MAX_JOBS = 100
 #: Largest number in an offer or exit code: that of PostgreSQL's integer.
 LARGEST_INTEGER = 2**31 - 1
 
-#: Members of one archive.
-MAX_MEMBERS = 10_000
-#: Nested directories in an archive; the memory of the server's check grows with this depth.
-MAX_DEPTH = 32
-#: Bytes of a path in an archive, and of one part of it: limits of common file systems.
-MAX_PATH_BYTES, MAX_PART_BYTES = 4096, 255
-
 
 class Usage(NamedTuple):
     """Resources that a payload has used so far; None: not measured."""
@@ -137,22 +129,3 @@ class WatchdogMargins(NamedTuple):
 def output_sandbox_name(job_id: int) -> str:
     """Return the file name of a job's output sandbox, for upload and download."""
     return OUTPUT_SANDBOX_NAME % job_id
-
-
-def components(path: str) -> tuple[str, ...]:
-    """Return the parts of a path in an archive, from the top downwards; none: the top itself."""
-    return tuple(part for part in path.split("/") if part not in {"", "."})
-
-
-def may_lead_out(target: Sequence[str], *, depth: int) -> bool:
-    """Return whether a symbolic link in an archive leads, or may lead, out of it.
-
-    It stays inside if it first climbs, never above the top, and then only descends.
-
-    Args:
-        target: components of its target, which is not absolute.
-        depth: number of directories that the link is in.
-    """
-    climbs = next((number for number, part in enumerate(target) if part != ".."), len(target))
-    # NB: ".." after a descent counts even where it looks harmless: the descent may follow another link.
-    return climbs > depth or ".." in target[climbs:]

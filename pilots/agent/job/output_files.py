@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pilots.agent.job import user_helper
-from wms.wire.protocol import MAX_DEPTH, MAX_MEMBERS, MAX_PART_BYTES, MAX_PATH_BYTES, components
+from wms.wire.archives import MAX_DEPTH, MAX_MEMBERS, MAX_PART_BYTES, MAX_PATH_BYTES, components
 
 #: Escaped slash, for names that are joined from several parts.
 _SLASH = "\\x2f"

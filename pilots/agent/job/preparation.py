@@ -20,6 +20,7 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
 from pilots.agent.server.lease import Lease, SandboxReference
+from wms.wire.archives import CHUNK_BYTES, ArchiveError
 from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
 
 #: Errors of system calls whose cause is the node (disk, file systems, memory, limits), not the job.
@@ -108,7 +109,7 @@ def fetch_input(
         with arrived.open("wb+") as file:
             server.fetch(lease, digest=reference.digest, into=file, max_bytes=reference.size_bytes, give_up=give_up)
             file.seek(0)
-            while chunk := file.read(sandbox.CHUNK_BYTES):
+            while chunk := file.read(CHUNK_BYTES):
                 sha256.update(chunk)
             if sha256.hexdigest() != reference.digest:
                 raise DamagedTransferError(f"SHA-256 mismatch for {reference.file_name}")
@@ -121,7 +122,7 @@ def fetch_input(
         raise DamagedTransferError(str(error)) from error
     except RefusedError as error:
         raise CannotRunError(None, f"Input sandbox {reference.file_name} cannot be fetched: {error.detail}") from error
-    except (UnsafeMemberError, *sandbox.DAMAGE) as error:
+    except (UnsafeMemberError, ArchiveError, ValueError) as error:
         raise CannotRunError(None, f"Input sandbox {reference.file_name} cannot be unpacked: {error}") from error
     except OSError as error:
         log.event("node.disk_trouble", error=error)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import io
-import lzma
 import os
 import stat
-import tarfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pilots.agent.server.http import GivenUpError
-from wms.wire.protocol import MAX_DEPTH, MAX_MEMBERS, components, may_lead_out
+from wms.wire.archives import (
+    CHUNK_BYTES,
+    END,
+    MAX_DEPTH,
+    MAX_MEMBERS,
+    ArchiveReader,
+    Member,
+    MemberKind,
+    blocks_of,
+    components,
+    may_lead_out,
+)
+from wms.wire.compressions import unpacked
 
-CHUNK_BYTES = 64 * 1024
 #: Bytes read between two checks whether the job must stop.
 _STEP_BYTES = 1024 * 1024
-#: Errors that the standard library raises for a damaged archive, besides OSError.
-DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 class UnsafeMemberError(Exception):
@@ -47,17 +54,18 @@ def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
 
     Raises:
         UnsafeMemberError: names the member; earlier members have been unpacked.
-        OSError and those of DAMAGE: the archive cannot be read, or the disk is full.
+        ArchiveError: the archive cannot be read.
+        OSError, ValueError: a member cannot be written, for example because the disk is full.
     """
     left = max_bytes
-    with tarfile.open(fileobj=archive, mode="r|*", errorlevel=2) as members:
-        for number, member in enumerate(members, start=1):
-            left -= member.size if member.isreg() else 0
-            if left < 0 or member.size < 0:
-                raise UnsafeMemberError(f"it unpacks to more than {max_bytes} bytes")
-            if number > MAX_MEMBERS:
-                raise UnsafeMemberError(f"it has more than {MAX_MEMBERS} members")
-            _unpack_member(members, member, into)
+    reader = ArchiveReader(archive, unpacked=unpacked)
+    for number, member in enumerate(reader, start=1):
+        left -= member.size_bytes
+        if left < 0 or member.size_bytes < 0:
+            raise UnsafeMemberError(f"it unpacks to more than {max_bytes} bytes")
+        if number > MAX_MEMBERS:
+            raise UnsafeMemberError(f"it has more than {MAX_MEMBERS} members")
+        _unpack_member(reader, member, into)
     return max_bytes - left
 
 
@@ -138,23 +146,34 @@ def _pack(
     if len(names) > MAX_MEMBERS:
         raise OutputTooLargeError(f"{MAX_MEMBERS} files")
     packed = 0
-    with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+    with into.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb") as archive:
         for path, name in names:
             content = open_inside(path, directory)
             if content is None:
                 continue
             with content:
-                info = _header(name, os.fstat(content.fileno()))
-                left -= info.size
+                member = _member(name, os.fstat(content.fileno()))
+                left -= member.size_bytes
                 if left < 0:
                     raise OutputTooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
-                archive.addfile(info, stoppable(content, give_up))
+                archive.writelines(blocks_of(member, _data(stoppable(content, give_up), member.size_bytes)))
                 packed += 1
             if file.tell() > limits.packed_bytes:
                 break
+        archive.write(END)
     if into.stat().st_size > limits.packed_bytes:
         raise OutputTooLargeError(f"{_shown(limits.packed_bytes)}, packed")
     return packed
+
+
+def _data(content: BinaryIO, size_bytes: int) -> Iterator[bytes]:
+    """Yield the data of a file, which may have become longer meanwhile."""
+    while size_bytes:
+        chunk = content.read(min(CHUNK_BYTES, size_bytes))
+        if not chunk:
+            raise OSError("unexpected end of data")
+        size_bytes -= len(chunk)
+        yield chunk
 
 
 def _shown(size_bytes: int) -> str:
@@ -164,44 +183,44 @@ def _shown(size_bytes: int) -> str:
 def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:
     """Write a .tar.gz of the last *tail_bytes* of each file, for output that is too large; return their number."""
     packed = 0
-    with tarfile.open(into, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+    with gzip.open(into, "wb") as archive:
         for path, name in names:
             content = open_inside(path, directory)
             if content is None:
                 continue
             with content:
-                info = _header(name, os.fstat(content.fileno()))
-                content.seek(max(0, info.size - tail_bytes))
+                status = os.fstat(content.fileno())
+                content.seek(max(0, status.st_size - tail_bytes))
                 tail = content.read(tail_bytes)
-                info.size = len(tail)
-                archive.addfile(info, io.BytesIO(tail))
+                archive.writelines(blocks_of(_member(name, status)._replace(size_bytes=len(tail)), [tail]))
                 packed += 1
+        archive.write(END)
     return packed
 
 
-def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+def _unpack_member(reader: ArchiveReader, member: Member, into: Path) -> None:
     parts = _parts(member.name)
-    if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+    if member.kind is MemberKind.SPECIAL:
         raise UnsafeMemberError(f"{member.name!r} is neither a file nor a directory nor a link")
     if not parts:
-        if member.isdir():
+        if member.kind is MemberKind.DIRECTORY:
             return  # the top directory itself
         raise UnsafeMemberError("a member has no name")
     target = _make_parents(into, parts, member.name)
-    if member.isdir():
+    if member.kind is MemberKind.DIRECTORY:
         _make_directory(target, member.name)
         return
     _make_room(target, member.name)
-    if member.issym():
+    if member.kind is MemberKind.SYMLINK:
         target.symlink_to(_link_target(member, depth=len(parts) - 1))
-    elif member.islnk():
-        source = into.joinpath(*_parts(member.linkname))
-        _make_parents(into, _parts(member.linkname), member.name)
+    elif member.kind is MemberKind.HARD_LINK:
+        source = into.joinpath(*_parts(member.link_target))
+        _make_parents(into, _parts(member.link_target), member.name)
         if not _is_plain(source):
             raise UnsafeMemberError(f"{member.name!r} is a link, but not to a file of the archive")
         os.link(source, target, follow_symlinks=False)
     else:
-        _write(archive, member, target)
+        _write(reader, member, target)
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -240,25 +259,18 @@ def _make_room(target: Path, name: str) -> None:
     target.unlink()
 
 
-def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
-    target = member.linkname
+def _link_target(member: Member, *, depth: int) -> str:
+    target = member.link_target
     unusable = not target or target.startswith("/") or "\0" in target
     if unusable or may_lead_out(components(target), depth=depth):
         raise UnsafeMemberError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
     return target
 
 
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    content = archive.extractfile(member)
+def _write(reader: ArchiveReader, member: Member, target: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
-        left = member.size
-        while content is not None and left > 0:
-            chunk = content.read(min(CHUNK_BYTES, left))
-            if not chunk:
-                raise EOFError("the archive is cut off")
-            file.write(chunk)
-            left -= len(chunk)
+        file.writelines(reader.data())
         # Never setuid, setgid or sticky; always readable and writable for the owner.
         os.fchmod(file.fileno(), (member.mode & 0o755) | 0o600)
 
@@ -300,8 +312,6 @@ def _next_below(above: int, name: str) -> int:
         os.close(above)
 
 
-def _header(name: str, status: os.stat_result) -> tarfile.TarInfo:
-    # Without names and ids of the node's users.
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), (status.st_mode & 0o755) | 0o600
-    return info
+def _member(name: str, status: os.stat_result) -> Member:
+    mode = (status.st_mode & 0o755) | 0o600
+    return Member(name, MemberKind.FILE, mode=mode, size_bytes=status.st_size, mtime=int(status.st_mtime))

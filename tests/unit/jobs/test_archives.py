@@ -11,14 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from wms.jobs.domain.archives import (
-    Member,
-    MemberKind,
     SandboxTooLargeError,
     UnsafeArchiveError,
     check_members,
     flaw_of_name,
 )
-from wms.wire.protocol import MAX_DEPTH
+from wms.wire.archives import MAX_DEPTH, Member, MemberKind
 
 FILE, DIRECTORY, SYMLINK, HARD_LINK, SPECIAL = MemberKind
 

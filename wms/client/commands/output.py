@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tarfile
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ..connection import Record
 from ..errors import ClientError, Exit, ServerRefusedError, WrongUsageError
+from ..outputs import leads_out, write
 from ..terminal.console import Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain
+from ..wire.archives import ArchiveError, ArchiveReader
 from ..wire.protocol import API_V1
 from .arguments import job_id
 from .command import Command, CommandOutput, CommandSession, about_job, make_directory
@@ -98,7 +99,7 @@ def _fetch(number: int, target: Path, session: CommandSession) -> None:
         if target.exists():
             shutil.rmtree(target)
         unpacked.replace(target)
-    except (OSError, tarfile.TarError, EOFError) as error:
+    except (OSError, ArchiveError) as error:
         raise BadArchiveError(f"The output of job {number} cannot be unpacked into {target} ({error}).") from error
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -108,22 +109,14 @@ def _fetch(number: int, target: Path, session: CommandSession) -> None:
 def _unpack(archive: Path, directory: Path) -> None:
     """Write the ordinary files of an archive below a directory; nothing outside it, and no links."""
     directory.mkdir()
-    with tarfile.open(archive, "r:gz") as tar:
-        for member in tar:
-            parts = Path(member.name).parts
-            if Path(member.name).is_absolute() or ".." in parts:
+    with archive.open("rb") as content:
+        reader = ArchiveReader(content)
+        for member in reader:
+            if leads_out(member.name):
                 raise BadArchiveError(
                     f"The archive has a file outside its directory, {plain(member.name)}; not unpacked."
                 )
-            path = directory.joinpath(*parts)
-            content = tar.extractfile(member) if member.isfile() else None
-            if member.isdir():
-                path.mkdir(parents=True, exist_ok=True)
-            elif content is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with content, path.open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                path.chmod(0o755 if member.mode & 0o100 else 0o644)
+            write(reader, member, directory)
 
 
 # ---- logs ------------------------------------------------------------------------------------------------------------

@@ -2,37 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import NoReturn
 from unicodedata import category
 
 from wms.kernel.errors import RejectedError, TooLargeError
-from wms.wire.protocol import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, components, may_lead_out
+from wms.wire.archives import (
+    MAX_DEPTH,
+    MAX_PART_BYTES,
+    MAX_PATH_BYTES,
+    Member,
+    MemberKind,
+    components,
+    may_lead_out,
+)
 
 SETUID = 0o4000
 SETGID = 0o2000
-
-
-class MemberKind(Enum):
-    """Kind of a member of an archive."""
-
-    FILE = auto()
-    DIRECTORY = auto()
-    SYMLINK = auto()
-    HARD_LINK = auto()
-    #: Devices, pipes, sparse files and whatever else a tar header can announce.
-    SPECIAL = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One member, as its header describes it."""
-
-    name: str
-    kind: MemberKind
-    link_target: str = ""
-    mode: int = 0o644
-    size_bytes: int = 0
 
 
 class UnsafeArchiveError(RejectedError):

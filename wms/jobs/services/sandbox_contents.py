@@ -9,12 +9,11 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files import File
 
-from wms.jobs.domain.archives import Member, MemberKind
 from wms.jobs.models import Sandbox
 from wms.jobs.services import sandbox_files
 from wms.jobs.services.archives import data_of_member, members_of
 from wms.kernel.errors import NotFoundError
-from wms.wire.protocol import components
+from wms.wire.archives import Member, MemberKind, components
 
 #: Files of one archive that are listed, and can be read one by one; most have few, but may have MAX_MEMBERS.
 MOST_LISTED: Final = 1000
