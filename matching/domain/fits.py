@@ -70,8 +70,8 @@ _VERBS: Final[Mapping[FitOutcome, tuple[str, str]]] = {
         "fit only queues that accept no jobs at present",
     ),
     FitOutcome.CHECKING: (
-        "is Checking, because no site where it may run holds its input data",
-        "are Checking, because no site where they may run holds their input data",
+        "would be Checking, because no site where it may run holds its input data",
+        "would be Checking, because no site where they may run holds their input data",
     ),
     FitOutcome.FITS: ("fits a queue", "fit a queue"),
 }

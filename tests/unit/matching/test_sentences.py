@@ -18,8 +18,8 @@ def test_queues_that_one_job_or_several_fit() -> None:
         ),
         ("fits 2 of 2,000 queues, at LCG.CERN.ch, LCG.PIC.es", "fit 2 of 2,000 queues, at LCG.CERN.ch, LCG.PIC.es"),
         (
-            "is Checking, because no site where it may run holds its input data",
-            "are Checking, because no site where they may run holds their input data",
+            "would be Checking, because no site where it may run holds its input data",
+            "would be Checking, because no site where they may run holds their input data",
         ),
     ]
 

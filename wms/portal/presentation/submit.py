@@ -219,7 +219,7 @@ def refused(errors: Sequence[str]) -> Precheck:
 def _headline(fit: Fit | None) -> tuple[str, str]:
     """Return the kind of message and the sentence about the queues, for jobs with the same requirements."""
     if fit is None:
-        return "warning", "No site where it may run holds its input data; it is Checking until one does."
+        return "warning", "No site where it may run holds its input data; it would be Checking until one does."
     if hopeless := _hopeless(fit):
         return "warning", hopeless
     outcome, words = FitOutcome.of(fit), fit_in_words(fit, jobs=1)
