@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.domain.fits import Exclusion, Fit, fit_in_words
+from matching.domain.findings import Exclusion, Fit
+from matching.domain.sentences import fit_in_words
 from matching.services.rehearsal import KindOfJobs, Rehearsal, rehearse
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.domain import TokenScope

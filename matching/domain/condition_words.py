@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from matching.domain.findings import RequiredOf, WaitingRequirements
-from resources.domain.requirements import canonical, requirements_in_words, unmet
+from matching.domain.findings import CLOSED, MIDDLEWARE, RequiredOf, WaitingRequirements
+from resources.domain.requirements import requirements_in_words, unmet
 from taskqueues.domain.offer import ResourceOffer
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import counted, listed
 from wms.wire.amounts import AMOUNTS, Amount
 
-#: Condition on the computing element by which directors choose where to send pilots; the match ignores it.
-MIDDLEWARE: Final = "grid_middlewares"
-#: Condition of queues that take no jobs at present.
-CLOSED: Final = "closed"
 #: {condition that is none of the match: why queues fail it}.
 EXCLUDED_BY: Final[Mapping[str, str]] = {
     CLOSED: "banned or draining at present",
@@ -82,15 +78,15 @@ def resources_in_words(resources: RequiredOf) -> str:
 
 def _lacking(resources: RequiredOf, queue_id: int) -> str:
     """Return what one queue lacks; empty: it meets all requirements."""
-    required = canonical(resources.stated)
+    required = resources.required
     offered = resources.supply.offered(queue_id, required)
-    return "; ".join(unmet(required, offered, resources.kinds, resources.units, spelled=resources.spelled()))
+    return "; ".join(unmet(required, offered, resources.kinds, resources.units, spelled=resources.spelled))
 
 
 def _held_back(resources: RequiredOf) -> str:
     """Return which requirement excludes how many queues; empty: none does."""
-    spelled, counts = resources.spelled(), resources.supply.held_back(canonical(resources.stated))
-    held = [f"{spelled[name]} holds back {counted(number, 'queue')}" for name, number in counts.items() if number]
+    counts = resources.supply.held_back(resources.required).items()
+    held = [f"{resources.spelled[name]} holds back {counted(number, 'queue')}" for name, number in counts if number]
     return " and ".join(filter(None, [", ".join(held[:-1]), *held[-1:]]))
 
 

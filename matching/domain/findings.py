@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, auto
+from typing import Any, Final
 
 from matching.domain.facts import WaitFact
 from matching.domain.headline import Cause, Headline
 from resources.domain.eligibility import Supply
-from resources.domain.parameters import canonical_name
+from resources.domain.parameters import Value, canonical_name
 from resources.domain.requirements import Kinds, Units, canonical, meets
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
+
+#: Condition on the computing element by which directors choose where to send pilots; the match ignores it.
+MIDDLEWARE: Final = "grid_middlewares"
+#: Condition of queues that take no jobs at present.
+CLOSED: Final = "closed"
 
 # ---- jobs ------------------------------------------------------------------------------------------------------------
 
@@ -25,17 +31,19 @@ class RequiredOf:
     units: Units
     supply: Supply
 
-    def spelling(self, name: str) -> str:
-        """Return a name (canonical) as the owner wrote it."""
-        return self.spelled().get(name, name)
+    @property
+    def required(self) -> Mapping[str, Value]:
+        """Return {canonical name: value}."""
+        return canonical(self.stated)
 
+    @property
     def spelled(self) -> Mapping[str, str]:
         """Return {canonical name: name as the owner wrote it}."""
         return {canonical_name(name): name for name in self.stated}
 
     def unmet_at(self, queue_id: int) -> tuple[str, ...]:
         """Return the requirements (canonical names) that one queue does not meet."""
-        required = canonical(self.stated)
+        required = self.required
         offered = self.supply.offered(queue_id, required)
         return tuple(name for name, value in required.items() if not meets(name, value, offered.get(name), self.kinds))
 
@@ -109,6 +117,8 @@ class QueueRank:
 
     #: 1: none has a higher priority; None: it is not drawn, because no queue would take its jobs.
     rank: int | None = None
+    #: Whether it has nearly all of the priorities that are drawn with its own, and no longer jobs come before.
+    is_next: bool = False
     #: Its fraction of the priorities of its CPU segment, 0 to 1; 0 if the rank is None.
     share: float = 0.0
     #: Number of drawable task queues with a higher CPU segment.
@@ -123,12 +133,14 @@ class PilotsThere:
 
     Args:
         some_run: whether a pilot that may take its jobs has started; then the rest is left out.
+        all_are_busy: whether each of these pilots has a job.
         coming: pilots that wait in their batch systems.
         no_pilots: why none are sent now, for each queue; empty: some exist, or may be sent.
         remarks: further observations.
     """
 
     some_run: bool = False
+    all_are_busy: bool = False
     coming: int = 0
     no_pilots: Sequence[Cause] = ()
     remarks: Sequence[WaitFact] = ()
@@ -149,8 +161,62 @@ class Findings:
     pilots: PilotsThere = PilotsThere()
     #: Places that come last until a time, because they gave the job back; None: none.
     goes_elsewhere: WaitFact | None = None
-    #: The number of queues that it fits, if none is of a grid middleware that it names, and directors send no pilots.
-    of_other_middleware: int = 0
+
+
+# ---- described jobs, before they are submitted -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """One condition that excludes queues."""
+
+    #: Name of the condition of the match, MIDDLEWARE, or CLOSED.
+    condition: str
+    queues: int
+    #: Sites of which every queue fails the condition, sorted.
+    sites: Sequence[str]
+    #: Its requirement, and the offers of the queues; or why they are closed or of another middleware.
+    why: str
+
+    @property
+    def detail(self) -> str:
+        """Return the requirement and the offers; empty: the condition is none of the match."""
+        return "" if self.condition in {MIDDLEWARE, CLOSED} else self.why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The queues that a described job fits by the present configuration; throttles and limits are left out."""
+
+    #: Queues at the sites that serve the VO.
+    queues: int
+    #: Those that would take the job.
+    fitting: int
+    #: Those that it fits, but that take no jobs at present.
+    closed: int
+    #: Sites with queues that would take the job, sorted.
+    sites: Sequence[str]
+    exclusions: Sequence[Exclusion]
+    #: Why no pilot gets the job anywhere; empty: some may.
+    never: str
+
+
+class FitOutcome(Enum):
+    """The result of the comparison of jobs with the queues; those that need attention first."""
+
+    NONE = auto()
+    CLOSED = auto()
+    CHECKING = auto()
+    FITS = auto()
+
+    @classmethod
+    def of(cls, fit: Fit | None) -> "FitOutcome":
+        """Return the outcome; None: no site where the jobs may run holds their input data."""
+        if fit is None:
+            return cls.CHECKING
+        if fit.fitting:
+            return cls.FITS
+        return cls.CLOSED if fit.closed else cls.NONE
 
 
 # ---- advice ----------------------------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ class HeadlineKind(StrEnum):
     CLOSED = auto()
     #: No queue meets all conditions.
     MISMATCH = auto()
+    #: It fits, but pilots are sent only to another grid middleware, which the job names.
+    OTHER_MIDDLEWARE = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from matching.domain.findings import (
     ExplainedQueue,
     Explanation,
     Findings,
+    Fit,
+    FitOutcome,
     PilotsThere,
     WaitingRequirements,
 )
@@ -43,6 +45,16 @@ class ConditionText:
     failed_queues: int
     #: The requirement of the job, and the offers of the queues.
     detail: str
+
+    @property
+    def label(self) -> str:
+        """Return the name in words."""
+        return self.name.replace("_", " ")
+
+    @property
+    def queues(self) -> int:
+        """Return the number of all queues."""
+        return self.passed_queues + self.failed_queues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +86,18 @@ def worded(explained: Explanation) -> ExplanationText:
     """Return an explanation in words."""
     found, conditions, queues = explained.findings, [], []
     if found is not None:
-        conditions = [_condition(count, found.needs) for count in found.conditions]
+        conditions = [
+            ConditionText(
+                name=count.name,
+                passed_queues=count.passed_queues,
+                failed_queues=count.failed_queues,
+                detail=_detail(count, found.needs),
+            )
+            for count in found.conditions
+        ]
         queues = [_queue(queue, found.needs) for queue in explained.queues]
     most = max(conditions, key=lambda each: each.failed_queues, default=None)
-    unmatched = "" if explained.unmatched is None else why_unmatched(explained.unmatched)
+    unmatched = "" if explained.unmatched is None else waiting(explained.unmatched)
     return ExplanationText(
         summary=summary(explained),
         conditions=conditions,
@@ -86,15 +106,6 @@ def worded(explained: Explanation) -> ExplanationText:
         limits=_limits(explained),
         advice=advice(explained.advice),
         warnings=list(filter(None, [*explained.description_warnings, unmatched])),
-    )
-
-
-def _condition(count: ConditionCount, needs: WaitingRequirements) -> ConditionText:
-    return ConditionText(
-        name=count.name,
-        passed_queues=count.passed_queues,
-        failed_queues=count.failed_queues,
-        detail=_detail(count, needs),
     )
 
 
@@ -194,6 +205,8 @@ def _fitting(findings: Findings) -> str:
 
 def _competing(findings: Findings) -> str:
     standing = findings.standing
+    if standing.is_next and findings.pilots.all_are_busy:
+        return f"Next in line at {counted(findings.headline.queues, 'queue')}; all pilots are busy."
     rank = standing.rank or 1
     higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
     own = (
@@ -249,6 +262,14 @@ def _parts(headline: Headline) -> list[str]:
     return parts if len(headline.parts) <= _MOST_PARTS else [*parts, "and others"]
 
 
+def _of_other_middleware(findings: Findings) -> str:
+    fitting, named = findings.headline.queues, listed(findings.needs.definition.grid_middlewares, last=" or ")
+    queues = "the only queue that it fits is" if fitting == 1 else f"the {fitting:,} queues that it fits are"
+    return (
+        f"Pilots for it are sent only to computing elements of the grid middleware {named}; {queues} at none of these."
+    )
+
+
 def _nothing_fits(findings: Findings) -> str:
     headline, needs = findings.headline, findings.needs
     names = [str(part.cause.what) for part in headline.parts]
@@ -284,6 +305,7 @@ _HEADLINES: Final[Mapping[HeadlineKind, Callable[[Findings], str]]] = MappingPro
         HeadlineKind.NO_PILOTS: _without_pilots,
         HeadlineKind.CLOSED: _closed,
         HeadlineKind.MISMATCH: _nothing_fits,
+        HeadlineKind.OTHER_MIDDLEWARE: _of_other_middleware,
     }
 )
 
@@ -299,8 +321,8 @@ def _detail(count: ConditionCount, needs: WaitingRequirements) -> str:
 
 
 def _most_excluding(condition: ConditionText) -> str:
-    queues = f"{condition.failed_queues:,} of {counted(condition.failed_queues + condition.passed_queues, 'queue')}"
-    return f"The condition {condition.name.replace('_', ' ')} excludes most: {queues}. The job {condition.detail}."
+    queues = f"{condition.failed_queues:,} of {counted(condition.queues, 'queue')}"
+    return f"The condition {condition.label} excludes most: {queues}. The job {condition.detail}."
 
 
 def _refusal(name: str, queue: ExplainedQueue, needs: WaitingRequirements) -> str:
@@ -311,16 +333,34 @@ def _refusal(name: str, queue: ExplainedQueue, needs: WaitingRequirements) -> st
     return f"{words}; nodes of this queue{configured} report {listed(queue.nodes)}"
 
 
-def why_unmatched(unmatched: Findings) -> str:
-    """Return why no pilot gets the jobs of a task queue in the present configuration, or is sent for them."""
-    fitting = unmatched.of_other_middleware
-    if not fitting:
-        return waiting(unmatched)
-    named = listed(unmatched.needs.definition.grid_middlewares, last=" or ")
-    queues = "the only queue that it fits is" if fitting == 1 else f"the {fitting:,} queues that it fits are"
-    return (
-        f"Pilots for it are sent only to computing elements of the grid middleware {named}; {queues} at none of these."
-    )
+# ---- described jobs, before they are submitted -----------------------------------------------------------------------
+
+_OUTCOMES: Final[Mapping[FitOutcome, str]] = MappingProxyType(
+    {
+        FitOutcome.NONE: "fit{s} no queue",
+        FitOutcome.CLOSED: "fit{s} only queues that accept no jobs at present",
+        FitOutcome.CHECKING: "would be Checking, because no site where {they} may run holds {their} input data",
+        FitOutcome.FITS: "fit{s} a queue",
+    }
+)
+
+
+def outcome_in_words(outcome: FitOutcome, *, jobs: int) -> str:
+    """Return whether so many jobs fit some queue, as the end of a sentence such as "fit no queue"."""
+    s, they, their = ("s", "it", "its") if jobs == 1 else ("", "they", "their")
+    return _OUTCOMES[outcome].format(s=s, they=they, their=their)
+
+
+def fit_in_words(fit: Fit | None, *, jobs: int) -> str:
+    """Return which queues jobs fit, as the end of a sentence such as "fit 2 of 3 queues, at LCG.CERN.ch"."""
+    if fit is None:
+        return outcome_in_words(FitOutcome.CHECKING, jobs=jobs)
+    verb, queues = "fits" if jobs == 1 else "fit", counted(fit.queues, "queue")
+    if fit.fitting:
+        return f"{verb} {fit.fitting} of {queues}, at {listed(fit.sites)}"
+    if fit.closed:
+        return f"{verb} {fit.closed} of {queues}, but none of these accepts jobs at present"
+    return f"{verb} none of {queues}"
 
 
 # ---- advice ----------------------------------------------------------------------------------------------------------

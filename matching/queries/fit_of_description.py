@@ -2,14 +2,13 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from matching.domain.condition_words import CLOSED, EXCLUDED_BY, MIDDLEWARE, detail
+from matching.domain.condition_words import EXCLUDED_BY, detail
 from matching.domain.facts import in_words
-from matching.domain.findings import WaitingRequirements
-from matching.domain.fits import Exclusion, Fit
+from matching.domain.findings import CLOSED, MIDDLEWARE, Exclusion, Fit, WaitingRequirements
 from matching.queries.explain.comparison import UNREGISTERED_POOL, Comparison, causes_of_job, judge_of
 from resources.models import Queue
 from taskqueues.domain.definition import QueueDefinition
@@ -71,30 +70,22 @@ def _compared(needs: WaitingRequirements, comparison: Comparison) -> Fit:
     return Fit(
         queues=len(comparison.queues),
         fitting=len(fitting),
-        closed=len(failed[CLOSED]),
+        closed=len(failed.get(CLOSED, ())),
         sites=sorted({queue.ce.site.name for queue in fitting}),
-        exclusions=_exclusions(failed, comparison.queues, needs=needs, judge=judge),
+        exclusions=list(_exclusions(failed, comparison.queues, needs=needs, judge=judge)),
         never="; ".join(in_words(cause.what) for cause in causes_of_job(needs)),
     )
 
 
 def _exclusions(
     failed: Mapping[str, Sequence[Queue]], queues: Sequence[Queue], *, needs: WaitingRequirements, judge: Judge
-) -> list[Exclusion]:
+) -> Iterator[Exclusion]:
     of_site = Counter(queue.ce.site.name for queue in queues)
-    exclusions = []
     for condition, excluded in sorted(failed.items(), key=lambda item: -len(item[1]))[:MOST_CONDITIONS]:
-        if excluded:
-            excluded_of = Counter(queue.ce.site.name for queue in excluded)
-            is_of_match = condition not in {CLOSED, MIDDLEWARE}
-            why = detail(condition, needs, judge.kinds(condition)) if is_of_match else EXCLUDED_BY[condition]
-            exclusions.append(
-                Exclusion(
-                    condition=condition,
-                    queues=len(excluded),
-                    sites=sorted(site for site, number in excluded_of.items() if number == of_site[site]),
-                    detail=why if is_of_match else "",
-                    why=why,
-                )
-            )
-    return exclusions
+        excluded_of = Counter(queue.ce.site.name for queue in excluded)
+        yield Exclusion(
+            condition=condition,
+            queues=len(excluded),
+            sites=sorted(site for site, number in excluded_of.items() if number == of_site[site]),
+            why=EXCLUDED_BY.get(condition) or detail(condition, needs, judge.kinds(condition)),
+        )

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taskqueues.domain.columns import Mask, Rows
+from taskqueues.domain.columns import Mask
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import LEAST_SHARE, corrected_shares, jobs_in
 from taskqueues.services.index.shared import index
@@ -140,7 +139,6 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[Tas
     row_of = {each.pk: row for each in task_queues if (row := snapshot.row_of.get(each.pk)) is not None}
     counted = jobs_in([pk for pk, row in row_of.items() if estimates[row] <= COUNTED_UP_TO])
     corrections = _corrections({each.vo_id for each in task_queues})
-    competing_in = {vo_id: (snapshot.columns.vo_id == vo_id) & snapshot.has_jobs for vo_id in _vo_ids(task_queues)}
     owners_in = {each.group_id: _owners(snapshot, each.group_id) for each in task_queues}
     standings = []
     for task_queue in task_queues:
@@ -152,13 +150,13 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[Tas
         if jobs:
             correction = corrections.get(task_queue.group_id) if task_queue.vo.history_fair_share else None
             terms = _terms(task_queue, float(snapshot.priority[row]), correction, owners=owners_in[task_queue.group_id])
-            around = _Around(snapshot, row, competing_in[task_queue.vo_id], estimates=estimates)
+            around = Surroundings(snapshot, row)
             standings.append(
                 TaskQueueStanding(
                     task_queue=task_queue,
                     jobs=jobs,
                     is_estimate=is_estimate,
-                    rank=around.rank,
+                    rank=around.rank if terms.priority > 0 else None,
                     terms=terms,
                     longer=around.longer,
                     higher=around.higher,
@@ -166,10 +164,6 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[Tas
                 )
             )
     return standings
-
-
-def _vo_ids(task_queues: Collection[TaskQueue]) -> set[int]:
-    return {each.vo_id for each in task_queues}
 
 
 def _corrections(vo_ids: Collection[int]) -> Mapping[int, float]:
@@ -198,23 +192,25 @@ def _terms(task_queue: TaskQueue, priority: float, correction: float | None, *, 
     )
 
 
-class _Around:
-    """The rank of a task queue, and sums of those drawn before it and with it."""
+class Surroundings:
+    """The rank of a task queue among those of its VO in which jobs wait, and sums of those drawn before and with it."""
 
-    def __init__(self, snapshot: Snapshot, row: int, competing: Mask, *, estimates: NDArray[np.int64]) -> None:
-        self._snapshot, self._estimates = snapshot, estimates
-        segments, priorities = snapshot.columns.cpu_time_s, snapshot.priority
-        drawn = competing & (priorities > 0)
-        in_segment = drawn & (segments == segments[row])
-        above = priorities > priorities[row]
-        self.rank = 1 + int(np.count_nonzero(competing & above)) if priorities[row] > 0 else None
-        self.longer = self._sum(np.flatnonzero(drawn & (segments > segments[row])))
-        self.higher = self._sum(np.flatnonzero(in_segment & above))
-        self.segment = self._sum(np.flatnonzero(in_segment))
+    def __init__(self, snapshot: Snapshot, row: int) -> None:
+        self._snapshot = snapshot
+        columns, priorities = snapshot.columns, snapshot.priority
+        competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs
+        above, drawn = competing & (priorities > priorities[row]), competing & (priorities > 0)
+        in_segment = drawn & (columns.cpu_time_s == columns.cpu_time_s[row])
+        #: 1: none has a higher priority.
+        self.rank = 1 + int(np.count_nonzero(above))
+        self.longer = self._sum(drawn & (columns.cpu_time_s > columns.cpu_time_s[row]))
+        self.higher = self._sum(in_segment & above)
+        self.segment = self._sum(in_segment)
+        self.drawn = self._sum(drawn)
 
-    def _sum(self, rows: Rows) -> QueueSum:
+    def _sum(self, rows: Mask) -> QueueSum:
         return QueueSum(
-            queues=len(rows),
-            jobs=int(self._estimates[rows].sum()),
+            queues=int(np.count_nonzero(rows)),
+            jobs=int(self._snapshot.jobs[rows].sum()),
             priority=float(self._snapshot.priority[rows].sum()),
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import transaction
 
-from matching.domain.fits import Fit
+from matching.domain.findings import Fit
 from matching.queries.explain.comparison import Comparison
 from matching.queries.fit_of_description import fit_of
 from matching.services.submission import MOST_EXAMINED

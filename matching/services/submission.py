@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import transaction
 
-from matching.domain.sentences import why_unmatched
+from matching.domain.sentences import waiting
 from matching.queries.explain.comparison import Comparison
 from matching.queries.explain.unmatched import unmatched
 from taskqueues.services.index.shared import index
@@ -78,7 +78,7 @@ def _why_unmatched(queued: QueuedJobs, owner: User, group: Group, *, comparison:
     needs = comparison.needs(definition, description, owner=owner, group=group, task_queue_id=queued.task_queue_id)
     found = unmatched(comparison, needs)
     if found is not None:
-        return why_unmatched(found)
+        return waiting(found)
     if len(memo) < MAX_ENTRIES:
         memo[key] = True
     return ""

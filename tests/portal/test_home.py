@@ -113,10 +113,12 @@ def test_jobs_that_nothing_fits_are_named_with_the_reason(portal: Client, alice:
     for _ in range(2):
         make_job(owner=alice, group=group, memory_mb=64_000)
     make_job(owner=alice, group=group)
-    (row,) = home(portal).context["unmatched"]
+    page = home(portal)
+    (row,) = page.context["unmatched"]
     assert row.jobs == 2
     assert "64000 MB" in row.reason or "64,000 MB" in row.reason
-    assert portal.get(row.url).status_code == 200
+    assert f'href="/jobs/{row.job_id}/"' in page.content.decode()
+    assert portal.get(f"/jobs/{row.job_id}/").status_code == 200
 
 
 def test_jobs_whose_only_site_is_banned_are_named(portal: Client, alice: User, group: Group) -> None:

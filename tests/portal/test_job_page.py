@@ -89,20 +89,14 @@ def test_the_page_of_a_waiting_job_explains_it(portal: Client, alice: User, grou
     for processors in (1, 2, 4):
         make_queue(ce=ce, processors=processors)
     job = make_job(owner=alice, group=group, processors=2, tags=["<gpu>"])
-    response = portal.get(f"/jobs/{job.pk}/")
-    page = response.content.decode()
+    page = portal.get(f"/jobs/{job.pk}/").content.decode()
     assert "Why it waits" in page
     assert (
         "It waits because no queue that serves lhcb fits it: it requires the tag &lt;gpu&gt;; queues offer none."
         in page
     )
-    why = response.context["why"]
-    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in [*why.hurdles, *why.passed]}
-    assert (shown["tags"], shown["processors"], shown["memory"]) == (
-        ("0 of 3", "failed"),
-        ("2 of 3", "held"),
-        ("3 of 3", "done"),
-    )
+    for name, passed, badge in (("tags", 0, "failed"), ("processors", 2, "held"), ("memory", 3, "done")):
+        assert f'<td>{name}</td><td><span class="badge {badge}">{passed} of 3</span></td>' in page
 
 
 def test_the_page_lists_unmet_requirements_with_excluded_queues(portal: Client, alice: User, group: Group) -> None:
@@ -112,15 +106,13 @@ def test_the_page_lists_unmet_requirements_with_excluded_queues(portal: Client, 
     make_queue(ce=ce)
     described = {"executable": "a", "requirements": {"Memory": 2000, "SoftwareTag": "<b>v2</b>"}}
     (job,) = submit(parse_submission(described), owner=alice, now=NOW).jobs
-    response = portal.get(f"/jobs/{job.id}/")
-    page = response.content.decode()
+    page = portal.get(f"/jobs/{job.id}/").content.decode()
     assert (
         "It waits because no queue that serves lhcb provides what it requires: "
         "Memory = 2000 and SoftwareTag = &lt;b&gt;v2&lt;/b&gt;." in page
     )
     assert "Memory holds back 1 queue and SoftwareTag holds back 3 queues" in page
-    (hurdle,) = (hurdle for hurdle in response.context["why"].hurdles if hurdle.name == "submit pool")
-    assert (hurdle.passed, hurdle.badge) == ("0 of 3", "failed")
+    assert '<td>submit pool</td><td><span class="badge failed">0 of 3</span></td>' in page
 
 
 def test_only_waiting_jobs_are_explained(portal: Client, alice: User, group: Group) -> None:

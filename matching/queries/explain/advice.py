@@ -15,7 +15,6 @@ from matching.domain.facts import Change, WaitFact, fact
 from matching.domain.findings import Advice, Effect, RequiredOf, WaitingRequirements
 from matching.domain.sentences import shorter
 from matching.queries.explain.comparison import ComparedPlace, judge_of
-from resources.domain.requirements import canonical
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
 from taskqueues.services.queueing import rounding
@@ -249,40 +248,38 @@ def _of_setup(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]
 
 
 def _of_submit_pool(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    required = needs.resources
-    if required is None:
+    resources = needs.resources
+    if resources is None:
         yield _Proposal(fact(Change.NO_POOLS), {"submit_pools": ()})
         return
-    asked = canonical(required.stated)
     by_names: dict[tuple[str, ...], list[ComparedPlace]] = {}
     for place in places:
-        if unmet := required.unmet_at(place.queue.pk):
+        if unmet := resources.unmet_at(place.queue.pk):
             by_names.setdefault(unmet, []).append(place)
     for names, of_names in sorted(by_names.items(), key=lambda item: -len(item[1]))[:_MOST_NAMES]:
         if len(names) == 1:
-            yield from _lowered_requirement(required, names[0], of_names)
-        left = {name: value for name, value in asked.items() if name not in names}
-        spelled = tuple(required.spelling(name) for name in names)
-        admits = frozenset(required.supply.eligible(left))
+            yield from _lowered_requirement(resources, names[0], of_names)
+        left = {name: value for name, value in resources.required.items() if name not in names}
+        spelled = tuple(resources.spelled[name] for name in names)
+        admits = frozenset(resources.supply.eligible(left))
         yield _Proposal(
             fact(Change.FEWER_NAMES, kind="requirement", names=spelled), {"submit_pools": ()}, admits=admits
         )
 
 
-def _lowered_requirement(required: RequiredOf, name: str, places: Places) -> Iterator[_Proposal]:
+def _lowered_requirement(resources: RequiredOf, name: str, places: Places) -> Iterator[_Proposal]:
     """Yield the numbers that a required number can be changed to."""
-    asked = canonical(required.stated)
-    own = asked[name]
+    own = resources.required[name]
     if isinstance(own, bool) or not isinstance(own, int):
         return
-    offered = [required.supply.offered(place.queue.pk, [name]).get(name) for place in places]
+    offered = [resources.supply.offered(place.queue.pk, [name]).get(name) for place in places]
     numbers = [value for value in offered if isinstance(value, int) and not isinstance(value, bool)]
-    unit = f" {required.units[name]}" if name in required.units else ""
+    unit = f" {resources.units[name]}" if name in resources.units else ""
     for value in lowered(own, numbers):
         yield _Proposal(
-            fact(Change.LOWER_REQUIREMENT, name=required.spelling(name), value=f"{value}{unit}", own=f"{own}{unit}"),
+            fact(Change.LOWER_REQUIREMENT, name=resources.spelled[name], value=f"{value}{unit}", own=f"{own}{unit}"),
             {"submit_pools": ()},
-            admits=frozenset(required.supply.eligible({**asked, name: value})),
+            admits=frozenset(resources.supply.eligible({**resources.required, name: value})),
         )
 
 

@@ -4,7 +4,7 @@ Explanations, warnings of submissions and rehearsals all ask it which queues wou
 and in whether throttles and limits are read.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -16,7 +16,6 @@ from matching.domain.facts import WaitFact, WaitReason, fact
 from matching.domain.findings import ConditionCount, RequiredOf, Room, WaitingRequirements
 from matching.domain.headline import Cause, Ground
 from matching.queries.restrictions import closings_now
-from resources.domain.requirements import canonical
 from resources.models import Queue
 from resources.queries.eligible_queues import supply_of
 from resources.queries.known_names import requirement_kinds, requirement_units
@@ -194,7 +193,7 @@ class Comparison:
         definition, lookups, unregistered = needs.definition, self._lookups, ""
         if UNREGISTERED_POOL in definition.submit_pools and needs.resources is not None:
             unregistered = str(needs.resources.stated)
-            lookups = self._with_pool(frozenset(needs.resources.supply.eligible(canonical(needs.resources.stated))))
+            lookups = self._with_pool(frozenset(needs.resources.supply.eligible(needs.resources.required)))
         pilots = (definition.owner_id, definition.group_id, definition.pilot_types)
         key = (*pilots, unregistered, bool(definition.software), bool(definition.platforms))
         offers = self._offers.setdefault(key, {})
@@ -264,6 +263,31 @@ class Comparison:
                 left = throttle.room_left
                 words = throttle.why_closed or ("open" if left is None else f"{left} more matches until it closes")
                 yield Room(name=f"throttle of {site}", words=words, is_full=not throttle.accepting)
+
+
+def comparisons(
+    task_queues: Iterable[TaskQueue], *, memo: Memo, now: datetime, with_closings: bool
+) -> Mapping[int, Comparison]:
+    """Return, by VO, a comparison for its task queues, which have owners, groups and VOs loaded.
+
+    Args:
+        task_queues: of any VOs.
+        memo, now: as of a comparison.
+        with_closings: whether throttles and limits are read.
+    """
+    of_vo: defaultdict[VO, list[TaskQueue]] = defaultdict(list)
+    for task_queue in task_queues:
+        of_vo[task_queue.group.vo].append(task_queue)
+    return {
+        vo.pk: Comparison(
+            vo,
+            submit_pools={pool for task_queue in theirs for pool in task_queue.submit_pools},
+            memo=memo,
+            now=now,
+            task_queues=theirs if with_closings else (),
+        )
+        for vo, theirs in of_vo.items()
+    }
 
 
 def _closed(closings: Closings, offer: ResourceOffer, queue: Queue, definition: QueueDefinition) -> ResourceOffer:

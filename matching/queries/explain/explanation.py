@@ -1,13 +1,12 @@
 """Explanation of a job, or of a selection by task queue: the result of each condition of the match at each queue."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from heapq import nsmallest
 from typing import Final
 
-import numpy as np
 from django.db.models import Count, Min
 
 from matching.domain.findings import (
@@ -25,22 +24,23 @@ from matching.domain.headline import Cause, Ground, HeadlineKind, headline
 from matching.queries.explain.advice import advice
 from matching.queries.explain.comparison import (
     ComparedPlace,
-    Comparison,
     HeldBackState,
     causes_of_job,
+    comparisons,
     counts_at,
     held_back_of,
     judge_of,
 )
-from matching.queries.explain.pilots import living_pilots, pilots_there
+from matching.queries.explain.pilots import living_pilots, living_there, pilots_there
 from matching.queries.explain.unmatched import unmatched_at
+from matching.queries.task_queues import Surroundings
 from resources.models import Queue
 from resources.queries.places import resolve_place
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.quotas import QuotaKind, full_in_words
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 from wms.accounts.queries import memberships_among
 from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.domain.lifecycle import JobStatus
@@ -58,6 +58,8 @@ MOST_COMPARED = 20_000
 MOST_JOBS: Final = 5000
 #: Task queues that are explained: those with most of these jobs. Each is compared with every queue of its VO.
 MOST_TASK_QUEUES: Final = 30
+#: Fraction of the priorities of all task queues that are drawn with one, from which on it is next in line.
+_NEARLY_ALL: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +109,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken in the meantime
         return state_of(job)
-    return _Explainer(
-        snapshot,
-        _comparison([task_queue], snapshot, now=now),
-        members=memberships_among([(task_queue.owner_id, task_queue.group_id)]),
-        pilots_at=lambda task_queue, queues: pilots_there(task_queue, queues, now=now),
-    ).explained(
+    return _Explainer([task_queue], snapshot, pilots_at=partial(pilots_there, now=now), now=now).explained(
         job,
         task_queue,
         row=row,
@@ -134,27 +131,19 @@ def explain_each(jobs: Mapping[int, Job], *, now: datetime) -> dict[int, Explana
     """
     snapshot = index.current()
     task_queues = TaskQueue.objects.select_related("owner", "group__vo", "vo").in_bulk(list(jobs))
-    of_vo: defaultdict[int, list[TaskQueue]] = defaultdict(list)
-    for task_queue in task_queues.values():
-        of_vo[task_queue.vo_id].append(task_queue)
-    members = memberships_among([(task_queue.owner_id, task_queue.group_id) for task_queue in task_queues.values()])
+    living = living_pilots(vo_ids={task_queue.vo_id for task_queue in task_queues.values()})
+    there = partial(living_there, living=living)
+    explainer = _Explainer(task_queues.values(), snapshot, pilots_at=there, now=now)
     waits = held_back_of([job.pk for job in jobs.values()], now=snapshot.now())
-    pilots = living_pilots(vo_ids=list(of_vo))
-    explainers = {
-        vo_id: _Explainer(snapshot, _comparison(of_one, snapshot, now=now), members=members, pilots_at=pilots.there)
-        for vo_id, of_one in of_vo.items()
-    }
     explained: dict[int, Explanation] = {}
     compared = 0
     for task_queue_id, job in jobs.items():
-        row = snapshot.row_of.get(task_queue_id)
-        if row is None or task_queue_id not in task_queues:
+        row, task_queue = snapshot.row_of.get(task_queue_id), task_queues.get(task_queue_id)
+        if row is None or task_queue is None:
             continue
         if compared >= MOST_COMPARED:
             break
-        task_queue = task_queues[task_queue_id]
-        explainer = explainers[task_queue.vo_id]
-        compared += len(explainer.comparison.queues)
+        compared += len(explainer.comparisons[task_queue.vo_id].queues)
         explained[task_queue_id] = explainer.explained(job, task_queue, row=row, waits=waits[job.pk])
     return explained
 
@@ -219,22 +208,22 @@ def _checked(job: Job) -> CheckedData:
     return CheckedData(files=files, missing=located.missing(files), sites=holding, may_run=places is not None)
 
 
-def _comparison(task_queues: Sequence[TaskQueue], snapshot: Snapshot, *, now: datetime) -> Comparison:
-    """Return the comparison of task queues of one VO, with throttles and limits."""
-    pools = {pool for task_queue in task_queues for pool in task_queue.submit_pools}
-    vo = task_queues[0].group.vo
-    return Comparison(vo, submit_pools=pools, memo=snapshot.memo, now=now, task_queues=task_queues)
-
-
-@dataclass(frozen=True, slots=True)
 class _Explainer:
-    """The explanation of jobs of one VO, from facts that are read once."""
+    """The explanation of jobs of some task queues, from facts that are read once."""
 
-    snapshot: Snapshot
-    comparison: Comparison
-    #: (owner, group) of the task queues whose owner is a member of the group.
-    members: frozenset[tuple[int, int]]
-    pilots_at: Callable[[TaskQueue, Sequence[Queue]], PilotsThere]
+    def __init__(
+        self,
+        task_queues: Collection[TaskQueue],
+        snapshot: Snapshot,
+        *,
+        pilots_at: Callable[[TaskQueue, Sequence[Queue]], PilotsThere],
+        now: datetime,
+    ) -> None:
+        self._snapshot, self._pilots_at = snapshot, pilots_at
+        #: By VO, with throttles and limits.
+        self.comparisons = comparisons(task_queues, memo=snapshot.memo, now=now, with_closings=True)
+        #: (owner, group) of the task queues whose owner is a member of the group.
+        self._members = memberships_among([(each.owner_id, each.group_id) for each in task_queues])
 
     def explained(
         self,
@@ -257,11 +246,12 @@ class _Explainer:
             warnings: about the description.
         """
         # Untrusted in the index: suspended, or not a member, or both.
-        is_trusted = bool(self.snapshot.columns.trusted[row])
-        is_member = is_trusted or (task_queue.owner_id, task_queue.group_id) in self.members
-        needs = self.comparison.needs_of(task_queue, job.description, is_member=is_member)
+        is_trusted = bool(self._snapshot.columns.trusted[row])
+        is_member = is_trusted or (task_queue.owner_id, task_queue.group_id) in self._members
+        comparison = self.comparisons[task_queue.vo_id]
+        needs = comparison.needs_of(task_queue, job.description, is_member=is_member)
         judge = judge_of(needs)
-        places = list(self.comparison.places(needs, judge, waits=waits))
+        places = list(comparison.places(needs, judge, waits=waits))
         conditions = counts_at(judge, places)
         findings = self._findings(needs, places, conditions, task_queue=task_queue, row=row, waits=waits)
         is_never_drawn = findings.headline.verdict is HeadlineKind.NEVER_DRAWN
@@ -272,9 +262,9 @@ class _Explainer:
             queues=_nearest([place for place in places if is_listed(place.queue)]),
             closings=_closings(places),
             advice=Advice() if is_never_drawn else advice(needs, places),
-            rooms=tuple(self.comparison.rooms(needs, [place for place in places if not place.unmet])),
+            rooms=tuple(comparison.rooms(needs, [place for place in places if not place.unmet])),
             description_warnings=warnings,
-            unmatched=unmatched_at(self.comparison, needs, places, conditions),
+            unmatched=unmatched_at(comparison, needs, places, conditions),
         )
 
     def _findings(
@@ -290,14 +280,14 @@ class _Explainer:
         of_job = causes_of_job(needs)
         may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
         fitting = [place.queue for place in places if not place.causes]
-        pilots = self.pilots_at(task_queue, fitting) if fitting else PilotsThere()
+        pilots = self._pilots_at(task_queue, fitting) if fitting else PilotsThere()
         causes = [place.causes for place in places]
         return Findings(
             needs=needs,
             headline=headline(of_job=(*of_job, *waits.delays), queues=causes, no_pilots=pilots.no_pilots),
             conditions=conditions,
             queues=len(places),
-            standing=_standing(self.snapshot, row, task_queue, may_be_drawn=may_be_drawn),
+            standing=_rank(self._snapshot, row, task_queue.vo, may_be_drawn=may_be_drawn),
             pilots=pilots,
             goes_elsewhere=waits.goes_elsewhere,
         )
@@ -309,17 +299,19 @@ def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
     return tuple(dict.fromkeys(cause for cause in closing if cause.ground in {Ground.THROTTLE, Ground.LIMIT}))
 
 
-def _standing(snapshot: Snapshot, row: int, task_queue: TaskQueue, *, may_be_drawn: bool) -> QueueRank:
-    columns, priorities = snapshot.columns, snapshot.priority
-    competing = (columns.vo_id == columns.vo_id[row]) & snapshot.has_jobs
-    of_segment = float(priorities[competing & (columns.cpu_time_s == columns.cpu_time_s[row])].sum())
-    priority = float(priorities[row])
-    longer = competing & (columns.cpu_time_s > columns.cpu_time_s[row]) & (priorities > 0)
+def _rank(snapshot: Snapshot, row: int, vo: VO, *, may_be_drawn: bool) -> QueueRank:
+    around, any_segment = Surroundings(snapshot, row), bool(vo.any_segment_fraction)
+    if not may_be_drawn:
+        return QueueRank(longer=around.longer.queues, any_segment=any_segment)
+    priority = float(snapshot.priority[row])
+    of_segment, of_all = around.segment.priority, around.drawn.priority
+    rivals = of_all if any_segment else of_segment
     return QueueRank(
-        rank=1 + int(np.count_nonzero(competing & (priorities > priority))) if may_be_drawn else None,
-        share=priority / of_segment if may_be_drawn and of_segment else 0.0,
-        longer=int(np.count_nonzero(longer)),
-        any_segment=bool(task_queue.group.vo.any_segment_fraction),
+        rank=around.rank,
+        is_next=not around.longer.queues and 0 < _NEARLY_ALL * rivals <= priority,
+        share=priority / of_segment if of_segment else 0.0,
+        longer=around.longer.queues,
+        any_segment=any_segment,
     )
 
 

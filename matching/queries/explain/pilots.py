@@ -5,20 +5,30 @@ Input: the rows of living pilots, the last reports of computing elements, and th
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 
 from matching.domain.facts import WaitFact, WaitReason, fact
 from matching.domain.findings import PilotsThere
 from matching.domain.headline import Cause, Ground
+from matching.models import Match
 from pilots.domain.empty_pilot_throttle import empty_match_at, throttle_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
-from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
+from pilots.queries import (
+    PRESSURE_FOR,
+    WAITS,
+    WORD_HOLDS_FOR,
+    PilotCounts,
+    free_slots,
+    pilot_counts,
+    stall_pauses,
+    stand_still,
+)
 from resources.domain.enums import PilotType
 from resources.models import Queue
 from resources.queries.known_names import known_middlewares
@@ -34,34 +44,83 @@ _NEWEST: Final = 50
 _TROUBLE_LENGTH: Final = 200
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotKind:
+    """Living pilots of one kind at one queue that get jobs: whose jobs they run, and in which slots."""
+
+    queue_id: int
+    vo_id: int
+    group_id: int | None
+    owner_id: int | None
+    slot: Mapping[str, Any]
+    #: Have started; of these, have no job; have not started yet.
+    running: int
+    idle: int
+    coming: int
+
+    def may_take(self, task_queue: TaskQueue) -> bool:
+        """Return whether they serve the owner of the jobs, with group loaded, and their slots are large enough."""
+        kind = PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+        if not _serves(self, task_queue) or kind not in (task_queue.pilot_types or list(PilotType)):
+            return False
+        slot = self.slot
+        return not slot or (  # a pilot that registered itself has no requested slot
+            slot.get("processors", 0) >= task_queue.processors
+            and slot.get("gpus", 0) >= task_queue.gpus
+            and (slot.get("memory_mb") == 0 or slot.get("memory_mb", 0) >= task_queue.memory_mb)
+        )
+
+
+LivingPilots = Mapping[int, Sequence[PilotKind]]
+
+
+def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
+    """Return the living pilots of these VOs that get jobs, by queue, for many task queues."""
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None, vo__in=vo_ids)
+    able = living.filter(revoked_at=None, drained_at=None, black_hole=None)
+    names = ("queue_id", "vo_id", "group_id", "owner_id", "slot")
+    # Uses index: match_open
+    has_job = Exists(Match.objects.filter(pilot=OuterRef("pk"), ended_at=None))
+    runs = Q(status=PilotStatus.RUNNING)
+    counts = able.values(*names).annotate(
+        running=Count("pk", filter=runs), idle=Count("pk", filter=runs & ~has_job), coming=Count("pk", filter=WAITS)
+    )
+    kinds: defaultdict[int, list[PilotKind]] = defaultdict(list)
+    for row in counts:
+        kinds[row["queue_id"]].append(PilotKind(**row))
+    return kinds
+
+
+def living_there(task_queue: TaskQueue, queues: Sequence[Queue], *, living: LivingPilots) -> PilotsThere:
+    """Return the pilots for the jobs of *task_queue* at the *queues* that it fits; not why none are sent."""
+    able = [kind for queue in queues for kind in living.get(queue.pk, ()) if kind.may_take(task_queue)]
+    if any(kind.running for kind in able):
+        return PilotsThere(some_run=True, all_are_busy=not any(kind.idle for kind in able))
+    return PilotsThere(coming=sum(kind.coming for kind in able))
+
+
 def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
     """Return the pilots for the jobs of *task_queue* at the *queues* that it fits.
 
-    Two statements if some have started; else a few more, for any number of queues.
+    One statement if some have started; else a few more, for any number of queues.
 
     Args:
         task_queue: with its owner and group.
         queues: with their CEs and sites loaded.
         now: the time.
     """
-    # Uses index: pilot_alive_at_queue, and no other
-    living = Pilot.objects.filter(queue__isnull=False, ended_at=None)
-    living_at = dict(living.values_list("queue").annotate(pilots=Count("*")).order_by("queue"))
-    there = living.filter(queue__in=[queue.pk for queue in queues if queue.pk in living_at])
-    able = there.filter(_may_take(task_queue), revoked_at=None, drained_at=None, black_hole=None)
-    if able.filter(status=PilotStatus.RUNNING).exists():
-        return PilotsThere(some_run=True)
+    there = living_there(task_queue, queues, living=living_pilots(vo_ids=[task_queue.vo_id]))
+    if there.some_run:
+        return there
     remarks = list(_black_holes(queues, now=now))
-    coming = able.filter(WAITS).count()
-    if coming:
-        return PilotsThere(coming=coming, remarks=remarks)
-    waiting_at = dict(there.filter(WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
-    newest = _newest(queues)
-    paused = stall_pauses(now=now)
+    if there.coming:
+        return replace(there, remarks=remarks)
+    newest, paused, counts = _newest(queues), stall_pauses(now=now), pilot_counts(queues)
 
     def why_none_to(queue: Queue) -> WaitFact | None:
         return (
-            _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0))
+            _full(queue, counts[queue.pk])
             or _stalled(queue, until=paused.get(queue.pk))
             or _under_pressure(task_queue, queue, newest.get(queue.pk, ()), now=now)
         )
@@ -73,77 +132,6 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
         else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         remarks=[*remarks, *_last(task_queue, newest)],
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PilotKind:
-    """Living pilots of one kind at one queue: whose jobs they run, in which slots."""
-
-    queue_id: int
-    vo_id: int
-    group_id: int | None
-    owner_id: int | None
-    slot: Mapping[str, Any]
-    running: int
-    waiting: int
-
-    def may_take(self, task_queue: TaskQueue) -> bool:
-        """Return whether they serve the owner of the jobs and their slots are large enough: as ``_may_take``."""
-        if not _serves(self, task_queue):
-            return False
-        kind = PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
-        if kind not in (task_queue.pilot_types or list(PilotType)):
-            return False
-        slot = self.slot
-        return not slot or (
-            slot.get("processors", 0) >= task_queue.processors
-            and slot.get("gpus", 0) >= task_queue.gpus
-            and (slot.get("memory_mb") == 0 or slot.get("memory_mb", 0) >= task_queue.memory_mb)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LivingPilots:
-    """The living pilots of some VOs, read once for many task queues."""
-
-    kinds: Mapping[int, Sequence[_PilotKind]]
-
-    def there(self, task_queue: TaskQueue, queues: Sequence[Queue]) -> PilotsThere:
-        """Return the pilots for the jobs of *task_queue* at these queues, without reasons for missing ones."""
-        able = [kind for queue in queues for kind in self.kinds.get(queue.pk, ()) if kind.may_take(task_queue)]
-        if any(kind.running for kind in able):
-            return PilotsThere(some_run=True)
-        return PilotsThere(coming=sum(kind.waiting for kind in able))
-
-
-def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
-    """Return the living pilots of these VOs that may take jobs."""
-    # Uses index: pilot_alive_at_queue
-    living = Pilot.objects.filter(queue__isnull=False, ended_at=None, vo__in=vo_ids)
-    able = living.filter(revoked_at=None, drained_at=None, black_hole=None)
-    names = ("queue_id", "vo_id", "group_id", "owner_id", "slot")
-    counts = able.values(*names).annotate(
-        running=Count("pk", filter=Q(status=PilotStatus.RUNNING)), waiting=Count("pk", filter=WAITS)
-    )
-    kinds: defaultdict[int, list[_PilotKind]] = defaultdict(list)
-    for row in counts.order_by(*names):
-        kinds[row["queue_id"]].append(_PilotKind(**row))
-    return LivingPilots(kinds)
-
-
-def _may_take(task_queue: TaskQueue) -> Q:
-    """Return the condition for pilots that serve the owner of the jobs and whose slots are large enough."""
-    group = task_queue.group
-    private = Q(group=group.pk) if group.shares_jobs else Q(group=group.pk, owner=task_queue.owner_id)
-    taken = task_queue.pilot_types or list(PilotType)
-    kinds = Q()
-    if PilotType.GENERIC in taken:
-        kinds |= Q(group=None, vo=task_queue.vo_id)
-    if PilotType.PRIVATE in taken:
-        kinds |= private
-    roomy = Q(slot__processors__gte=task_queue.processors, slot__gpus__gte=task_queue.gpus)
-    roomy &= Q(slot__memory_mb=0) | Q(slot__memory_mb__gte=task_queue.memory_mb)
-    return kinds & (Q(slot={}) | roomy)  # a pilot that registered itself has no requested slot
 
 
 # ---- why no others are sent ------------------------------------------------------------------------------------------
@@ -243,10 +231,10 @@ def _trouble(health: CEHealth) -> Mapping[str, object]:
     return {"trouble": _short(health.trouble), "again": again}
 
 
-def _full(queue: Queue, *, living: int, waiting: int) -> WaitFact | None:
-    if living >= queue.max_pilots:
+def _full(queue: Queue, pilots: PilotCounts) -> WaitFact | None:
+    if pilots.living >= queue.max_pilots:
         return fact(WaitReason.ALL_PILOTS, queue=queue.name, ce=queue.ce.name, most=queue.max_pilots)
-    if waiting >= queue.max_waiting_pilots:
+    if pilots.waiting >= queue.max_waiting_pilots:
         return fact(WaitReason.ALL_WAITING_PILOTS, queue=queue.name, ce=queue.ce.name, most=queue.max_waiting_pilots)
     return None
 
@@ -314,7 +302,7 @@ _HOW: Final = {
 }
 
 
-def _serves(pilot: Pilot | _PilotKind, task_queue: TaskQueue) -> bool:
+def _serves(pilot: Pilot | PilotKind, task_queue: TaskQueue) -> bool:
     """Return whether a pilot was sent for the owner of the jobs; the end of others' private pilots is not shown."""
     if pilot.group_id is None:
         return pilot.vo_id == task_queue.vo_id

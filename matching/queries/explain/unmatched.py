@@ -1,9 +1,8 @@
 """Jobs that no pilot gets, or is sent for, in the present configuration (ADR 32)."""
 
 from bisect import bisect
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
@@ -13,12 +12,13 @@ import numpy as np
 from django.db.models import OuterRef, Subquery
 
 from matching.domain.findings import ConditionCount, Findings, WaitingRequirements
-from matching.domain.headline import Ground, HeadlineKind, headline
-from matching.domain.sentences import why_unmatched
+from matching.domain.headline import Ground, Headline, HeadlineKind, headline
+from matching.domain.sentences import waiting
 from matching.queries.explain.comparison import (
     ComparedPlace,
     Comparison,
     causes_of_job,
+    comparisons,
     counts_at,
     judge_of,
 )
@@ -27,7 +27,7 @@ from resources.queries.places import ends_of_states
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from wms.accounts.models import VO, User
+from wms.accounts.models import User
 from wms.jobs.models import Job
 from wms.kernel.memo import BriefMemo, CachedLookups, Memo
 
@@ -78,15 +78,16 @@ def unmatched_at(
     """
     lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
     found = headline(of_job=causes_of_job(needs), queues=lasting)
-    findings = Findings(needs=needs, headline=found, conditions=conditions, queues=len(places))
-    if found.verdict in _LASTING:
-        return findings
-    fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
-    if any(queue.ce.is_one_of(needs.definition.grid_middlewares) for queue in fitting):
-        return None
-    # If no computing element at all has one, the description's own warning says so.
-    is_known = is_known_middleware(needs.definition.grid_middlewares, vo=comparison.vo)
-    return replace(findings, of_other_middleware=len(fitting)) if is_known else None
+    if found.verdict not in _LASTING:
+        middlewares = needs.definition.grid_middlewares
+        fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
+        # If no computing element at all has one, the description's own warning says so.
+        if any(queue.ce.is_one_of(middlewares) for queue in fitting) or not is_known_middleware(
+            middlewares, vo=comparison.vo
+        ):
+            return None
+        found = Headline(verdict=HeadlineKind.OTHER_MIDDLEWARE, queues=len(fitting))
+    return Findings(needs=needs, headline=found, conditions=conditions, queues=len(places))
 
 
 # ---- of one user -----------------------------------------------------------------------------------------------------
@@ -175,13 +176,7 @@ class _Examination:
 
     def __init__(self, snapshot: Snapshot, job_of: Mapping[TaskQueue, int], *, now: datetime) -> None:
         self._snapshot, self._job_of, self._now = snapshot, job_of, now
-        pools: defaultdict[VO, set[str]] = defaultdict(set)
-        for task_queue in job_of:
-            pools[task_queue.group.vo].update(task_queue.submit_pools)
-        #: By VO.
-        self.comparisons = {
-            vo.pk: Comparison(vo, submit_pools=of_vo, memo=snapshot.memo, now=now) for vo, of_vo in pools.items()
-        }
+        self.comparisons = comparisons(job_of, memo=snapshot.memo, now=now, with_closings=False)
         self._compared = 0
 
     @cached_property
@@ -217,4 +212,4 @@ class _Examination:
         if needs is None or (found := unmatched(comparison, needs)) is None:
             return ""
         self._compared += len(comparison.queues)
-        return why_unmatched(found)
+        return waiting(found)

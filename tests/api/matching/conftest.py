@@ -19,6 +19,9 @@ from wms.accounts.models import VO, Group, User
 __all__ = ["patient_throttles"]
 
 
+ClientOf = Callable[[User | Pilot], APIClient]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleData:
     """Alice's jobs wait; Bob is in her group; Charlie is in another; Mallory manages the VO; Olga is an operator."""
@@ -66,7 +69,7 @@ def bearer(token: str) -> APIClient:
 
 
 @pytest.fixture
-def client_of() -> Callable[[User | Pilot], APIClient]:
+def client_of() -> ClientOf:
     def client_of(who: User | Pilot) -> APIClient:
         if isinstance(who, User):
             return bearer(factories.make_token(who))
@@ -76,7 +79,12 @@ def client_of() -> Callable[[User | Pilot], APIClient]:
 
 
 @pytest.fixture
-def pilot(sample: SampleData, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
+def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
+    return client_of(sample.alice)
+
+
+@pytest.fixture
+def pilot(sample: SampleData, client_of: ClientOf) -> APIClient:
     return client_of(sample.pilot)
 
 

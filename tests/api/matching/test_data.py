@@ -1,22 +1,17 @@
 """Data of a job in its lease, and registration of output by the pilot."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
-from pilots.models import Pilot
 from resources.models import Replica, ReplicaChange, StorageElement
 from tests import factories
-from tests.api.matching.conftest import SampleData, bearer, offer
-from wms.accounts.models import User
+from tests.api.matching.conftest import ClientOf, SampleData, bearer, offer
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.tasks import reevaluate_input_data
-
-ClientOf = Callable[[User | Pilot], APIClient]
 
 
 @pytest.fixture

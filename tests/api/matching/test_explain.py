@@ -1,29 +1,20 @@
 """GET /api/v1/jobs/{id}/explain/: reasons why a job waits, by the same conditions as the match."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
-from pilots.models import Pilot
 from resources.domain.enums import PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
 from tests import factories
-from tests.api.matching.conftest import SampleData
+from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_preview import NAMES
 from wms.accounts.models import Membership, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-
-ClientOf = Callable[[User | Pilot], APIClient]
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
-    return client_of(sample.alice)
 
 
 def explained(client: APIClient, job: Job, **query: str) -> dict[str, Any]:
@@ -354,41 +345,13 @@ def test_a_former_member_may_still_see_kill_and_delete_the_job(sample: SampleDat
         assert alice.post(f"/api/v1/jobs/{job.pk}/{action}/").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("status", "sentence"),
-    [
-        (JobStatus.RECEIVED, "It has been received and is in no task queue yet."),
-        (
-            JobStatus.CHECKING,
-            (
-                "It is being checked (why) and is in no task queue yet: it goes into one when a site where it may run "
-                "holds all of its input data."
-            ),
-        ),
-        (JobStatus.HELD, "It is Held (why) and in no task queue until it is released."),
-        (JobStatus.MATCHED, "It is Matched at LCG.CERN.ch: a pilot has taken it and is about to start it."),
-        (JobStatus.RUNNING, "It is Running at LCG.CERN.ch."),
-        (
-            JobStatus.STALLED,
-            "It is Stalled at LCG.CERN.ch: its pilot has fallen silent, and when the lease ends it waits again.",
-        ),
-        (JobStatus.COMPLETING, "It is Completing at LCG.CERN.ch: its payload has ended and its output is on the way."),
-        (JobStatus.RESCHEDULED, "It is Rescheduled (why) and waits again when the lease of its last pilot has ended."),
-        (JobStatus.FAILED, "It has Failed at LCG.CERN.ch (why); reschedule it to let it wait again."),
-        (JobStatus.DONE, "It is Done at LCG.CERN.ch."),
-        (JobStatus.KILLED, "It was Killed (why)."),
-        (JobStatus.DELETED, "It was Deleted (why)."),
-    ],
-)
-def test_the_explanation_of_a_job_that_does_not_wait_names_its_status(
-    sample: SampleData, alice: APIClient, status: JobStatus, sentence: str
-) -> None:
-    job = factories.make_job(group=sample.prod, owner=sample.alice, status=status, site=sample.queue.ce.site)
+def test_of_a_job_that_does_not_wait_only_the_state_is_explained(sample: SampleData, alice: APIClient) -> None:
+    job = factories.make_job(group=sample.prod, owner=sample.alice, status=JobStatus.FAILED, site=sample.queue.ce.site)
     Job.objects.update(minor_status="why")
     assert explained(alice, job) == {
         "job_id": job.pk,
-        "status": status,
-        "summary": sentence,
+        "status": "Failed",
+        "summary": "It has Failed at LCG.CERN.ch (why); reschedule it to let it wait again.",
         "task_queue": None,
         "priority_rank": None,
         "expected_share": None,

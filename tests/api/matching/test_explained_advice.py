@@ -1,36 +1,15 @@
 """Advice of explain: changes of a job that would let it fit more queues, evaluated by the conditions of the match."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
-from pilots.models import Pilot
 from resources.domain.enums import RequirementKind, ResourceState
 from resources.models import Queue, Site
 from tests import factories
 from tests.api.matching.conftest import SampleData
-from wms.accounts.models import User
-from wms.jobs.models import Job
-
-ClientOf = Callable[[User | Pilot], APIClient]
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
-    return client_of(sample.alice)
-
-
-def explained(client: APIClient, job: Job) -> Mapping[str, Any]:
-    answer = client.get(f"/api/v1/jobs/{job.pk}/explain/")
-    assert answer.status_code == 200, answer.content
-    said: Mapping[str, Any] = answer.json()
-    return said
-
-
-def of_alice(sample: SampleData, **description: Any) -> Job:
-    return factories.make_job(group=sample.prod, owner=sample.alice, **description)
+from tests.api.matching.test_explain import explained, of_alice, submitted
 
 
 def advice_on(client: APIClient, sample: SampleData, **description: Any) -> list[str]:
@@ -171,29 +150,22 @@ def test_a_requirement_is_lowered_or_left_out(sample: SampleData, alice: APIClie
     Queue.objects.update(parameters={"Memory": 4000, "CPUModel": "Xeon"})
     factories.make_queue(ce=sample.queue.ce, name="other", parameters={"Memory": 9000, "CPUModel": "Epyc"})
 
-    def submitted(**requirements: object) -> Job:
-        body = {"executable": "run.sh", "requirements": requirements}
-        answer = alice.post("/api/v1/jobs/", body, format="json")
-        assert answer.status_code == 201, answer.content
-        return Job.objects.get(pk=answer.json()["jobs"][0]["id"])
-
     asked = {"Memory": 8000, "CPUModel": "Xeon"}
-    said = explained(alice, submitted(**asked))
+    said = explained(alice, submitted(alice, requirements=asked))
     assert said["advice"] == [
         "With Memory = 4000 MB instead of 8000 MB it would fit 1 queue: LCG.CERN.ch.",
         "Without the requirement Memory it would fit 1 queue: LCG.CERN.ch.",
         "Without the requirement CPUModel it would fit 1 queue: LCG.CERN.ch.",
     ]
     for changed in ({"Memory": 4000, "CPUModel": "Xeon"}, {"CPUModel": "Xeon"}, {"Memory": 8000}):
-        assert sum(queue["fits"] for queue in explained(alice, submitted(**changed))["queues"]) == 1
+        assert sum(queue["fits"] for queue in explained(alice, submitted(alice, requirements=changed))["queues"]) == 1
 
 
 def test_input_data_need_replicas_not_other_sites(sample: SampleData, alice: APIClient) -> None:
     pic = factories.make_site(name="LCG.PIC.es", vos=[sample.vo])
     element = factories.make_storage_element(name="PIC-DST", sites=[pic], vos=[sample.vo])
     factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=element)
-    answer = alice.post("/api/v1/jobs/", {"executable": "run.sh", "input_data": ["/lhcb/a"]}, format="json")
-    job = Job.objects.get(pk=answer.json()["jobs"][0]["id"])
+    job = submitted(alice, input_data=["/lhcb/a"])
     assert explained(alice, job)["advice"] == [f"With replicas of its input data at LCG.CERN.ch {CERN}"]
 
 

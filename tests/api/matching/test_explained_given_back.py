@@ -11,8 +11,8 @@ from matching.services import leases
 from pilots.models import Pilot
 from resources.models import Queue
 from tests import factories
-from tests.api.matching.conftest import SampleData
-from tests.api.matching.test_explain import ClientOf, explained, of_alice
+from tests.api.matching.conftest import ClientOf, SampleData
+from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.database.matching.test_given_back import jobs_for, pilot_at
 from wms.jobs.models import Job

@@ -1,6 +1,5 @@
 """Pilots in explain: those that run, those that are sent, and reasons why none are sent."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -15,14 +14,14 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot, PilotSecret
 from resources.models import ComputingElement, Queue
 from taskqueues.models import TaskQueue
+from taskqueues.services import priorities
 from tests import factories
-from tests.api.matching.conftest import SampleData
+from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, stop_clock
-from wms.accounts.models import User
+from wms.accounts.models import VO
 from wms.kernel.db import database_now
 
-ClientOf = Callable[[User | Pilot], APIClient]
 NOW = factories.NOW
 LATER = NOW + timedelta(minutes=20)
 UNTIL = f"{LATER:%F %H:%M} UTC"
@@ -56,6 +55,29 @@ def sent(sample: SampleData, *, ended: PilotStatus | None = None, **columns: Any
 def test_with_running_pilots_only_the_priority_is_explained(sample: SampleData, alice: APIClient) -> None:
     factories.make_pilot(vo=sample.vo, queue=sample.queue)
     assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
+
+
+def test_jobs_that_are_next_in_line_wait_for_busy_pilots(sample: SampleData, alice: APIClient) -> None:
+    def summary_with(*others: dict[str, Any]) -> str:
+        for description in others:
+            of_alice(sample, **description)
+        priorities.recalculate()
+        return str(explained(alice, job)["summary"])
+
+    job = of_alice(sample, cpu_time_s=5000)
+    expected = "Next in line at 1 queue; all pilots are busy."
+    factories.make_match(pilot=factories.make_pilot(vo=sample.vo, queue=sample.queue))
+    # Neither a task queue that is hardly ever drawn nor one of shorter jobs is before it.
+    assert summary_with() == summary_with({"cpu_time_s": 5000, "tags": ["gpu"], "priority": 0}) == expected
+    assert summary_with({"cpu_time_s": 500}) == expected
+    VO.objects.update(any_segment_fraction=0.1)
+    assert "waits for a pilot there: no task queue of lhcb has a higher priority" in summary_with()
+    VO.objects.update(any_segment_fraction=0)
+    idle = factories.make_pilot(vo=sample.vo, queue=sample.queue)
+    assert summary_with().endswith("its own has 100 % of the priorities of its CPU segment.")
+    idle.delete()
+    assert summary_with() == expected
+    assert "its own has 50 % of" in summary_with({"cpu_time_s": 5000, "tags": ["ssd"]})
 
 
 def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(sample: SampleData, alice: APIClient) -> None:

@@ -1,6 +1,5 @@
 """Queues that explain lists, and that they fit exactly where a match would succeed."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
@@ -9,22 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from pilots.models import Pilot
 from resources.domain.enums import ResourceState
 from resources.models import Queue, ReportedPlatform
 from tests import factories
-from tests.api.matching.conftest import SampleData
+from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained, of_alice, submitted
-from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
-
-ClientOf = Callable[[User | Pilot], APIClient]
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
-    return client_of(sample.alice)
 
 
 def test_a_site_narrows_the_queues_and_nothing_else(sample: SampleData, alice: APIClient) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from resources.models import Queue
 from tests import factories
-from tests.api.matching.conftest import SampleData
-from tests.api.matching.test_explain import ClientOf, condition, explained, of_alice
+from tests.api.matching.conftest import ClientOf, SampleData
+from tests.api.matching.test_explain import condition, explained, of_alice
 
 
 @pytest.fixture

@@ -23,18 +23,12 @@ from tests import factories
 from tests.api.matching.conftest import SampleData, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, stop_clock
-from wms.accounts.models import User
 from wms.configuration.configure import configure
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slot")]
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
-    return client_of(sample.alice)
 
 
 def limit(written: str) -> None:

@@ -1,6 +1,5 @@
 """Explain and lists show limits, pilots and task queues of other users without names."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -13,21 +12,15 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotSecret
 from taskqueues.models import Limit
 from tests import factories
-from tests.api.matching.conftest import SampleData
+from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained, of_alice
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 
-ClientOf = Callable[[User | Pilot], APIClient]
 #: Words that appear nowhere but in the names of others, and in what is written about them.
 OTHERS = ("xavier", "yolanda", "lhcb_hidden", "atlas", "HiddenType", "hush")
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
-    return client_of(sample.alice)
 
 
 def others(sample: SampleData) -> tuple[User, Group, VO]:

@@ -6,13 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from pilots.models import Pilot
 from tests import factories
-from tests.api.matching.conftest import SampleData, offer
-from wms.accounts.models import User
+from tests.api.matching.conftest import ClientOf, SampleData, offer
 from wms.jobs.models import Job
-
-ClientOf = Callable[[User | Pilot], APIClient]
 
 FORMS: dict[str, Callable[[str, str, object], dict[str, object]]] = {
     "json": lambda field, _, value: {"executable": "x", field: value},

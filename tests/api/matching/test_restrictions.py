@@ -1,7 +1,6 @@
 """Throttles and limits in the answers of explain and preview (docs/architecture.md, Throttles and limits)."""
 
 import re
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -11,7 +10,6 @@ from rest_framework.test import APIClient
 
 from matching.models import Match
 from matching.services.throttles import advertise
-from pilots.models import Pilot
 from resources.domain.advertisements import Advertisement, of_classad
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import ComputingElement, Site, ThrottleState
@@ -19,19 +17,11 @@ from resources.queries.throttles import ThrottleStanding, throttle_of
 from taskqueues.models import Limit
 from taskqueues.services import restrictions
 from tests import factories
-from tests.api.matching.conftest import SampleData
+from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained
 from tests.api.matching.test_preview import preview
-from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-
-ClientOf = Callable[[User | Pilot], APIClient]
-
-
-@pytest.fixture
-def alice(sample: SampleData, client_of: ClientOf) -> APIClient:
-    return client_of(sample.alice)
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
 """Warnings of a submission, and that explain gives the same (ADR 32)."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from matching.services import submission
@@ -17,6 +20,7 @@ from taskqueues.models import Limit
 from tests import factories
 from tests.api.matching.conftest import SampleData
 from wms.accounts.models import User
+from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, Sandbox, SandboxUpload
 from wms.jobs.services.optimizers.arrival import MAX_WARNINGS
 
@@ -234,3 +238,22 @@ def test_warnings_beyond_the_first_are_counted(alice: APIClient) -> None:
     assert told[MAX_WARNINGS] == "7 more warnings left out; explain warns of each job."
     assert f"no pilot gets 1 of the {len(jobs)} waiting jobs" in told[-2]
     assert "requires 64 processors" in told[-1]
+
+
+def test_only_a_submission_that_is_kept_is_logged(
+    sample: SampleData,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    def submit() -> list[str]:
+        with caplog.at_level("INFO"), django_capture_on_commit_callbacks(execute=True):
+            request = parse_submission({"executable": "/bin/true"})
+            with suppress(OperationalError):
+                submission.submit(request, owner=sample.alice, now=timezone.now())
+        return [record.message for record in caplog.records if record.message == "jobs.submitted"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(submission, "_warnings", Mock(side_effect=OperationalError))
+        assert submit() == []
+    assert submit() == ["jobs.submitted"]

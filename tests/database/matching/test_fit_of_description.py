@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from matching.domain.fits import Fit
+from matching.domain.findings import Fit
 from matching.queries.explain.explanation import explain
 from matching.services import rehearsal
 from matching.services.rehearsal import Rehearsal, rehearse
@@ -188,28 +188,27 @@ def test_kinds_with_most_jobs_are_compared_and_others_counted(alice: User, monke
     assert [len(kind.positions) for kind in rehearsed_list(alice, *jobs).kinds] == [3]
 
 
-@pytest.mark.parametrize(
-    "description",
-    [
+def test_the_fit_is_that_of_explain_after_the_submission(alice: User, subtests: pytest.Subtests) -> None:
+    queue_at("LCG.CERN.ch", platforms=["x86_64-el9"], tags=["gpu", "root"], processors=8)
+    queue_at("LCG.PIC.es", cpu_time_s=5000, container=True)
+    queue_at("LCG.RAL.uk", memory_mb=1000, tags=["root"], container=True)
+    descriptions: list[dict[str, Any]] = [
         {},
         {"cpu_time_s": 40_000},
         {"memory_mb": 3000, "tags": ["gpu"]},
         {"sites": ["LCG.CERN.ch"], "platforms": ["x86_64-el9"]},
         {"banned_sites": ["LCG.CERN.ch"], "processors": 4},
         {"software": ["root"], "container": "docker://alpine"},
-    ],
-)
-def test_the_fit_is_that_of_explain_after_the_submission(description: dict[str, Any], alice: User) -> None:
-    queue_at("LCG.CERN.ch", platforms=["x86_64-el9"], tags=["gpu", "root"], processors=8)
-    queue_at("LCG.PIC.es", cpu_time_s=5000, container=True)
-    queue_at("LCG.RAL.uk", memory_mb=1000, tags=["root"], container=True)
-    found = fit(alice, **description)
-    request = parse_submission({"executable": "/bin/echo", "cpu_time_s": 500, **description})
-    result = submit(request, owner=alice, now=timezone.now())
-    job = Job.objects.with_description().select_related("owner", "group__vo", "vo").get()
-    explained = explain(job, task_queue_id=result.jobs[0].task_queue, now=timezone.now())
-    assert explained.findings is not None
-    assert found.fitting == sum(not queue.causes for queue in explained.queues)
-    assert found.queues == len(explained.queues)
-    failed = {each.name: each.failed_queues for each in explained.findings.conditions if each.failed_queues}
-    assert {each.condition: each.queues for each in found.exclusions} == failed
+    ]
+    for description in descriptions:
+        with subtests.test(description=description):
+            found = fit(alice, **description)
+            request = parse_submission({"executable": "/bin/echo", "cpu_time_s": 500, **description})
+            (submitted,) = submit(request, owner=alice, now=timezone.now()).jobs
+            job = Job.objects.with_description().select_related("owner", "group__vo", "vo").get(pk=submitted.id)
+            explained = explain(job, task_queue_id=submitted.task_queue, now=timezone.now())
+            assert explained.findings is not None
+            assert found.fitting == sum(not queue.causes for queue in explained.queues)
+            assert found.queues == len(explained.queues)
+            failed = {each.name: each.failed_queues for each in explained.findings.conditions if each.failed_queues}
+            assert {each.condition: each.queues for each in found.exclusions} == failed

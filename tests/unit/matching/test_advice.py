@@ -34,41 +34,18 @@ def test_changes_that_admit_most_queues_come_first_and_useless_ones_are_left_out
     assert best([effect(0), effect(1), loses, effect(2), effect(5)], most=3) == [effect(5), effect(2), loses]
 
 
-@pytest.mark.parametrize(
-    ("change", "fits_some", "expected"),
-    [
-        (effect(1, sites=["CERN"]), False, "With the setup 1 instead of x it would fit 1 queue: CERN."),
+def test_advice_counts_further_sites_and_queues_that_are_closed_or_lost() -> None:
+    many = effect(9, closed=2, sites=["a", "b", "c", "d", "e"])
+    loses = effect(3, closed=1, lost=2, sites=["CERN"])
+    assert advice(Advice(effects=[many, loses], fits_some=True)) == [
         (
-            effect(2, sites=["CERN", "PIC"]),
-            True,
-            "With the setup 2 instead of x it would fit 2 queues more: CERN, PIC.",
+            "With the setup 9 instead of x it would fit 9 queues more: a, b, c and 2 more sites; 2 of them accept no "
+            "jobs at present."
         ),
         (
-            effect(9, closed=2, sites=["a", "b", "c", "d", "e"]),
-            True,
-            (
-                "With the setup 9 instead of x it would fit 9 queues more: a, b, c and 2 more sites; 2 of them accept "
-                "no jobs at present."
-            ),
+            "With the setup 3 instead of x it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; 2 "
+            "of those that it fits now would no longer fit."
         ),
-        (
-            effect(3, closed=1, lost=2, sites=["CERN"]),
-            True,
-            (
-                "With the setup 3 instead of x it would fit 3 queues more: CERN; 1 of them accepts no jobs at present; "
-                "2 of those that it fits now would no longer fit."
-            ),
-        ),
-    ],
-)
-def test_advice_names_gained_and_lost_queues(change: Effect, fits_some: bool, expected: str) -> None:
-    assert advice(Advice(effects=[change], fits_some=fits_some)) == [expected]
-
-
-def test_all_changes_together_are_named_for_the_nearest_queue() -> None:
-    together = [fact(Change.MORE_TAGS, names=("a", "b")), fact(Change.FEWER_NAMES, kind="tag", names=("c",))]
-    assert advice(Advice(nearest="CERN/ce/q", together=together)) == [
-        "No single change is enough; CERN/ce/q would fit with the tags a, b, and without the tag c."
     ]
 
 

@@ -75,14 +75,14 @@ def _explained(answer: Record) -> list[Part]:
         parts += ["", Table(_CONDITIONS, counts)]
     if answer["queues"]:
         rows = [
-            (f"{q['site']} / {q['ce']} / {q['queue']}", q["fits"], ". ".join(q["reasons"])) for q in answer["queues"]
+            (f"{q['site']} / {q['ce']} / {q['queue']}", "yes" if q["fits"] else "no", ". ".join(q["reasons"]))
+            for q in answer["queues"]
         ]
-        parts += ["", Table(_QUEUES, [(place, "yes" if fits else "no", why) for place, fits, why in rows])]
+        parts += ["", Table(_QUEUES, rows)]
     parts += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
-    # Servers of earlier versions send no advice.
-    parts += [f"Advice: {plain(sentence)}" for sentence in answer.get("advice", [])]
-    # Servers of earlier versions send no warnings; the summary may be one of them.
-    warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
+    parts += [f"Advice: {plain(sentence)}" for sentence in answer["advice"]]
+    # The summary may be one of them.
+    warnings = [warning for warning in answer["warnings"] if warning != answer["summary"]]
     return [*parts, *(f"Warning: {plain(warning)}" for warning in warnings)]
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -133,10 +134,9 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     notices.expect(submission, owner=owner)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
-    logger.info(
-        "jobs.submitted",
-        extra={"job_group": str(submission.pk), "owner": owner.username, "group": group.name, "jobs": len(result.jobs)},
-    )
+    said = {"job_group": str(submission.pk), "owner": owner.username, "group": group.name, "jobs": len(result.jobs)}
+    # The transaction goes on with warnings, which may fail.
+    transaction.on_commit(partial(logger.info, "jobs.submitted", extra=said), robust=True)
     return result
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from django.urls import reverse
 
-from matching.queries.explain.unmatched import UnmatchedJobs
 from matching.queries.shares import GroupPortion
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -17,16 +16,6 @@ from wms.portal.search import query_of
 
 #: Reasons of held jobs that are listed.
 _MOST_REASONS: Final = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmatchedRow:
-    """Waiting jobs that no pilot can get."""
-
-    jobs: int
-    reason: str
-    #: Of one of the jobs, whose page explains more.
-    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +69,6 @@ def strip_of(jobs: Mapping[str, int]) -> Strip:
             if status in jobs
         ],
     )
-
-
-def unmatched_rows(unmatched: Iterable[UnmatchedJobs]) -> list[UnmatchedRow]:
-    """Return the rows of waiting jobs that no pilot can get."""
-    return [
-        UnmatchedRow(jobs=each.jobs, reason=each.reason, url=reverse("portal:job", args=[each.job_id]))
-        for each in unmatched
-    ]
 
 
 def held_rows(reasons: Iterable[str]) -> list[HeldRow]:

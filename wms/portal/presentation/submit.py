@@ -7,8 +7,8 @@ from typing import Final
 
 from django.forms import BoundField
 
-from matching.domain.condition_words import CLOSED, MIDDLEWARE
-from matching.domain.fits import Exclusion, Fit, FitOutcome, fit_in_words
+from matching.domain.findings import CLOSED, MIDDLEWARE, Exclusion, Fit, FitOutcome
+from matching.domain.sentences import fit_in_words, outcome_in_words
 from matching.services.rehearsal import KindOfJobs, Rehearsal
 from resources.queries.choices import Choices
 from wms.jobs.domain.description import DescriptionParts
@@ -219,7 +219,7 @@ def refused(errors: Sequence[str]) -> Precheck:
 def _headline(fit: Fit | None) -> tuple[str, str]:
     """Return the kind of message and the sentence about the queues, for jobs with the same requirements."""
     if fit is None:
-        return "warning", "No site where it may run holds its input data; it is Checking until one does."
+        return "warning", "No site where it may run holds its input data; it would be Checking until one does."
     if hopeless := _hopeless(fit):
         return "warning", hopeless
     outcome, words = FitOutcome.of(fit), fit_in_words(fit, jobs=1)
@@ -246,7 +246,11 @@ def _headline_of_kinds(rehearsal: Rehearsal) -> tuple[str, str]:
     compared = f"{jobs.total():,} jobs{' compared' if rehearsal.uncompared else ''}"
     if set(jobs) == {FitOutcome.FITS}:
         return "success", f"Each of the {compared} fits a queue."
-    parts = [f"{jobs[outcome]:,} {outcome.verb(jobs[outcome])}" for outcome in reversed(FitOutcome) if jobs[outcome]]
+    parts = [
+        f"{jobs[outcome]:,} {outcome_in_words(outcome, jobs=jobs[outcome])}"
+        for outcome in reversed(FitOutcome)
+        if jobs[outcome]
+    ]
     return "warning", f"Of the {compared}, {listed(parts, last=' and ')}."
 
 

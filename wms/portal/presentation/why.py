@@ -18,18 +18,6 @@ _CLOSINGS = frozenset({"throttle", "limit"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hurdle:
-    """The result of one condition of the match."""
-
-    name: str
-    #: Queues that satisfy it, such as "3 of 20".
-    passed: str
-    #: Style of its badge: no queue, some or all.
-    badge: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
     """The explanation why a job waits."""
 
@@ -37,8 +25,8 @@ class WhyView:
     #: Without the one in the summary.
     warnings: Sequence[str]
     #: Conditions that exclude queues, most first; and the others.
-    hurdles: Sequence[Hurdle]
-    passed: Sequence[Hurdle]
+    hurdles: Sequence[ConditionText]
+    passed: Sequence[ConditionText]
     rooms: Sequence[Room]
     #: Queues that are listed, such as "the first 200"; empty: all are.
     queues_shown: str
@@ -64,13 +52,11 @@ def why_view(
     """
     text = worded(explained)
     conditions = [each for each in text.conditions if each.name not in _CLOSINGS or each.failed_queues]
-    hurdles = [_hurdle(each) for each in sorted(conditions, key=lambda each: -each.failed_queues)]
-    failing = sum(bool(each.failed_queues) for each in conditions)
     return WhyView(
         text=text,
         warnings=[warning for warning in text.warnings if warning != text.summary],
-        hurdles=hurdles[:failing],
-        passed=hurdles[failing:],
+        hurdles=sorted((each for each in conditions if each.failed_queues), key=lambda each: -each.failed_queues),
+        passed=[each for each in conditions if not each.failed_queues],
         rooms=explained.rooms,
         queues_shown=f"the first {MOST_QUEUES}" if len(text.queues) == MOST_QUEUES else "",
         site=site,
@@ -82,21 +68,6 @@ def why_view(
 
 def _url_of(task_queue_id: int | None) -> str:
     return "" if task_queue_id is None else reverse("portal:task-queue", args=[task_queue_id])
-
-
-def _hurdle(condition: ConditionText) -> Hurdle:
-    return Hurdle(
-        name=condition.name.replace("_", " "),
-        passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
-        badge=_look_of(condition.passed_queues, condition.failed_queues),
-        detail=condition.detail,
-    )
-
-
-def _look_of(passed: int, failed: int) -> str:
-    if not passed:
-        return "failed"
-    return "held" if failed else "done"
 
 
 # ---- a selection of jobs ---------------------------------------------------------------------------------------------

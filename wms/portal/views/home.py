@@ -24,7 +24,7 @@ from wms.portal.live import live
 from wms.portal.notices import closed_for
 from wms.portal.pages import show, signed_in
 from wms.portal.presentation.failures import failures_view
-from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of, unmatched_rows
+from wms.portal.presentation.home import held_rows, portion_texts, share_rows, strip_of
 from wms.portal.presentation.submission import row_of
 
 #: Submissions on the page.
@@ -71,7 +71,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "failed": failed,
         "failures": None if grouped is None else failures_view(grouped, words={}),
         "failed_beyond": 0 if grouped is None else max(0, failed - grouped.jobs),
-        "unmatched": unmatched_rows(unmatched),
+        "unmatched": unmatched,
         "held": [] if held is None else held_rows(held.values_list("minor_status", flat=True)),
         "held_beyond": max(0, holds - MOST_HELD),
         "shares": share_rows(groups, _portions_in(frozenset(group.vo_id for group in groups))),
