@@ -236,8 +236,10 @@ def make_by_hand(
         last_seen_at=started_at,
     )
     issued = _with_token(pilot, now=now, lifetime=lifetime)
-    names = {"vo": vo.name, "group": group_name, "owner": owner_name, "site": at.site, "ce": at.ce, "queue": at.queue}
-    record(SecurityEventKind.TOKEN_ISSUED, target=f"pilot {pilot.pk}", expires_at=issued.expires_at, **names)
+    record(
+        SecurityEventKind.TOKEN_ISSUED, target=f"pilot {pilot.pk}", vo=vo.name, group=group_name, owner=owner_name,
+        site=at.site, ce=at.ce, queue=at.queue, expires_at=issued.expires_at,
+    )  # fmt: skip
     return issued
 
 

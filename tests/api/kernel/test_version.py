@@ -12,7 +12,7 @@ from tests.factories import make_pilot
 from tests.problems import MEDIA_TYPE, of_problem
 from tests.tables import checksums
 from tests.wsgi import FastClient
-from wms.kernel import clients
+from wms.kernel import middleware
 from wms.kernel.middleware import oldest_client, too_old
 from wms.kernel.rest.views import API_VERSION
 from wms.wire.protocol import API_V1
@@ -57,7 +57,7 @@ def test_the_client_of_this_version_is_served() -> None:
 def test_only_older_versions_of_the_client_are_too_old(
     monkeypatch: pytest.MonkeyPatch, user_agent: str, refused: str | None
 ) -> None:
-    monkeypatch.setattr(clients, "OLDEST_CLIENT", (1, 10, 2))
+    monkeypatch.setattr(middleware, "OLDEST_CLIENT", (1, 10, 2))
     assert too_old(user_agent) == refused
 
 

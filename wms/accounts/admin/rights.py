@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from django import forms
-from django.db.models import Exists, Field, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, ManyToManyField, Model, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
 from wms.accounts.domain import SecurityEventKind
@@ -121,7 +121,9 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
         names = super().get_readonly_fields(request, obj)
         return names if obj is None or self.sees_all(request) else [*names, "vos"]
 
-    def formfield_for_manytomany(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+    def formfield_for_manytomany(
+        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> Any:  # noqa: ANN401 - Django's
         """Require a manager to choose VOs: an empty relation would mean every VO."""
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None and db_field.name == "vos" and not self.sees_all(request):
