@@ -122,8 +122,8 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
         return names if obj is None or self.sees_all(request) else [*names, "vos"]
 
     def formfield_for_manytomany(
-        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: Any
-    ) -> Any:  # noqa: ANN401 - Django's
+        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: object
+    ) -> "forms.ModelMultipleChoiceField[Model] | None":
         """Require a manager to choose VOs: an empty relation would mean every VO."""
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None and db_field.name == "vos" and not self.sees_all(request):
