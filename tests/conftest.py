@@ -33,7 +33,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run slow tests that are named, and make passwords, requests and emptied tables cheap."""
+    """Run slow tests that are named, and make collection, passwords, requests and emptied tables cheap."""
+    gc.disable()
     named = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if config.option.markexpr == "not slow" and all(map(is_slow, named)):
         config.option.markexpr = ""
@@ -84,9 +85,9 @@ def is_slow(path: Path) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what collection made, which stays to the end, out of all later garbage collections."""
-    gc.collect()
+    """Leave what collection has made, which stays to the end, out of all garbage collections."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -122,10 +122,7 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
         return names if obj is None or self.sees_all(request) else [*names, "vos"]
 
     def formfield_for_manytomany(
-        self,
-        db_field: "ManyToManyField[Any, Any]",
-        request: HttpRequest,
-        **kwargs: Any,  # noqa: ANN401 - Django's own
+        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: object
     ) -> "forms.ModelMultipleChoiceField[Model] | None":
         """Require a manager to choose VOs: an empty relation would mean every VO."""
         field = super().formfield_for_manytomany(db_field, request, **kwargs)

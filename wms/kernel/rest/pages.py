@@ -79,7 +79,7 @@ class CursorPages(BasePagination):
         size: int = query.get("page_size", DEFAULT_PAGE_SIZE)
 
         backwards = self._cursor is not None and self._cursor.backwards
-        rows = list(self._from_cursor(queryset, backwards=backwards)[: size + 1])
+        rows = self._rows(queryset, backwards=backwards, at_most=size + 1)
         self._more = len(rows) > size
         page = rows[:size][::-1] if backwards else rows[:size]
         self._page: Sequence[Model] = page
@@ -124,8 +124,11 @@ class CursorPages(BasePagination):
             raise serializers.ValidationError({"cursor": [sentence]})
         return cursor
 
-    def _from_cursor(self, queryset: QuerySet[Row], *, backwards: bool) -> QuerySet[Row]:
+    def _rows(self, queryset: QuerySet[Row], *, backwards: bool, at_most: int) -> list[Row]:
         """Return the rows that follow the cursor, nearest first."""
+        return list(self._from_cursor(queryset, backwards=backwards)[:at_most])
+
+    def _from_cursor(self, queryset: QuerySet[Row], *, backwards: bool) -> QuerySet[Row]:
         sign, beyond = ("-", "lt") if self._descends(backwards=backwards) else ("", "gt")
         name = self._column.name
         if self._cursor is not None:

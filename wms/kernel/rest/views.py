@@ -84,7 +84,7 @@ class SchemaView(SpectacularAPIView):
         renderer = request.accepted_renderer
         cached = self._cached.get(renderer.media_type)
         if cached is None:
-            schema = super().get(request, *args, **kwargs).data  # type: ignore[no-untyped-call]
+            schema = super().get(request, *args, **kwargs).data  # type: ignore[no-untyped-call]  # the package's own
             content = renderer.render(schema, renderer.media_type, {})
             content = content if isinstance(content, bytes) else str(content).encode()
             cached = _CachedSchema(content, f"{renderer.media_type}; charset=utf-8", f'"{sha256(content).hexdigest()}"')
