@@ -28,7 +28,7 @@ from wms.wire.protocol import Tails, Usage, output_sandbox_name
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
-Columns = Mapping[str, object]
+Columns = dict[str, object]
 Report = Callable[[Match], object]
 
 #: Reports of usage, which have less wall-clock time and memory than an earlier one.
@@ -54,8 +54,8 @@ def beat(lease: Match, *, acknowledged: Sequence[str] = ()) -> None:
     leases.heartbeat(lease.pk, usage=USED, tails=TAILS, acknowledged=list(ids))
 
 
-def status(lease: Match, name: str, **words: str) -> None:
-    leases.report_status(lease.pk, status=JobStatus(name), **words)
+def status(lease: Match, name: str, *, minor: str | None = None, application: str | None = None) -> None:
+    leases.report_status(lease.pk, status=JobStatus(name), minor=minor, application=application)
 
 
 def end(lease: Match, exit_code: int | None, *, minor: str | None = None, has_output: bool = True, **more: Any) -> None:
@@ -78,9 +78,9 @@ REPORTS: Final[Mapping[str, Report]] = {
 
 # ---- What each report changes ----------------------------------------------------------------------------------------
 
-MAXIMA: Final = {"heartbeat_at": "now", "cpu_s": 150.0, "max_disk_mb": 40.0}
-RENEWED: Final = {"reported_at": "now", "expires_at": "in 1800 s"}
-FINISHED: Final = {"ended_at": "now", "end_reason": "finished"}
+MAXIMA: Final[Columns] = {"heartbeat_at": "now", "cpu_s": 150.0, "max_disk_mb": 40.0}
+RENEWED: Final[Columns] = {"reported_at": "now", "expires_at": "in 1800 s"}
+FINISHED: Final[Columns] = {"ended_at": "now", "end_reason": "finished"}
 LINES: Final = [(0, "out", "err")]
 
 
@@ -89,13 +89,13 @@ def to(status: str, minor: str, **more: object) -> Columns:
 
 
 def ended(status: str, minor: str, *, exit_code: int | None) -> Columns:
-    end = {"exit_code": exit_code, "output_sandbox_id": "the output"} if exit_code is not None else {}
-    return MAXIMA | to(status, minor, ended_at="now") | end
+    columns = MAXIMA | to(status, minor, ended_at="now")
+    return columns if exit_code is None else columns | {"exit_code": exit_code, "output_sandbox_id": "the output"}
 
 
 def waiting(minor: str, **more: object) -> Columns:
     attempt = ("pilot_id", "matched_at", "started_at", "heartbeat_at", "cpu_s", "wall_s", "max_memory_mb")
-    return dict.fromkeys(attempt) | to("Waiting", minor, **more)
+    return {**dict.fromkeys(attempt), **to("Waiting", minor, **more)}
 
 
 def renewed(job: Columns, *history: tuple[str, str, str], reported: str | None = None) -> Changes:
@@ -103,23 +103,29 @@ def renewed(job: Columns, *history: tuple[str, str, str], reported: str | None =
     return Changes(job, lease, history)
 
 
-def over(job: Columns, *history: tuple[str, str, str], all_commands: str = "drain peek", **lease: object) -> Changes:
-    is_queued = job.get("status") == "Waiting"
-    return Changes(job, FINISHED | lease, history, LINES, all_commands.split(), is_queued)
+def over(
+    job: Columns,
+    *history: tuple[str, str, str],
+    commands: str = "drain peek",
+    at_fault: bool = False,
+    died: bool = False,
+) -> Changes:
+    lease = FINISHED | {"job_at_fault": at_fault, "died": died}
+    return Changes(job, lease, history, LINES, commands.split(), job.get("status") == "Waiting")
 
 
-def beaten(job: Columns, *history: tuple[str, str, str]) -> Mapping[str, Changes]:
+def beaten(job: Columns, *history: tuple[str, str, str]) -> dict[str, Changes | None]:
     """Return the changes by both heartbeats of a job that need not stop."""
     changes = Changes(MAXIMA | job, RENEWED, history, LINES)
     return {"heartbeat": changes, "heartbeat, commands executed": changes._replace(acknowledged=["drain", "peek"])}
 
 
-def given_back(minor: str, **lease: object) -> Changes:
+def given_back(minor: str, *, died: bool = False) -> Changes:
     job = waiting(minor, application_status="", reschedules=1)
-    return over(job, ("Rescheduled", minor, ""), ("Waiting", minor, ""), **lease)
+    return over(job, ("Rescheduled", minor, ""), ("Waiting", minor, ""), died=died)
 
 
-OF_LEASED: Final[Mapping[str, Changes]] = {
+OF_LEASED: Final[dict[str, Changes | None]] = {
     "Running, with words": renewed(
         to("Running", "Event 7", application_status="50 %"), ("Running", "Event 7", "50 %"), reported="Running"
     ),
@@ -134,14 +140,14 @@ OF_LEASED: Final[Mapping[str, Changes]] = {
         ended("Failed", "Exited with code 1", exit_code=1), ("Failed", "Exited with code 1", "Event 1")
     ),
     "not run": over(
-        ended("Failed", "No such release", exit_code=None), ("Failed", "No such release", "Event 1"), job_at_fault=True
+        ended("Failed", "No such release", exit_code=None), ("Failed", "No such release", "Event 1"), at_fault=True
     ),
     "exit code 222": given_back("The payload requested rescheduling"),
     "process died": given_back("The process died"),
 }
 DONE_AT_ONCE: Final = over(ended("Done", "Execution complete", exit_code=0), ("Done", "Execution complete", "Event 1"))
 #: A job that was killed or rescheduled keeps its status until the payload has stopped.
-OF_STOPPED: Final[Mapping[str, Changes]] = {
+OF_STOPPED: Final[dict[str, Changes | None]] = {
     "Running": renewed({}),
     "Running, with words": renewed({}),
     "Completing": renewed({}, reported="Completing"),
@@ -151,7 +157,7 @@ ALL: Final = "drain peek kill"
 LATE: Final = {
     exit_code: MAXIMA | {"exit_code": exit_code, "output_sandbox_id": "the output"} for exit_code in (0, 1, 222)
 }
-REQUEUED: Final = over(waiting(""), ("Waiting", "", "Event 1"), all_commands=ALL)
+REQUEUED: Final = over(waiting(""), ("Waiting", "", "Event 1"), commands=ALL)
 
 #: {status of the job: {report: changes}}; None: refused, and nothing changes.
 EXPECTED: Final[Mapping[str, Mapping[str, Changes | None]]] = {
@@ -181,11 +187,11 @@ EXPECTED: Final[Mapping[str, Mapping[str, Changes | None]]] = {
     "Killed": OF_STOPPED
     | {
         "heartbeat, commands executed": Changes(MAXIMA, FINISHED | {"end_reason": "killed"}, (), LINES, ALL.split()),
-        "exit code 0": over(LATE[0], all_commands=ALL),
-        "exit code 1": over(LATE[1], all_commands=ALL),
-        "not run": over(MAXIMA, all_commands=ALL, job_at_fault=True),
-        "exit code 222": over(LATE[222], all_commands=ALL),
-        "process died": over(MAXIMA | {"exit_code": 222}, all_commands=ALL, died=True),
+        "exit code 0": over(LATE[0], commands=ALL),
+        "exit code 1": over(LATE[1], commands=ALL),
+        "not run": over(MAXIMA, commands=ALL, at_fault=True),
+        "exit code 222": over(LATE[222], commands=ALL),
+        "process died": over(MAXIMA | {"exit_code": 222}, commands=ALL, died=True),
     },
     "Rescheduled": OF_STOPPED
     | {
