@@ -52,7 +52,7 @@ class JobPages(CursorPages):
     def _known_ordering(self, name: str) -> str:
         return super()._known_ordering(name).replace("submitted_at", "id")
 
-    def _rows(self, _queryset: QuerySet[Job], *, backwards: bool, at_most: int) -> list[Job]:  # type: ignore[override]
+    def _rows(self, _queryset: QuerySet[Job], *, backwards: bool, at_most: int) -> list[Job]:  # type: ignore[override]  # the rows are jobs
         beyond = None if self._cursor is None else int(self._cursor.pk)
         if self._descends(backwards=backwards):
             extent = Extent(at_most=at_most, before=beyond)
