@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -39,7 +40,7 @@ class _Choice(admin.SimpleListFilter):
     options: Mapping[str, str]
     chosen_at_first: str
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401, ARG002
+    def lookups(self, request: HttpRequest, model_admin: object) -> Sequence[tuple[str, str]]:  # noqa: ARG002 - Django's own
         """Return the options."""
         return list(self.options.items())
 
@@ -48,7 +49,7 @@ class _Choice(admin.SimpleListFilter):
         selected = super().value()
         return selected if selected is not None and selected in self.options else self.chosen_at_first
 
-    def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's own
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
         """Return the options, without one for all."""
         choices = super().choices(changelist)
         next(iter(choices))
@@ -97,11 +98,11 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
 
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002 - Django's own
         """Allow only the query parameters of the filters."""
         return lookup in {SubmissionPeriodFilter.parameter_name, PlaceFilter.parameter_name}
 
-    def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, object] | None = None) -> HttpResponse:
         """Show a table of places instead of the pilots."""
         response = super().changelist_view(request, dict(extra_context or {}))
         if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -21,7 +21,7 @@ from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import MAX_LFN
 
 
-class CopyOut(serializers.Serializer[Any]):
+class CopyOut(serializers.Serializer[object]):
     """One copy of a file."""
 
     url = serializers.CharField(help_text="Address of this copy: file:// or https://.")
@@ -30,7 +30,7 @@ class CopyOut(serializers.Serializer[Any]):
     checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
 
 
-class InputFileOut(serializers.Serializer[Any]):
+class InputFileOut(serializers.Serializer[object]):
     """Copies of one input file: the nearest, and others to be tried if that cannot be read."""
 
     lfn = serializers.CharField(help_text="Logical file name.")
@@ -43,7 +43,7 @@ class InputFileOut(serializers.Serializer[Any]):
     other_copies = CopyOut(many=True, help_text=f"Other copies, nearest first; at most {MAX_COPIES - 1}.")
 
 
-class OutputPlaceOut(serializers.Serializer[Any]):
+class OutputPlaceOut(serializers.Serializer[object]):
     """Destination of the output data."""
 
     storage_element = serializers.CharField(
@@ -53,7 +53,7 @@ class OutputPlaceOut(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="Logical directory of the files.")
 
 
-class LeaseDataOut(serializers.Serializer[Any]):
+class LeaseDataOut(serializers.Serializer[object]):
     """The data of a job that reads or writes data."""
 
     input_files = InputFileOut(many=True, help_text="Input files in the order of input_data, each once.")
@@ -108,7 +108,7 @@ class LeaseReplicasView(APIView):
         return Response(fields, status=HTTPStatus.CREATED)
 
 
-def data_out(data: LeaseData) -> dict[str, Any]:
+def data_out(data: LeaseData) -> dict[str, object]:
     """Return the data of a lease in the form of the answer."""
     files = [
         {"lfn": lfn, **(_copy_out(copies[0]) if copies else _NOWHERE), "other_copies": [*map(_copy_out, copies[1:])]}
@@ -122,7 +122,7 @@ def data_out(data: LeaseData) -> dict[str, Any]:
 _NOWHERE: Final = MappingProxyType({"url": None, "storage_element": "", "size_bytes": None, "checksum": ""})
 
 
-def _copy_out(copy: ReplicaCopy) -> dict[str, Any]:
+def _copy_out(copy: ReplicaCopy) -> dict[str, object]:
     return {
         "url": copy.url,
         "storage_element": copy.storage_element,

@@ -1,7 +1,6 @@
 """GET /api/v1/pilots/summary/: the efficiency of pilots, by place and VO."""
 
 from datetime import timedelta
-from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -58,7 +57,7 @@ class PilotTallyOut(serializers.Serializer[Efficiency]):
     )
 
 
-class PilotSummaryOut(serializers.Serializer[Any]):
+class PilotSummaryOut(serializers.Serializer[object]):
     """The efficiency of pilots."""
 
     since = serializers.DateTimeField(help_text="Beginning of the period.")

@@ -126,7 +126,7 @@ class PreviewIn(OfferIn):
     group = Name(max_length=MAX_NAME, required=False, help_text="Group of a private pilot; left out: a generic pilot.")
 
 
-class LeaseOut(serializers.Serializer[Any]):
+class LeaseOut(serializers.Serializer[object]):
     """A lease on one job."""
 
     match_id = serializers.UUIDField()
@@ -138,7 +138,7 @@ class LeaseOut(serializers.Serializer[Any]):
     )
 
 
-class LeasesOut(serializers.Serializer[Any]):
+class LeasesOut(serializers.Serializer[object]):
     """The answer to an offer with max_jobs."""
 
     leases = LeaseOut(many=True)
@@ -228,7 +228,7 @@ class FinishIn(FastSerializer):
     )
 
 
-class CommandOut(serializers.Serializer[Any]):
+class CommandOut(serializers.Serializer[object]):
     """A command for the pilot, repeated until acknowledged."""
 
     id = serializers.IntegerField()
@@ -238,7 +238,7 @@ class CommandOut(serializers.Serializer[Any]):
     arguments = serializers.DictField()
 
 
-class AnswerOut(serializers.Serializer[Any]):
+class AnswerOut(serializers.Serializer[object]):
     """The answer to a report."""
 
     commands = CommandOut(many=True)
@@ -246,13 +246,13 @@ class AnswerOut(serializers.Serializer[Any]):
     token = serializers.CharField(required=False, help_text="New token of the lease; replaces the previous one.")
 
 
-class FinishedOut(serializers.Serializer[Any]):
+class FinishedOut(serializers.Serializer[object]):
     """The answer to the end of a payload."""
 
     status = serializers.CharField(help_text="Status of the job.")
 
 
-class PreviewQueueOut(serializers.Serializer[Any]):
+class PreviewQueueOut(serializers.Serializer[object]):
     """One task queue that fits."""
 
     id = serializers.IntegerField()
@@ -266,28 +266,28 @@ class PreviewQueueOut(serializers.Serializer[Any]):
     )
 
 
-class ConditionOut(serializers.Serializer[Any]):
+class ConditionOut(serializers.Serializer[object]):
     """One condition of the match."""
 
     name = serializers.CharField()
     left = serializers.IntegerField(help_text="Task queues left after this condition and all before it.")
 
 
-class PreviewOut(serializers.Serializer[Any]):
+class PreviewOut(serializers.Serializer[object]):
     """The task queues that an offer would be drawn from."""
 
     task_queues = PreviewQueueOut(many=True)
     conditions = ConditionOut(many=True)
 
 
-def answer_out(answer: LeaseRenewal, *, token: str | None) -> dict[str, Any]:
+def answer_out(answer: LeaseRenewal, *, token: str | None) -> dict[str, object]:
     """Return the answer to a report; with a new token if the one used ends soon."""
     commands = [{"id": c.pk, "name": c.name, "arguments": c.arguments} for c in answer.commands]
     out = {"commands": commands, "expires_at": answer.expires_at}
     return out if token is None else {**out, "token": token}
 
 
-def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[str, Any]:
+def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[str, object]:
     """Return a lease, its token and the job, with its data if it has any."""
     return {
         "match_id": lease.match_id,
@@ -304,7 +304,7 @@ def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[
     }
 
 
-def preview_out(seen: Preview) -> dict[str, Any]:
+def preview_out(seen: Preview) -> dict[str, object]:
     """Return a preview in the form of the answer."""
     queues = [
         {

@@ -1,7 +1,5 @@
 """GET /api/v1/groups/{name}/shares/: the configured and the delivered shares of a group."""
 
-from typing import Any
-
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -18,14 +16,14 @@ from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 
 
-class ConfiguredOut(serializers.Serializer[Any]):
+class ConfiguredOut(serializers.Serializer[object]):
     """The share configured for the group."""
 
     share = serializers.FloatField(help_text="Share of the group.")
     fraction = serializers.FloatField(help_text="Fraction of the shares of all groups of the VO, 0 to 1.")
 
 
-class CorrectedOut(serializers.Serializer[Any]):
+class CorrectedOut(serializers.Serializer[object]):
     """The share corrected by history: configured × clip(expected / used, 1/3, 3) × normalization."""
 
     applied = serializers.BooleanField(help_text="Whether the VO corrects its shares; false: hypothetical values.")
@@ -46,7 +44,7 @@ class CorrectedOut(serializers.Serializer[Any]):
     share = serializers.FloatField(help_text="configured × factor × normalization.")
 
 
-class CountOut(serializers.Serializer[Any]):
+class CountOut(serializers.Serializer[object]):
     """Jobs that pilots got."""
 
     count = serializers.IntegerField(help_text="Matches of the group.")
@@ -54,7 +52,7 @@ class CountOut(serializers.Serializer[Any]):
     fraction = serializers.FloatField(allow_null=True, help_text="count / of_vo, 0 to 1; null: the VO has no matches.")
 
 
-class TimeOut(serializers.Serializer[Any]):
+class TimeOut(serializers.Serializer[object]):
     """Time under lease × required processors, in seconds; of open leases, so far."""
 
     seconds = serializers.FloatField(help_text="Lease time of the group.")
@@ -64,7 +62,7 @@ class TimeOut(serializers.Serializer[Any]):
     )
 
 
-class SegmentOut(serializers.Serializer[Any]):
+class SegmentOut(serializers.Serializer[object]):
     """Usage of one CPU segment. Configured shares apply within a segment only."""
 
     cpu_segment_s = serializers.IntegerField(help_text="CPU segment, in reference-core seconds per core.")
@@ -72,7 +70,7 @@ class SegmentOut(serializers.Serializer[Any]):
     lease_time = TimeOut()
 
 
-class DeliveredOut(serializers.Serializer[Any]):
+class DeliveredOut(serializers.Serializer[object]):
     """Usage since a time."""
 
     since = serializers.DateTimeField(help_text="Beginning of the period, rounded down to five minutes.")
@@ -82,7 +80,7 @@ class DeliveredOut(serializers.Serializer[Any]):
     segments = SegmentOut(many=True, help_text="CPU segments that the VO used, shortest first.")
 
 
-class DeliveredInWindowsOut(serializers.Serializer[Any]):
+class DeliveredInWindowsOut(serializers.Serializer[object]):
     """Usage in recent periods."""
 
     hour = DeliveredOut()
@@ -90,7 +88,7 @@ class DeliveredInWindowsOut(serializers.Serializer[Any]):
     week = DeliveredOut()
 
 
-class SharesOut(serializers.Serializer[Any]):
+class SharesOut(serializers.Serializer[object]):
     """The configured and the delivered shares of a group."""
 
     group = serializers.CharField()
@@ -118,7 +116,7 @@ class GroupSharesView(APIView):
         return Response(shares_out(shares_of(get_object_or_404(groups, name=name), now=database_now())))
 
 
-def shares_out(shares: Shares) -> dict[str, Any]:
+def shares_out(shares: Shares) -> dict[str, object]:
     """Return the answer."""
     corrected = shares.corrected
     return {
@@ -140,12 +138,12 @@ def shares_out(shares: Shares) -> dict[str, Any]:
     }
 
 
-def _delivered_out(share: DeliveredShare) -> dict[str, Any]:
+def _delivered_out(share: DeliveredShare) -> dict[str, object]:
     segments = [{"cpu_segment_s": s.cpu_segment_s, **_parts(s)} for s in share.segments]
     return {"since": share.since, "until": share.until, **_parts(share), "segments": segments}
 
 
-def _parts(share: DeliveredShare | SegmentShare) -> dict[str, Any]:
+def _parts(share: DeliveredShare | SegmentShare) -> dict[str, object]:
     return {
         "matches": {
             "count": share.group.matches,

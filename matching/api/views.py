@@ -33,7 +33,7 @@ from matching.api.serializers import (
     tails_of,
 )
 from matching.queries.preview import preview
-from matching.services import leases, offers
+from matching.services import imagined_offers, leases
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
 from matching.services.retry_after import seconds_to_wait
@@ -130,7 +130,7 @@ class PreviewView(APIView):
         Nothing is claimed. Conditions on site, ce, queue or platforms are not compared if these are left out.
         """
         values = PreviewIn.checked(request.data)
-        offer, place = offers.of_preview(
+        offer, place = imagined_offers.of_preview(
             PreviewIn.offer_of(values),
             owner=values.get("owner"),
             group=values.get("group"),

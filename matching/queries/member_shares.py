@@ -124,7 +124,6 @@ def _standing(
 
 
 def _fraction(group: Group, amounts: Mapping[tuple[int, int], float]) -> float | None:
-    """Return the part of a group in what its VO used."""
     of_vo = sum(amount for (vo_id, _), amount in amounts.items() if vo_id == group.vo_id)
     return amounts.get((group.vo_id, group.pk), 0.0) / of_vo if of_vo else None
 

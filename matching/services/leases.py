@@ -185,25 +185,20 @@ def finish(
     job_at_fault: bool = False,
     supervisor_died: bool = False,
 ) -> JobStatus:
-    """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
+    """End the lease with the payload's exit code: 0 Done, 222 back to the queue, else Failed; return the new status.
 
     A job that was killed or rescheduled keeps its status; usage, output and last lines are recorded all the same.
     Repeating it is harmless.
 
     Args:
-        match_id: the lease.
-        of: primary key of the pilot that must hold the lease; None: already checked.
+        match_id, of: the lease and its pilot, as for ``report_status``.
         exit_code: of the payload; None: none (never started, or stopped by the watchdog).
         minor: the reason in words; None: derived from the exit code.
-        usage: over the payload's whole life.
+        usage, tails: of the payload over its whole life, and its last lines.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
-        tails: last lines of the payload.
         job_at_fault: whether it ended because the node lacks what the job itself requires; ignored if *exit_code* shows
             that the payload has run.
         supervisor_died: whether the pilot returns the job because its process for the job died.
-
-    Returns:
-        The new status of the job.
 
     Raises:
         NoSuchLeaseError, PilotRevokedError: as for ``report_status``.
@@ -213,17 +208,16 @@ def finish(
     gives_back = exit_code == RESCHEDULE_EXIT_CODE
     status, reason = (None, None) if gives_back else result_of(exit_code, minor)
     parameters = (
-        *_texts(match_id, of, status),
-        None if status is None else _SOURCES[status],
-        reason,
-        str(is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)),
-        str(supervisor_died and gives_back),
-        *_texts(exit_code, *usage),
-        None if output_sandbox is None else output_sandbox.removeprefix(SANDBOX_PREFIX),
-        OUTPUT_SANDBOX_NAME,
+        *_texts(match_id, of, status, None if status is None else _SOURCES[status], reason),
+        *_texts(is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code), supervisor_died and gives_back),
+        *_texts(exit_code, *usage, output_sandbox and output_sandbox.removeprefix(SANDBOX_PREFIX), OUTPUT_SANDBOX_NAME),
         *_stored(tails),
         *_texts(seen_within_s()),
     )
+    return _end(match_id, parameters, gives_back=gives_back, minor=minor)
+
+
+def _end(match_id: UUID, parameters: Sequence[str | None], *, gives_back: bool, minor: str | None) -> JobStatus:
     if not gives_back:
         answer = _ask("finish", _FINISH, *parameters, "false")
         if not answer.get("goes_back"):
@@ -294,10 +288,8 @@ def _renewal(answer: dict[str, Any]) -> LeaseRenewal:
 
 
 def _texts(*values: object) -> list[str | None]:
-    """Return values as PostgreSQL's texts."""
     return [None if value is None else str(value) for value in values]
 
 
 def _stored(tails: Tails) -> list[str | None]:
-    """Return last lines as PostgreSQL's texts of their stored form."""
     return [None if text is None else f"\\x{compressed(text).hex()}" for text in tails]

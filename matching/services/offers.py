@@ -1,4 +1,4 @@
-"""Offers, resolved against the configuration: those of pilots, and imagined ones of managers."""
+"""Offers of pilots, resolved against the configuration."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,10 +15,10 @@ from resources.queries.possible_queues import PossiblePlaces, possible_places
 from taskqueues.domain.offer import ResourceOffer, SlotBound, exceeded_by, smallest
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
-from wms.accounts.models import VO, Group, Membership, User
+from wms.accounts.models import VO, Group, Membership
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.fast.statements import query_prepared
-from wms.kernel.memo import UNCACHED, CachedLookups
+from wms.kernel.memo import CachedLookups
 from wms.kernel.names import did_you_mean, listed
 from wms.wire.amounts import divided_amounts_of
 
@@ -140,7 +140,7 @@ def of_pilot(
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
     where = place_of(request, binding, vo=vo, lookups=lookups)
-    offer = _offer(
+    offer = offer_at(
         request,
         # A node that reports no platform has only those configured for its queue.
         platforms=request.platforms or (),
@@ -151,13 +151,19 @@ def of_pilot(
         possible=where.possible,
         some_name_software=some_name_software,
     )
-    offer = within_slot(offer, where.slot)
+    return _narrowed(within_slot(offer, where.slot), binding, where, lookups=lookups), where
+
+
+def _narrowed(
+    offer: ResourceOffer, binding: PilotBinding, where: PilotPlace, *, lookups: CachedLookups
+) -> ResourceOffer:
+    """Return the offer for the jobs that the pilot may run wherever it may be."""
     offer = _with_elsewhere_closed(offer, where, lookups=lookups)
     if binding.queue_id is None:
-        offer = _with_type_refused(offer, where, pilot_type=_type_of(binding))
+        offer = _with_type_refused(offer, where, binding)
     if binding.group_id is not None:
         offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, lookups=lookups))
-    return offer, where
+    return offer
 
 
 def within_slot(offer: ResourceOffer, bound: SlotBound) -> ResourceOffer:
@@ -195,9 +201,9 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, lookups: C
             raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
     if place.queue is not None:
         return PilotPlace(place=place, slot=_slot_of(place.queue))
-    site = _name(request.site) if place.site is None else place.site.name
-    ce = _name(request.ce) if place.ce is None else place.ce.name
-    queue = _name(request.queue)
+    site = name_in(request.site) if place.site is None else place.site.name
+    ce = name_in(request.ce) if place.ce is None else place.ce.name
+    queue = name_in(request.queue)
     place = lookups.get(_rows_of_names, vo, site, ce, queue)
     if place.queue is not None:
         queue_place = place.queue
@@ -238,16 +244,13 @@ def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, lookups: 
     return replace(offer, throttled=throttled, full_limits=limits)
 
 
-def _type_of(binding: PilotBinding) -> PilotType:
-    return PilotType.GENERIC if binding.group_id is None else PilotType.PRIVATE
-
-
-def _with_type_refused(offer: ResourceOffer, where: PilotPlace, *, pilot_type: PilotType) -> ResourceOffer:
+def _with_type_refused(offer: ResourceOffer, where: PilotPlace, binding: PilotBinding) -> ResourceOffer:
     """Return the offer, closed if the pilot may be at a computing element that does not accept its type (PIL §3.1).
 
     Raises:
         PilotTypeRefusedError: it is at such a computing element.
     """
+    pilot_type = PilotType.GENERIC if binding.group_id is None else PilotType.PRIVATE
     if where.place.ce is not None:
         refuse_type(where.place.ce, pilot_type)
     elif where.possible is not None and where.possible.why_refused(pilot_type):
@@ -319,33 +322,7 @@ def _place(queue_id: int) -> ResourcePlace:
     return ResourcePlace(site=queue.ce.site, ce=queue.ce, queue=queue)
 
 
-def of_preview(
-    request: OfferRequest, *, owner: str | None, group: str | None, actor: User, now: datetime
-) -> tuple[ResourceOffer, ResourcePlace]:
-    """Return an imagined offer of a VO manager or operator, and its place.
-
-    Args:
-        owner, group: of an imagined private pilot; None, None: a generic pilot.
-
-    Raises:
-        BadOfferError, UnknownPlaceError: it names something that does not exist (for the actor), or contradicts itself.
-    """
-    vo = _managed_vo(actor, request.vo)
-    place = _named_place(vo, request, lookups=UNCACHED)
-    offer = _offer(request, platforms=request.platforms, vo=vo, place=place, now=now, lookups=UNCACHED)
-    if group is None:
-        if owner is not None:
-            raise BadOfferError.of_field("owner", "A private pilot of an owner requires a group; name the group too.")
-        return offer, place
-    row = Group.objects.filter(vo=vo, name=group).first()
-    if row is None:
-        groups = Group.objects.filter(vo=vo).values_list("name", flat=True)
-        raise BadOfferError.of_field("group", f'{vo} has no group "{group}".{did_you_mean(group, groups)}')
-    owner_id = _owner_id(row, owner)
-    return replace(offer, group_id=row.pk, owner_id=None if row.shares_jobs else owner_id), place
-
-
-def _offer(
+def offer_at(
     request: OfferRequest,
     *,
     platforms: tuple[str, ...] | None,
@@ -356,51 +333,26 @@ def _offer(
     possible: PossiblePlaces | None = None,
     some_name_software: bool = True,
 ) -> ResourceOffer:
+    """Return the offer at a place.
+
+    Raises:
+        BadOfferError: it contradicts itself, or names something that does not exist.
+    """
     if missing := sorted(set(request.required_tags) - set(request.tags)):
         raise BadOfferError.of_field("required_tags", f"Required tags must also be in tags; add {', '.join(missing)}.")
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
-    slot = replace(request, setup=setup, site=_name(request.site), ce=_name(request.ce), platforms=platforms)
+    slot = replace(request, setup=setup, site=name_in(request.site), ce=name_in(request.ce), platforms=platforms)
     return resolve(
         slot, vo=vo, place=place, now=now, lookups=lookups, possible=possible, some_name_software=some_name_software
     )
 
 
-def _name(named: str | None) -> str | None:
+def name_in(named: str | None) -> str | None:
+    """Return a name in an offer; None: any."""
     return None if named == ANY else named
-
-
-def _named_place(vo: VO, request: OfferRequest, *, lookups: CachedLookups) -> ResourcePlace:
-    return lookups.get(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
 
 
 def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> ResourcePlace:
     return resolve_place(vo, site=site, ce=ce, queue=queue)
-
-
-def _managed_vo(actor: User, name: str | None) -> VO:
-    managed = VO.objects.managed_by(actor).order_by("name")
-    if name is None:
-        choices = list(managed[:2])
-        if len(choices) == 1:
-            return choices[0]
-        raise BadOfferError.of_field("vo", "You manage several VOs; name the VO of the offer.")
-    vo = managed.filter(name=name).first()
-    if vo is None:
-        hint = did_you_mean(name, managed.values_list("name", flat=True))
-        raise BadOfferError.of_field("vo", f'You manage no VO "{name}".{hint}')
-    return vo
-
-
-def _owner_id(group: Group, owner: str | None) -> int | None:
-    if owner is None:
-        if group.shares_jobs:
-            return None
-        raise BadOfferError.of_field("owner", f"{group} does not share jobs; name the owner of the private pilot.")
-    members = User.objects.filter(memberships__group=group)
-    user = members.filter(username=owner).first()
-    if user is None:
-        hint = did_you_mean(owner, members.values_list("username", flat=True))
-        raise BadOfferError.of_field("owner", f'{group} has no member "{owner}".{hint}')
-    return user.pk

@@ -67,10 +67,9 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
         return _ignored(site, state, before.ignoring(why, now=now), now=now)
     _refuse_expired(advertisement, validity=validity)
     if before is None and len(gateways) >= MOST_GATEWAYS:
-        sentence = (
+        raise TooManyGatewaysError(
             f"{len(gateways)} other gateways of this site advertise; use one of their names, or wait until one expires."
         )
-        raise TooManyGatewaysError(sentence)
     new = GatewayState(name=advertisement.gateway, numbers={}, measured_at=measured_at, advertised_at=now)
     after = (before or new).after(advertisement, measured_at=measured_at, now=now)
     gateways[after.name] = after
@@ -79,16 +78,8 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
     state.advertised_at = now
     state.matched = _matches_since(site, earliest)
     _begin(site, state, measured_at=earliest)
-    logger.info(
-        "throttle.advertised",
-        extra={
-            "site": site.pk,
-            "gateway": after.name,
-            "sequence": after.sequence,
-            "matched": state.matched,
-            "room": state.room,
-        },
-    )
+    counts = {"sequence": after.sequence, "matched": state.matched, "room": state.room}
+    logger.info("throttle.advertised", extra={"site": site.pk, "gateway": after.name, **counts})
     return replace(_standing(site, state, now=now), last_sequence=after.last_sequence(now=now, validity=validity))
 
 
@@ -112,7 +103,6 @@ def _refuse_expired(advertisement: Advertisement, *, validity: timedelta) -> Non
 
 
 def _keep(state: ThrottleState, gateways: Sequence[GatewayState]) -> None:
-    """Store the advertisements of the gateways, and their sums."""
     state.gateways = [gateway.as_record() for gateway in gateways]
     state.advertised = sum_of(gateway.ad for gateway in gateways)
     state.classad = gateways[0].classad if len(gateways) == 1 else ""
@@ -189,7 +179,6 @@ def _lock_state(site_id: int) -> ThrottleState | None:
 
 
 def _begin(site: Site, state: ThrottleState, *, measured_at: datetime) -> None:
-    """Store the state of a new cycle."""
     state.measured_at = measured_at
     state.expires_at = expiry_of(site, state)
     state.room = throttle_in(site, state).room

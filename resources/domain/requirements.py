@@ -140,11 +140,6 @@ def check(
         raise _refused(problems)
 
 
-def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> bool:
-    """Return whether a resource with these parameters is eligible: ``unmet`` would be empty."""
-    return all(meets(name, value, parameters.get(name), kinds) for name, value in requirements.items())
-
-
 def unmet(
     requirements: Requirements,
     parameters: Parameters,

@@ -244,10 +244,6 @@ class Throttle:
             condition.holds(job) for condition in self.conditions(matched=matched)
         )
 
-    def may_accept(self, *, matched: int) -> bool:
-        """Return whether a further match may be accepted for some job."""
-        return self._has_numbers_for(matched) and self.in_the_way(matched=matched) is None
-
     def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
         """Return an expression that cannot be TRUE for any job after so many matches; None: there is none."""
         return next((condition for condition in self.conditions(matched=matched) if not condition.may_hold()), None)

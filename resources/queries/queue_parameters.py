@@ -114,15 +114,7 @@ def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, Requirem
         for pk, name, site_id, *own in parameter_sets.ces
         if site_id in sites  # else the site serves other VOs, or was created between the statements
     )
-    # With numpy, because there may be twenty thousand queues.
-    groups: list[tuple[Indexes, Indexes, Indexes, list[str]]] = [(_NONE, _NONE, _NONE, [])]
-    for *own, ids_as_text, ce_ids_as_text, names_as_json in parameter_sets.queues:
-        alike = _numbers(ids_as_text)
-        position = np.full(len(alike), at_queue.position(*own))
-        groups.append((alike, _numbers(ce_ids_as_text), position, json.loads(names_as_json)))
-    ids, ce_ids, said = (np.concatenate([group[column] for group in groups]) for column in range(3))
-    names = np.array(list(chain.from_iterable(names for *_, names in groups)), dtype=np.object_)
-
+    ids, ce_ids, said, names = _columns_of_queues(parameter_sets, at_queue)
     serving, site_said, ce_said = np.array([ce[2:] for ce in ces], dtype=np.int64).reshape(-1, 3).T
     order = np.argsort(ids)
     order = order[np.isin(ce_ids[order], serving)]
@@ -142,6 +134,22 @@ def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, Requirem
         ce=ce[by_name],
         name=names[by_name],
     )
+
+
+def _columns_of_queues(
+    parameter_sets: ParameterSets, at_queue: "_DistinctSets"
+) -> tuple[Indexes, Indexes, Indexes, NDArray[np.object_]]:
+    """Return the primary keys of the queues and of their CEs, the positions of their parameter sets, and their names.
+
+    With numpy, because there may be twenty thousand queues.
+    """
+    groups: list[tuple[Indexes, Indexes, Indexes, list[str]]] = [(_NONE, _NONE, _NONE, [])]
+    for *own, ids_as_text, ce_ids_as_text, names_as_json in parameter_sets.queues:
+        alike = _numbers(ids_as_text)
+        position = np.full(len(alike), at_queue.position(*own))
+        groups.append((alike, _numbers(ce_ids_as_text), position, json.loads(names_as_json)))
+    ids, ce_ids, said = (np.concatenate([group[column] for group in groups]) for column in range(3))
+    return ids, ce_ids, said, np.array(list(chain.from_iterable(names for *_, names in groups)), dtype=np.object_)
 
 
 def _numbers(text: str) -> Indexes:

@@ -9,7 +9,7 @@ from wms.accounts.models import Group
 CONFIGURATION = 0
 
 
-class XidField(models.BigIntegerField):  # type: ignore[type-arg]
+class XidField(models.BigIntegerField):  # type: ignore[type-arg]  # at run time it takes no parameter
     """A transaction number that never wraps around (PostgreSQL's xid8)."""
 
     def db_type(self, connection: object) -> str:  # noqa: ARG002 - Django's signature

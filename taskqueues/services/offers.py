@@ -64,33 +64,15 @@ def resolve(
 
     Args:
         slot: the description; it can only narrow a queue's platforms and pools.
-        vo: whose jobs the pilot runs.
-        place: the rows of the place, as far as they are known.
+        vo, place: whose jobs the pilot runs, and the rows of its place, as far as they are known.
         now: time for which bans are evaluated.
         lookups: memoised lookups of the configuration.
         possible: places of a pilot whose queue is unknown; None: nothing else of the place is compared.
-        some_name_software: whether any task queue compared with the offer names software; if not, published software is
-            not read.
+        some_name_software: whether a task queue compared with the offer names software; else no software is read.
     """
-    if place.queue is not None or possible is None:
-        # An unnamed place is never closed.
-        closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
-        terms = _terms_of(() if place.queue is None else (place.queue,))
-        pools = None if place.queue is None else lookups.get(pools_of_queue, place.queue, vo)
-        possible = None
-    else:
-        closed = bool(possible.why_closed(now=now))
-        terms, pools = lookups.get(_terms_of_all, possible), lookups.get(pools_of_all, possible, vo)
-    lacking_software: frozenset[str] = frozenset()
-    if some_name_software and (place.queue is not None or possible is not None):
-        published = lookups.get(published_software, vo)
-        lacking_software = published.lacking(_published_at(published, place, possible, lookups=lookups))
-    # By kind of queue; not compared if neither queue nor node state platforms.
-    runs = {
-        lookups.get(_runs, configured, () if configured and contained and slot.container else slot.platforms)
-        for configured, contained in terms.platforms
-    }
-    platforms = sorted(platform for platform in runs if platform is not None)
+    possible = possible if place.queue is None else None
+    closed, terms, pools = _configured(place, possible, vo=vo, now=now, lookups=lookups)
+    platforms = _platforms(slot, terms, lookups=lookups)
     return ResourceOffer(
         vo_id=vo.pk,
         setup=vo.setup if slot.setup is None else slot.setup,
@@ -103,16 +85,48 @@ def resolve(
         platforms=platforms[0] if len(platforms) == 1 else None,
         possible_platforms=tuple(platforms) if len(platforms) > 1 else None,
         submit_pools=_narrowed(pools, slot.submit_pools),
-        lacking_software=lacking_software,
+        lacking_software=_lacking(place, possible, vo=vo, lookups=lookups) if some_name_software else frozenset(),
         tags=tuple(sorted(set(slot.tags))),
         # A queue's own tags apply whatever the slot states: they reserve the queue for certain jobs.
         required_tags=tuple(sorted(terms.required_tags.union(slot.required_tags))),
-        # An empty list is the same as none: a dedicated queue stays dedicated.
         job_types=slot.job_types or _all_or(terms.job_types),
         **divided_amounts_of(slot),
         wall_time_s=terms.wall_time_s if slot.wall_time_s is None else slot.wall_time_s,
         container=slot.container,
     )
+
+
+def _configured(
+    place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, now: datetime, lookups: CachedLookups
+) -> tuple[bool, _Terms, tuple[str, ...] | None]:
+    """Return whether a place is closed, its terms, and its submit pools; None: not compared."""
+    if possible is not None:
+        terms = lookups.get(_terms_of_all, possible)
+        return bool(possible.why_closed(now=now)), terms, lookups.get(pools_of_all, possible, vo)
+    # An unnamed place is never closed.
+    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, lookups=lookups)
+    if place.queue is None:
+        return closed, _terms_of(()), None
+    return closed, _terms_of((place.queue,)), lookups.get(pools_of_queue, place.queue, vo)
+
+
+def _platforms(slot: OfferedSlot, terms: _Terms, *, lookups: CachedLookups) -> Sequence[tuple[str, ...]]:
+    """Return the platforms of jobs that run at each kind of queue, unless neither queue nor node state platforms."""
+    runs = {
+        lookups.get(_runs, configured, () if configured and contained and slot.container else slot.platforms)
+        for configured, contained in terms.platforms
+    }
+    return sorted(platform for platform in runs if platform is not None)
+
+
+def _lacking(
+    place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, lookups: CachedLookups
+) -> frozenset[str]:
+    """Return the software that other queues publish, but not this place; none if nothing of the place is known."""
+    if place.queue is None and possible is None:
+        return frozenset()
+    published = lookups.get(published_software, vo)
+    return published.lacking(_published_at(published, place, possible, lookups=lookups))
 
 
 def published_at(
@@ -248,4 +262,5 @@ def _narrowed(pools: tuple[str, ...] | None, named: tuple[str, ...] | None) -> t
 
 
 def _all_or(job_types: tuple[str, ...] | None) -> tuple[str, ...]:
+    # An empty list in an offer is the same as none: a dedicated queue stays dedicated.
     return () if job_types is None else job_types or (NO_JOB_TYPE,)

@@ -84,7 +84,6 @@ def keep_named(pool_ids: Collection[str], *, vo: VO, now: datetime) -> Mapping[s
 
 
 def _keep_in_use(pool_ids: Iterable[str], *, now: datetime) -> QuerySet[SubmitPool]:
-    """Record that the pools are used, and return them."""
     pools = SubmitPool.objects.filter(pk__in=list(pool_ids))
     _note(pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY), now=now)
     return pools
@@ -202,6 +201,5 @@ def _note_use(*, now: datetime, in_use: Callable[[Collection[str]], Collection[s
 
 
 def _waited_for(pool_ids: Collection[str]) -> set[str]:
-    """Return which of the pools a task queue names."""
     named = TaskQueue.objects.filter(submit_pools__overlap=list(pool_ids)).values_list("submit_pools", flat=True)
     return {pool_id for pools in named.iterator() for pool_id in pools}.intersection(pool_ids)

@@ -126,23 +126,23 @@ def evaluate(
     return Evaluation(max_steps=max_steps).run(expression.root, my=mine, text=expression.text)
 
 
-def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]:
-    """Return the values of all attributes of *ad*, by their names as written; *max_steps* is for all of them together.
+def values_of(ad: ClassAd) -> Mapping[str, Value]:
+    """Return the values of all attributes of *ad*, by their names as written; MAX_STEPS is for all of them together.
 
     Raises:
         ClassAdError: as ``evaluate``.
     """
-    values = evaluate(ad.whole, my=ad, max_steps=max_steps)
+    values = evaluate(ad.whole, my=ad)
     return values if isinstance(values, Mapping) else {}
 
 
-def each_value_of(ad: ClassAd, names: Iterable[str], *, max_steps: int = MAX_STEPS) -> Iterator[tuple[str, Value]]:
-    """Yield name and value of the existing attributes of *ad*; *max_steps* is for all of them together.
+def each_value_of(ad: ClassAd, names: Iterable[str]) -> Iterator[tuple[str, Value]]:
+    """Yield name and value of the existing attributes of *ad*; MAX_STEPS is for all of them together.
 
     Raises:
         ClassAdError: as ``evaluate``; it points at the attribute's name.
     """
-    evaluation, mine = Evaluation(max_steps=max_steps), Frame(ad.record)
+    evaluation, mine = Evaluation(max_steps=MAX_STEPS), Frame(ad.record)
     for name in names:
         entry = ad.record.entries.get(name.lower())
         if entry is None:

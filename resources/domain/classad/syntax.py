@@ -294,7 +294,6 @@ class _Parser:
         return tuple(items)
 
     def _record(self, closing: str, *, at: int, dotted_names: bool) -> Record:
-        """Read ``name = expression; …`` up to *closing*."""
         entries: dict[str, RecordEntry] = {}
         highest = -1
         while True:

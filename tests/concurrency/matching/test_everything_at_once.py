@@ -19,8 +19,9 @@ from django.utils import timezone
 from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import expiry, leases
-from matching.services.match import PilotRefusedError, match
+from matching.services.match import match
 from matching.services.offers import OfferRequest
+from matching.services.search import PilotRefusedError
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services import reports

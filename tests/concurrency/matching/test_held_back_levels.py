@@ -65,7 +65,7 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(arguments["task_queue_id"])
         return claim.claim(claimant, **arguments)
 
-    monkeypatch.setattr("matching.services.match.claim", counted)
+    monkeypatch.setattr("matching.services.search.claim", counted)
     return seen
 
 

@@ -17,11 +17,11 @@ BEFORE = {
     "before the pilot is known": "matching.services.match.binding_of",
     "before the task queues are known": "taskqueues.services.index.shared.SharedIndex.current",
     "before a task queue is drawn": "matching.domain.draw.Lottery.draw",
-    "before the claim is sent": "matching.services.match.claim",
+    "before the claim is sent": "matching.services.search.claim",
     "before the answer is written": "matching.api.views.lease_out",
 }
 #: By step: the function after which it dies.
-AFTER = {"after the claim has committed": "matching.services.match.claim"}
+AFTER = {"after the claim has committed": "matching.services.search.claim"}
 
 
 class Quiet(WSGIRequestHandler):

@@ -12,9 +12,10 @@ from django.utils import timezone
 from matching.models import Match
 from matching.services import retry_after as module
 from matching.services.empty_answers import WRITTEN_EVERY_S
-from matching.services.match import PilotRefusedError, match
+from matching.services.match import match
 from matching.services.offers import OfferRequest
 from matching.services.retry_after import LikelyWork, RetryAfter, seconds_to_wait
+from matching.services.search import PilotRefusedError
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.exclusions import BlackHoleError, PilotDrainedError

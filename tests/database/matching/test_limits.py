@@ -196,7 +196,7 @@ def test_a_full_limit_is_checked_again_when_no_other_job_fits(
     group: Group, pilot: Pilot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_limits = FullLimits(clock=lambda: 0.0)  # never forgets
-    monkeypatch.setattr("matching.services.match.full_limits", full_limits)
+    monkeypatch.setattr("matching.services.search.full_limits", full_limits)
     owner = make_user(groups=[group])
     for _ in range(2):
         make_job(group=group, owner=owner)

@@ -8,8 +8,9 @@ import pytest
 from django.db import transaction
 
 from matching.models import Match
-from matching.services.match import PilotRefusedError, match
+from matching.services.match import match
 from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequest
+from matching.services.search import PilotRefusedError
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.domain.enums import ResourceState

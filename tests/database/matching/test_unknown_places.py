@@ -8,8 +8,9 @@ import pytest
 from django.db import transaction
 
 from matching.services.claim import Claimant, claim
-from matching.services.match import PilotRefusedError, match, why_narrowed
+from matching.services.match import match, why_narrowed
 from matching.services.offers import NotYourQueueError, OfferRequest
+from matching.services.search import PilotRefusedError
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.registration import PilotTypeRefusedError

@@ -15,12 +15,13 @@ from resources.domain.eligibility import LevelParameterSets, Supply
 from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Value, canonical_name, effective
 from resources.domain.requirements import (
+    NO_KINDS,
     Kinds,
     RequirementsError,
     canonical,
     check,
+    meets,
     requirements_in_words,
-    satisfied,
     submit_pool_id,
     unmet,
 )
@@ -157,10 +158,10 @@ def test_many_queues_at_once_as_each_by_itself(record: dict[str, object], descri
     numbers = np.arange(len(said), dtype=np.int64)
     supply = Supply(numbers + 10, [LevelParameterSets([{}], numbers * 0), LevelParameterSets(said, numbers)])
     assert supply.eligible(asked) == [
-        number + 10 for number, parameters in enumerate(said) if satisfied(asked, parameters)
+        number + 10 for number, parameters in enumerate(said) if not unmet(asked, parameters)
     ]
     assert supply.held_back(asked) == {
-        name: sum(not satisfied({name: value}, parameters) for parameters in said) for name, value in asked.items()
+        name: sum(bool(unmet({name: value}, parameters)) for parameters in said) for name, value in asked.items()
     }
 
 
@@ -296,7 +297,6 @@ def test_one_requirement_against_one_parameter(
     fits: bool,
 ) -> None:
     requirements = canonical({"Memory": asked})
-    assert satisfied(requirements, offers(Memory=offered), kinds) is fits
     assert bool(unmet(requirements, offers(Memory=offered), kinds)) is not fits
 
 
@@ -316,13 +316,16 @@ def test_a_parameter_that_is_absent_is_not_met(record: dict[str, object], data: 
 
 @given(numbers, numbers)
 def test_a_capacity_fits_from_the_number_itself_upwards(asked: int, offered: int) -> None:
-    assert satisfied(canonical({"Memory": asked}), offers(Memory=offered)) is (asked <= offered)
+    assert bool(unmet(canonical({"Memory": asked}), offers(Memory=offered))) is (asked > offered)
 
 
 @given(records, records)
-def test_satisfied_after_storage_as_before(record: dict[str, object], offered: dict[str, object]) -> None:
+def test_requirements_after_storage_are_met_as_before(record: dict[str, object], offered: dict[str, object]) -> None:
     asked = canonical(record)
-    assert satisfied(json.loads(json.dumps(asked)), offers(**offered)) is satisfied(asked, offers(**offered))
+    stored, parameters = json.loads(json.dumps(asked)), offers(**offered)
+    for name, value in asked.items():
+        before = meets(name, value, parameters.get(name), NO_KINDS)
+        assert meets(name, stored[name], parameters.get(name), NO_KINDS) is before
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ from typing import Any
 from rest_framework import serializers
 
 from wms.accounts.domain import MAX_STALLED_S
-from wms.jobs.domain.description import (
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY
+from wms.jobs.domain.description_checks import (
     DATA_POLICIES,
     MAX_ARGUMENTS_BYTES,
-    MAX_CPU_TIME_S,
     MAX_OUTPUT_PATH,
     MAX_PATH,
-    MAX_PRIORITY,
     MIN_STALLED_CPU_FRACTION,
 )
 from wms.jobs.domain.fields import MAX_NAME
@@ -27,7 +26,7 @@ def _text(help_text: str, *, most: int = MAX_NAME) -> serializers.CharField:
     return serializers.CharField(required=False, allow_blank=True, max_length=most, help_text=help_text)
 
 
-class EditBody(serializers.Serializer[Any]):
+class EditBody(serializers.Serializer[object]):
     """Fields that can be changed while a job is Waiting or Held."""
 
     priority = serializers.IntegerField(

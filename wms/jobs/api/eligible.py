@@ -1,7 +1,7 @@
 """GET /api/v1/submit-pools/eligible/: dry run of a requirements section (RFC7, getEligibleQueues)."""
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -45,7 +45,7 @@ class EligibleQuery(StrictSerializer):
     )
 
 
-class UnmetOut(serializers.Serializer[Any]):
+class UnmetOut(serializers.Serializer[object]):
     """One requirement that a queue does not meet."""
 
     name = serializers.CharField(help_text="Name of the parameter, as in the request.")
@@ -62,7 +62,7 @@ class UnmetOut(serializers.Serializer[Any]):
     detail = serializers.CharField(help_text="Reason in words.")
 
 
-class IneligibleQueueOut(serializers.Serializer[Any]):
+class IneligibleQueueOut(serializers.Serializer[object]):
     """One queue that is not eligible."""
 
     site = serializers.CharField()
@@ -71,7 +71,7 @@ class IneligibleQueueOut(serializers.Serializer[Any]):
     unmet = UnmetOut(many=True, help_text="Requirements that it does not meet, all of them.")
 
 
-class EligibleOut(serializers.Serializer[Any]):
+class EligibleOut(serializers.Serializer[object]):
     """The queues that meet the requirements, and why the others do not."""
 
     vo = serializers.CharField()

@@ -18,7 +18,7 @@ class StatusField(serializers.ChoiceField):
         super().__init__(**{"choices": list(JobStatus), **options})
 
 
-class SubmittedJobOut(serializers.Serializer[Any]):
+class SubmittedJobOut(serializers.Serializer[object]):
     """One accepted job."""
 
     id = serializers.IntegerField(help_text="Id of the job.")
@@ -30,7 +30,7 @@ class SubmittedJobOut(serializers.Serializer[Any]):
     )
 
 
-class SubmissionOut(serializers.Serializer[Any]):
+class SubmissionOut(serializers.Serializer[object]):
     """Response to a submission."""
 
     job_group_id = serializers.UUIDField(help_text="Id of this submission, for filters of lists.")
@@ -110,7 +110,7 @@ class JobOut(JobRowOut):
     )
 
 
-class HistoryOut(serializers.Serializer[Any]):
+class HistoryOut(serializers.Serializer[object]):
     """One change of a job's status."""
 
     changed_at = serializers.DateTimeField(help_text="Time of the change.")
@@ -153,7 +153,7 @@ class TallyOut(serializers.Serializer[Tally]):
         return {**instance.values, "count": instance.count}
 
 
-class SummaryOut(serializers.Serializer[Any]):
+class SummaryOut(serializers.Serializer[object]):
     """Counts of jobs."""
 
     group_by = serializers.ListField(
@@ -162,14 +162,14 @@ class SummaryOut(serializers.Serializer[Any]):
     results = TallyOut(many=True, help_text="One row for each combination that occurs.")
 
 
-class RefusalOut(serializers.Serializer[Any]):
+class RefusalOut(serializers.Serializer[object]):
     """One job that was not changed."""
 
     id = serializers.IntegerField(help_text="Id of the job.")
     code = serializers.CharField(help_text="Reason: not_found, illegal_transition or reschedule_limit.")
 
 
-class BulkOut(serializers.Serializer[Any]):
+class BulkOut(serializers.Serializer[object]):
     """Result of a bulk action."""
 
     done = serializers.IntegerField(help_text="Number of changed jobs.")

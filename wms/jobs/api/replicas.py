@@ -5,7 +5,6 @@ In this app, because jobs that wait for the files are re-evaluated at once.
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -60,7 +59,7 @@ class ReplicaOut(serializers.Serializer[Replica]):
         return url_of(replica.storage_element.url, replica.lfn) if is_served else None
 
 
-class ReplicaBody(serializers.Serializer[Any]):
+class ReplicaBody(serializers.Serializer[object]):
     """One copy of a file, as it is registered."""
 
     lfn = serializers.CharField(
@@ -81,14 +80,14 @@ class ReplicaBody(serializers.Serializer[Any]):
     )
 
 
-class RegistrationBody(serializers.Serializer[Any]):
+class RegistrationBody(serializers.Serializer[object]):
     """Body of POST /api/v1/replicas/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
     replicas = ReplicaBody(many=True, help_text=f"Replicas, 1 to {MAX_REPLICAS}, each once.")
 
 
-class RemovedReplicaBody(serializers.Serializer[Any]):
+class RemovedReplicaBody(serializers.Serializer[object]):
     """One copy of a file, or all of them, as it is removed."""
 
     lfn = serializers.CharField(max_length=MAX_LFN, help_text="Logical file name.")
@@ -100,21 +99,21 @@ class RemovedReplicaBody(serializers.Serializer[Any]):
     )
 
 
-class RemovalBody(serializers.Serializer[Any]):
+class RemovalBody(serializers.Serializer[object]):
     """Body of POST /api/v1/replicas/remove/."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
     replicas = RemovedReplicaBody(many=True, help_text=f"Replicas, 1 to {MAX_REPLICAS}, each once.")
 
 
-class RegisteredOut(serializers.Serializer[Any]):
+class RegisteredOut(serializers.Serializer[object]):
     """Result of a registration."""
 
     new = serializers.IntegerField(help_text="Number of new replicas.")
     changed = serializers.IntegerField(help_text="Number of existing replicas whose size or checksum was changed.")
 
 
-class RemovedOut(serializers.Serializer[Any]):
+class RemovedOut(serializers.Serializer[object]):
     """Result of a removal."""
 
     removed = serializers.IntegerField(help_text="Number of removed replicas; replicas that did not exist are ignored.")

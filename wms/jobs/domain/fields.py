@@ -73,7 +73,7 @@ class FieldReader:
         self.fault(field, f"{field} must be a number{unit} from {least:g} to {most:g}, not {shown(value)}.")
         return None
 
-    def names(self, field: str, *, most: int = MAX_NAME) -> tuple[str, ...]:
+    def names(self, field: str) -> tuple[str, ...]:
         """Read a list of non-empty lines."""
         if field not in self._data:
             return ()
@@ -86,7 +86,7 @@ class FieldReader:
             self.fault(field, f"{field} must have at most {MAX_ENTRIES} entries, not {len(values)}.")
             return ()
         for number, value in enumerate(values, start=1):
-            problem = _line_problem(value, most=most, empty=False)
+            problem = _line_problem(value, most=MAX_NAME, empty=False)
             if problem:
                 self.fault(field, f"Entry {number} of {field} must be {problem}.")
         return () if field in self.errors else tuple(values)
@@ -119,10 +119,10 @@ def free_text_problem(value: str, *, most_bytes: int) -> str:
     return f"at most {most_bytes} bytes long, not {size}" if size > most_bytes else ""
 
 
-def scalar_problem(value: object, *, most: int = MAX_NAME) -> str:
+def scalar_problem(value: object) -> str:
     """Return what a string, number or boolean must be, if *value* is not; else an empty string."""
     if isinstance(value, str):
-        return _line_problem(value, most=most, empty=False)
+        return _line_problem(value, most=MAX_NAME, empty=False)
     if isinstance(value, bool):
         return ""
     if isinstance(value, int | float):

@@ -108,7 +108,6 @@ def _list(name: str, field: str, sentence: str) -> JdlAttribute:
 
 
 def _same(names: str, of: JdlAttribute) -> list[JdlAttribute]:
-    """Return further names of an attribute."""
     return [
         JdlAttribute(name=name, kind=of.kind, field=of.field, sentence=f"The same as `{of.name}`.")
         for name in names.split()

@@ -25,8 +25,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from wms.jobs.domain import description as descriptions
-from wms.jobs.domain.description import CommonParts, DescriptionParts, InvalidDescriptionError, JobDescription
+from wms.jobs.domain.description import (
+    CommonParts,
+    DescriptionParts,
+    InvalidDescriptionError,
+    JobDescription,
+    as_json,
+    described,
+)
+from wms.jobs.domain.description import parse as parse_description
+from wms.jobs.domain.description_checks import MAX_ARGUMENTS_BYTES, MAX_OUTPUT_PATH
 from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
 from wms.jobs.domain.parsing_budget import Allowance
 from wms.kernel.names import did_you_mean
@@ -65,20 +73,16 @@ def is_parametric(data: Mapping[str, object]) -> bool:
     return data.get("parameters") is not None
 
 
-def parse_all(data: Mapping[str, object], allowance: Allowance | None = None) -> list[JobDescription]:
-    """Return the valid descriptions of all jobs in *data*; one if it is not parametric.
+def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
+    """Return the valid descriptions of all jobs in *data*, a whole request; one if it is not parametric.
 
     They stay valid after ``substitute_job_id`` with any job id.
-
-    Args:
-        data: the description.
-        allowance: the remaining budget of the request; None: *data* is the whole request.
 
     Raises:
         InvalidDescriptionError: with the faults of the first wrong job.
         InvalidSubmissionError: too many jobs for one request.
     """
-    return [job.whole for job in parse_parts(data, allowance or Allowance(), CommonParts())]
+    return [job.whole for job in parse_parts(data, Allowance(), CommonParts())]
 
 
 def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonParts) -> list[DescriptionParts]:
@@ -106,7 +110,7 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
 
     Args:
         data: the description.
-        allowance: as for ``parse_all``.
+        allowance: the remaining budget of the request.
 
     Raises:
         InvalidDescriptionError: the parameters are wrong, or a text names an unknown sequence.
@@ -133,7 +137,7 @@ def substitute_in_parts(job: DescriptionParts, job_id: int) -> DescriptionParts:
     if not _has_directive(job):
         return job
     if any("%" in text for text in _common_texts_of(job.common)):
-        return descriptions.described(substitute_job_id(job.whole, job_id))
+        return described(substitute_job_id(job.whole, job_id))
     return DescriptionParts(job.common, _resolved(job.job_name, job_id), _resolved(job.arguments, job_id))
 
 
@@ -177,7 +181,6 @@ def _common_lines_of(job: JobDescription) -> list[str]:
 
 
 def _common_texts_of(job: JobDescription) -> list[str]:
-    """Return the texts of TEMPLATES without OWN_TEXTS."""
     return [*_common_lines_of(job), *[value for _, value in job.environment]]
 
 
@@ -191,10 +194,10 @@ def _refuse_too_long_with_id(job: DescriptionParts) -> None:
         return
     finished = substitute_job_id(job.whole, MAX_NUMBER)
     characters = sum(map(len, _texts_of(finished)))
-    too_long = len(finished.output_path or "") > descriptions.MAX_OUTPUT_PATH
+    too_long = len(finished.output_path or "") > MAX_OUTPUT_PATH
     longest_line = max(map(len, [*_common_lines_of(finished), finished.job_name]))
-    if too_long or longest_line > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
-        descriptions.parse(descriptions.as_json(finished))
+    if too_long or longest_line > MAX_NAME or characters > MAX_ARGUMENTS_BYTES // 4:
+        parse_description(as_json(finished))
 
 
 class _Expansion:

@@ -76,33 +76,38 @@ def put_back_in_queues(
     lost = [job.pk for job in jobs if where[job.pk] is None]
     checking = [job.pk for job in jobs if where[job.pk] is not None and job.status == JobStatus.CHECKING]
     without_room = frozenset(checking) - frozenset(let_in)
+    _record(lost=lost, without_room=without_room, admitted=frozenset(checking) - without_room, now=now)
+    stays_out = {job.pk for job in jobs if where[job.pk] is None or job.pk in without_room}
+    carried = {job.pk: held_back.get(job.pk) if job.pk in stays_out else None for job in jobs}
+    carried = {job.pk: carried[job.pk] for job in jobs if carried[job.pk] is not None or job.held_back is not None}
+    jobs = [job for job in jobs if job.pk not in stays_out]
+    _register_pools(jobs, now=now)
+    # While the jobs are locked, before task queues are.
+    carry_held_back(carried)
+    entering = (
+        EnqueuedJob(job.pk, job.priority, _requirements_of(job, where[job.pk] or ()), held_back.get(job.pk))
+        for job in jobs
+    )
+    return put_in_queues(entering, now=now)
+
+
+def _record(*, lost: Collection[int], without_room: Collection[int], admitted: Collection[int], now: datetime) -> None:
+    """Record which jobs are Checking, and why, and which of these wait now."""
     record = partial(transitions.record, source="input data", now=now)
     remark = partial(transitions.remark, source="input data", now=now, only_from={JobStatus.CHECKING})
     record(lost, status=JobStatus.CHECKING, minor=WAITS_FOR_REPLICAS)
     remark(lost, minor=WAITS_FOR_REPLICAS)
     remark(without_room, minor=WAITS_FOR_ROOM)
-    record(frozenset(checking) - without_room, status=JobStatus.WAITING)
-    stays_out = {job.pk for job in jobs if where[job.pk] is None or job.pk in without_room}
-    carried = {job.pk: held_back.get(job.pk) if job.pk in stays_out else None for job in jobs}
-    carried = {job.pk: carried[job.pk] for job in jobs if carried[job.pk] is not None or job.held_back is not None}
-    jobs = [job for job in jobs if job.pk not in stays_out]
-    required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
-    vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
+    record(admitted, status=JobStatus.WAITING)
+
+
+def _register_pools(jobs: Iterable[Job], *, now: datetime) -> None:
+    requiring = [job for job in jobs if job.description["requirements"]]
+    required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in requiring}
+    vos = VO.objects.in_bulk({vo_id for vo_id, *_ in required})
     # In one order for all: two transactions that register the same pools must not wait for each other.
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
-        if requirements:
-            submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    # While the jobs are locked, before task queues are.
-    carry_held_back(carried)
-    return put_in_queues(
-        [
-            EnqueuedJob(
-                job.pk, job.priority, _requirements_of(job, where[job.pk] or ()), held_back=held_back.get(job.pk)
-            )
-            for job in jobs
-        ],
-        now=now,
-    )
+        submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
 
 
 @transaction_required

@@ -81,13 +81,8 @@ def reschedule_or_fail(
     """
     job = Job.objects.with_description().select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
-    if status in LEASED and 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
-        poison = f"{minor}: the pilot, or its process for the job, died {deaths} times while the payload ran"
-        transitions.move(job_id, status=JobStatus.FAILED, minor=poison[:_MINOR_LENGTH], source=source, now=now)
-        return JobStatus.FAILED
-    if status in LEASED and job.reschedules >= settings.WMS_MAX_RESCHEDULES:
-        exhausted = f"{minor} (and rescheduled {job.reschedules} times before)"
-        transitions.move(job_id, status=JobStatus.FAILED, minor=exhausted[:_MINOR_LENGTH], source=source, now=now)
+    if status in LEASED and (why := _why_given_up(job, minor, deaths=deaths)):
+        transitions.move(job_id, status=JobStatus.FAILED, minor=why[:_MINOR_LENGTH], source=source, now=now)
         return JobStatus.FAILED
     if status in LEASED:
         transitions.move(job_id, status=JobStatus.RESCHEDULED, minor=minor, application="", source=source, now=now)
@@ -105,6 +100,15 @@ def reschedule_or_fail(
         held_back={} if held_back is None else {job_id: held_back},
     )
     return JobStatus.WAITING
+
+
+def _why_given_up(job: Job, minor: str, *, deaths: int) -> str:
+    """Return why the job is not rescheduled once more; empty: it is."""
+    if 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
+        return f"{minor}: the pilot, or its process for the job, died {deaths} times while the payload ran"
+    if job.reschedules >= settings.WMS_MAX_RESCHEDULES:
+        return f"{minor} (and rescheduled {job.reschedules} times before)"
+    return ""
 
 
 @transaction_required

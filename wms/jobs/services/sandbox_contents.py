@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.core.files import File
@@ -103,7 +103,7 @@ def start_of(sandbox: Sandbox, *, file: StoredFile, most_bytes: int) -> bytes:
     return bytes(start[:most_bytes])
 
 
-def _opened(digest: str) -> "File[Any]":
+def _opened(digest: str) -> "File[bytes]":
     try:
         return sandbox_files.open_stored(digest)
     except FileNotFoundError as error:

@@ -5,7 +5,7 @@ import os
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from uuid import uuid4
 
 from django.conf import settings
@@ -66,7 +66,7 @@ def _refuse_without_room(directory: Path, *, size_bytes: int) -> None:
         raise NoRoomError(sentence, retry_after_s=_NO_ROOM_RETRY_AFTER_S)
 
 
-def open_stored(digest: str) -> "File[Any]":
+def open_stored(digest: str) -> "File[bytes]":
     """Return the stored content, open for reading; the caller closes it."""
     return _storage().open(_stored_name(digest))
 

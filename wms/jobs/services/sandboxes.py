@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from django.conf import settings
 from django.core.files import File
@@ -171,7 +171,7 @@ def input_archive_of(job: Job, *, digest: str) -> InputSandbox:
     return row
 
 
-def open_content(sandbox: Sandbox) -> "File[Any]":
+def open_content(sandbox: Sandbox) -> "File[bytes]":
     """Return the stored content, open for reading; the caller closes it."""
     return sandbox_files.open_stored(sandbox.digest)
 

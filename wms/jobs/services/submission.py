@@ -93,12 +93,9 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     """Accept the jobs of *request*; afterwards each is Waiting in its task queue, or Checking in none.
 
     Idempotency key: a request with an id that *owner* used before returns the first response and changes nothing.
-    ``add_warnings`` may follow.
 
     Args:
-        request: the parsed request.
-        owner: the owner of the jobs.
-        now: the time of the request.
+        request, owner, now: the parsed request, the owner of its jobs, and its time.
 
     Raises:
         RequestIdConflictError: the id was used for a different request.
@@ -118,18 +115,11 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now)
     arrival.warn_of_all(request.warnings)
     if request.group is None:
-        # For nearly all users no job need be read.
-        acted_in = group_of_last_job(owner) if acted_in_groups_left(owner.pk) else None
-        if sentence := left_for(group, owner, acted_in=acted_in):
-            arrival.warn(sentence)
+        _warn_of_other_group(arrival)
     optimize(arrival)
     refuse_too_many_waiting(owner, group, coming=len(arrival.jobs))
-    quotas.refuse_beyond(
-        vo_id=arrival.vo.pk,
-        group_id=group.pk,
-        owner_id=owner.pk,
-        coming=Counter(job.common.job_type for job in arrival.jobs),
-    )
+    coming = Counter(job.common.job_type for job in arrival.jobs)
+    quotas.refuse_beyond(vo_id=arrival.vo.pk, group_id=group.pk, owner_id=owner.pk, coming=coming)
     result = _insert(submission, arrival)
     notices.expect(submission, owner=owner)
     if request.request_id is not None:
@@ -140,8 +130,15 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     return result
 
 
+def _warn_of_other_group(arrival: Arrival) -> None:
+    """Warn if the last job of the owner was in a group that the owner has left."""
+    # For nearly all users no job need be read.
+    acted_in = group_of_last_job(arrival.owner) if acted_in_groups_left(arrival.owner.pk) else None
+    if sentence := left_for(arrival.group, arrival.owner, acted_in=acted_in):
+        arrival.warn(sentence)
+
+
 def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
-    """Insert the jobs and put them into their task queues."""
     job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]

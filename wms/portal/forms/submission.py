@@ -14,7 +14,8 @@ from django.utils.datastructures import MultiValueDict
 
 from resources.domain.classad import ClassAdError
 from wms.accounts.models import Group
-from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PATH, MAX_PRIORITY, InvalidDescriptionError
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDescriptionError
+from wms.jobs.domain.description_checks import MAX_PATH
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
 from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS

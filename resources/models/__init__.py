@@ -1,0 +1,37 @@
+"""Models of resources: site > computing element > queue, with offers and states, and storage elements (RFC7)."""
+
+from resources.models.places import (
+    ComputingElement,
+    Platform,
+    Queue,
+    ReportedPlatform,
+    RequirementDefinition,
+    ResourceLevel,
+    Site,
+    SiteQuerySet,
+    SiteThrottle,
+    SiteToken,
+    ThrottleState,
+    ce_types,
+)
+from resources.models.storage import Replica, ReplicaChange, ReplicaQuerySet, StorageElement, StorageElementQuerySet
+
+__all__ = [
+    "ComputingElement",
+    "Platform",
+    "Queue",
+    "Replica",
+    "ReplicaChange",
+    "ReplicaQuerySet",
+    "ReportedPlatform",
+    "RequirementDefinition",
+    "ResourceLevel",
+    "Site",
+    "SiteQuerySet",
+    "SiteThrottle",
+    "SiteToken",
+    "StorageElement",
+    "StorageElementQuerySet",
+    "ThrottleState",
+    "ce_types",
+]
