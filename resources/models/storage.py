@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from wms.accounts.models import VO, User
-from wms.kernel.validators import valid_name
+from wms.kernel.fields import valid_name
 
 
 class StorageElementQuerySet(models.QuerySet["StorageElement"]):
