@@ -84,7 +84,7 @@ def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
     has_job = Exists(Match.objects.filter(pilot=OuterRef("pk"), ended_at=None))
     runs = Q(status=PilotStatus.RUNNING)
     counts = able.values(*names).annotate(
-        running=Count("pk", filter=runs), idle=Count("pk", filter=runs & Q(~has_job)), coming=Count("pk", filter=WAITS)
+        running=Count("pk", filter=runs), idle=Count("pk", filter=Q(runs, ~has_job)), coming=Count("pk", filter=WAITS)
     )
     kinds: defaultdict[int, list[PilotKind]] = defaultdict(list)
     for row in counts:
