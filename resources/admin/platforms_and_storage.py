@@ -1,5 +1,7 @@
 """Admin pages of platforms, storage elements, replicas and the tokens of sites."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin, messages
 from django.core.validators import RegexValidator
@@ -76,7 +78,7 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
         """Return the columns; managers do not see which other VOs an element serves."""
         return ("name", "url", "vo_names", "credential_for_pilots") if self.sees_all(request) else ("name", "url")
 
-    def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002 - Django's own
+    def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002
         """Return the fields; only operators see VOs and credential."""
         for_operators = ("vos", "credential", "credential_for_pilots")
         return ("name", "url", *(for_operators if self.sees_all(request) else ()))
@@ -91,7 +93,7 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not Replica.objects.filter(storage_element=obj).exists())
 
-    def save_model(self, request: HttpRequest, obj: StorageElement, form: object, change: bool) -> None:  # noqa: FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: StorageElement, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save it, with a new credential encrypted."""
         if plain := form.cleaned_data.get("credential"):
             obj.credential_encrypted = encrypt(plain)

@@ -14,7 +14,7 @@ from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.wire.amounts import AMOUNTS
 
 
-class LevelOut(serializers.Serializer[object]):
+class LevelOut(serializers.Serializer[Any]):
     """Common fields of site, computing element and queue."""
 
     name = serializers.CharField(help_text="Name, unique within the level above.")
@@ -109,7 +109,7 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
     return inherit(inherited, LevelParameters.read(level.parameters, level.vo_parameters, vo=vo))
 
 
-class SlotOut(serializers.Serializer[object]):
+class SlotOut(serializers.Serializer[Any]):
     """The offer of one slot of a queue."""
 
     cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")

@@ -105,7 +105,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
             return [MemberInline, InvitationInline]
         return [MemberInline] if self.sees_all(request) else []
 
-    def save_formset(self, request: HttpRequest, form: object, formset: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save a table; invitations are sent and withdrawn by their services."""
         if formset.model is not Invitation or not isinstance(request.user, User):
             super().save_formset(request, form, formset, change)
@@ -126,7 +126,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
             field.choices = [choice for choice in field.choices if choice[0] not in _GIVEN_BY_OPERATORS]
         return field
 
-    def save_model(self, request: HttpRequest, obj: Group, form: object, change: bool) -> None:  # noqa: FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: Group, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save the group with what the form did not offer, and mark its priorities for recalculation."""
         if not self.sees_all(request):
             before = form.initial.get("properties") or ()

@@ -26,7 +26,7 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
     #: VOs of the manager; None: an operator, who may limit anybody.
     managed_vos: frozenset[int] | None = None
 
-    def clean(self) -> dict[str, object]:
+    def clean(self) -> dict[str, Any]:
         """Check that the limit has a scope, and that the manager may limit it."""
         fields = super().clean() or self.cleaned_data
         if fields.get("waiting") is not None and (fields.get("site") or fields.get("ce")):
@@ -113,8 +113,8 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         request: HttpRequest,
         obj: Limit | None = None,
         change: bool = False,  # noqa: FBT001, FBT002 - Django's own
-        **kwargs: Any,  # noqa: ANN401 - Django's own
-    ) -> type[forms.ModelForm]:  # type: ignore[type-arg]  # at run time it takes no parameter
+        **kwargs: Any,  # noqa: ANN401
+    ) -> type[forms.ModelForm]:  # type: ignore[type-arg]
         """Return the form, with the VOs of the manager."""
         form = super().get_form(request, obj, change, **kwargs)
         vos = None if self.sees_all(request) else self.managed_vos(request)

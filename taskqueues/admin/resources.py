@@ -51,7 +51,7 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
         """Return the VOs whose jobs' eligibility depends on the row; None: of all."""
         raise NotImplementedError
 
-    def save_related(self, request: HttpRequest, form: object, formsets: object, change: bool) -> None:  # noqa: FBT001 - Django's own
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save the related rows, and refresh the pools of the VOs concerned before and now."""
         before = self.concerned(form.instance)
         super().save_related(request, form, formsets, change)
@@ -98,7 +98,7 @@ class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
 class SiteForm(LevelForm):
     """A site, with the settings that its throttle policy needs, and storage elements that serve its VOs."""
 
-    def clean(self) -> dict[str, object]:
+    def clean(self) -> dict[str, Any]:
         """Check rules on several fields."""
         fields = super().clean() or self.cleaned_data
         self._check_storage_elements(fields)
@@ -190,7 +190,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
             vars(site)[_ADDS_CES] = self.sees_all(request)
         return site
 
-    def save_model(self, request: HttpRequest, obj: Site, form: object, change: bool) -> None:  # noqa: FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: Site, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save the site, and apply its throttle to the last advertisement."""
         super().save_model(request, obj, form, change)
         recompute(obj)

@@ -71,13 +71,13 @@ class VOAdmin(VOLevelAdmin[VO]):
         """Return the VOs themselves."""
         return Q(pk__in=vos)
 
-    def save_model(self, request: HttpRequest, obj: VO, form: object, change: bool) -> None:  # noqa: FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: VO, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save it, and mark the priorities of its task queues for recalculation."""
         super().save_model(request, obj, form, change)
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
         send_after_commit(recalculate_changed_groups)
 
-    def get_deleted_objects(self, objs: object, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
         """Return what a deletion includes, and what prevents it: rows only for these VOs would then serve all."""
         rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
         vos = frozenset(vo.pk for vo in objs)
