@@ -10,7 +10,7 @@ from pilots.models import Director
 from resources.models import ComputingElement, Site
 from taskqueues.models import Limit
 from wms.accounts.models import VO, Group, User
-from wms.configuration.entries import SectionEntry
+from wms.configuration.entries import SectionEntry, Values
 from wms.configuration.schema import DirectorEntry, LimitEntry, ScopeEntry
 from wms.configuration.sections import Identity, Section, SectionChange
 
@@ -40,7 +40,7 @@ class LimitSection(Section[LimitEntry, Limit]):
         """Return the values of the keys."""
         site = row.ce.site if row.ce else row.site
         named = {"vo": row.vo, "site": site, "ce": row.ce, "group": row.group, "user": row.user}
-        scope = {key: str(named_row) for key, named_row in named.items() if named_row is not None}
+        scope: Values = {key: str(named_row) for key, named_row in named.items() if named_row is not None}
         return super().stored(row) | {"scope": ScopeEntry(**scope, job_type=row.job_type or None)}
 
     def put(self, row: Limit, change: SectionChange[LimitEntry]) -> None:

@@ -127,7 +127,7 @@ def continue_device_log_in(
         prove_second_factor(user, "", device="", now=now)
     except CodeNeededError:
         expires_at = now + _TIME_FOR_CODE
-        contents = [provider.id, int(user.pk), user.get_session_auth_hash()]
+        contents: list[str | int] = [provider.id, int(user.pk), user.get_session_auth_hash()]
         verified = device.sealed(_VERIFIED, contents, expires_at=expires_at)
         return UnfinishedLogIn(handle=verified, expires_at=expires_at, code_needed=True)
     return user
