@@ -111,7 +111,7 @@ AnySection = Section[Any, Any]
 AnyChange = SectionChange[Any]
 
 
-def _stored(column: "Field[object, object]", value: Any) -> object:  # noqa: ANN401 - of any column
+def _stored(column: "Field[Any, Any]", value: Any) -> object:  # noqa: ANN401 - of any column
     """Return the value of a column in the form of an entry; rows that others refer to are shown as their names."""
     if column.many_to_many:
         return sorted_names(value.all())
