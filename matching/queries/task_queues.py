@@ -150,17 +150,17 @@ def _standings(task_queues: Sequence[TaskQueue], snapshot: Snapshot) -> list[Tas
         if jobs:
             correction = corrections.get(task_queue.group_id) if task_queue.vo.history_fair_share else None
             terms = _terms(task_queue, float(snapshot.priority[row]), correction, owners=owners_in[task_queue.group_id])
-            around = Surroundings(snapshot, row)
+            competing = CompetingQueues(snapshot, row)
             standings.append(
                 TaskQueueStanding(
                     task_queue=task_queue,
                     jobs=jobs,
                     is_estimate=is_estimate,
-                    rank=around.rank if terms.priority > 0 else None,
+                    rank=competing.rank if terms.priority > 0 else None,
                     terms=terms,
-                    longer=around.longer,
-                    higher=around.higher,
-                    segment=around.segment,
+                    longer=competing.longer,
+                    higher=competing.higher,
+                    segment=competing.segment,
                 )
             )
     return standings
@@ -192,7 +192,7 @@ def _terms(task_queue: TaskQueue, priority: float, correction: float | None, *, 
     )
 
 
-class Surroundings:
+class CompetingQueues:
     """The rank of a task queue among those of its VO in which jobs wait, and sums of those drawn before and with it."""
 
     def __init__(self, snapshot: Snapshot, row: int) -> None:

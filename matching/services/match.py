@@ -11,7 +11,7 @@ from matching.services.claim import Claimed
 from matching.services.empty_answers import EmptyAnswer
 from matching.services.offers import OfferRequest, binding_of, of_pilot, with_reported_platform
 from matching.services.retry_after import likely_work
-from matching.services.search import REFUSALS, PilotRefusedError, Search, search_in
+from matching.services.search import REFUSALS, PilotRefusedError, QueueSearch, search_in
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -54,7 +54,7 @@ def match(
     return leases
 
 
-def _leases(begin: Callable[[Snapshot], Search], *, up_to: int, requested_at: float) -> Sequence[Claimed]:
+def _leases(begin: Callable[[Snapshot], QueueSearch], *, up_to: int, requested_at: float) -> Sequence[Claimed]:
     """Search in the snapshot at hand, and again in a newer one unless the first result is certain.
 
     Args:

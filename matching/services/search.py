@@ -75,7 +75,7 @@ class PilotRefusedError(ForbiddenError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Search:
+class QueueSearch:
     """One request in one snapshot of the task queues."""
 
     snapshot: Snapshot
@@ -329,7 +329,7 @@ class Search:
 
 def search_in(
     snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, *, pilot_id: int, request_id: UUID, chance: Random
-) -> Search:
+) -> QueueSearch:
     """Return the search of a request in a snapshot, with the offer as resolved there.
 
     Raises:
@@ -362,7 +362,7 @@ def search_in(
     limits_at = lookups.get(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
     vo = lookups.get(vo_of, binding.vo_id)
-    return Search(
+    return QueueSearch(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,

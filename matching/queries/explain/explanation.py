@@ -33,7 +33,7 @@ from matching.queries.explain.comparison import (
 )
 from matching.queries.explain.pilots import living_pilots, living_there, pilots_there
 from matching.queries.explain.unmatched import unmatched_at
-from matching.queries.task_queues import Surroundings
+from matching.queries.task_queues import CompetingQueues
 from resources.models import Queue
 from resources.queries.places import resolve_place
 from taskqueues.models import QueuedJob, TaskQueue
@@ -300,17 +300,17 @@ def _closings(places: Iterable[ComparedPlace]) -> Sequence[Cause]:
 
 
 def _rank(snapshot: Snapshot, row: int, vo: VO, *, may_be_drawn: bool) -> QueueRank:
-    around, any_segment = Surroundings(snapshot, row), bool(vo.any_segment_fraction)
+    competing, any_segment = CompetingQueues(snapshot, row), bool(vo.any_segment_fraction)
     if not may_be_drawn:
-        return QueueRank(longer=around.longer.queues, any_segment=any_segment)
+        return QueueRank(longer=competing.longer.queues, any_segment=any_segment)
     priority = float(snapshot.priority[row])
-    of_segment, of_all = around.segment.priority, around.drawn.priority
+    of_segment, of_all = competing.segment.priority, competing.drawn.priority
     rivals = of_all if any_segment else of_segment
     return QueueRank(
-        rank=around.rank,
-        is_next=not around.longer.queues and 0 < _NEARLY_ALL * rivals <= priority,
+        rank=competing.rank,
+        is_next=not competing.longer.queues and 0 < _NEARLY_ALL * rivals <= priority,
         share=priority / of_segment if of_segment else 0.0,
-        longer=around.longer.queues,
+        longer=competing.longer.queues,
         any_segment=any_segment,
     )
 

@@ -80,9 +80,9 @@ def _explained(answer: Record) -> list[Part]:
         ]
         parts += ["", Table(_QUEUES, rows)]
     parts += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
-    parts += [f"Advice: {plain(sentence)}" for sentence in answer["advice"]]
-    # The summary may be one of them.
-    warnings = [warning for warning in answer["warnings"] if warning != answer["summary"]]
+    # Servers of earlier versions send neither advice nor warnings; the summary may be one of these.
+    parts += [f"Advice: {plain(sentence)}" for sentence in answer.get("advice", [])]
+    warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
     return [*parts, *(f"Warning: {plain(warning)}" for warning in warnings)]
 
 
