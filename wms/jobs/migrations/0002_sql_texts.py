@@ -1,4 +1,4 @@
-"""Install functions, triggers and views; drop the indexes that Django makes beside others and that no query uses."""
+"""Install functions, triggers and views; drop a function of 0.1.0, and an index of Django's that no query uses."""
 
 from django.db import migrations
 
@@ -15,6 +15,7 @@ class Migration(migrations.Migration):
     ]
     operations = [
         InstallTexts("jobs", digest="c898f12879b76dad2accd9a524fe6ff8a7997795f4fa4fb328dd2b094a89882b"),
+        migrations.RunSQL("DROP FUNCTION IF EXISTS wms_note_all_contents()", migrations.RunSQL.noop),
         migrations.RunSQL(
             "DROP INDEX IF EXISTS jobs_sandbox_digest_847f8706_like",
             migrations.RunSQL.noop,
