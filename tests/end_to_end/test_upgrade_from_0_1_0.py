@@ -43,6 +43,8 @@ for path, body in (
     print(answer.status_code)
 from wms.jobs.models import Job
 print(*Job.objects.order_by("pk").values_list("status", flat=True))
+from taskqueues.services.priorities import recalculate
+recalculate(only_changed=True)  # the match may have emptied a task queue, and no scheduler runs
 """
 
 

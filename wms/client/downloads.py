@@ -68,6 +68,7 @@ class Download:
             with self._open_answer({"Range": f"bytes={have}-"} if have else {}) as response:
                 version = _version(response)
                 if response.status == HTTPStatus.PARTIAL_CONTENT:
+                    _refuse_incomplete(response)
                     if part != self._part(version) or not _begins_at(response, have):
                         self._remove_parts()
                         return False
@@ -128,6 +129,12 @@ class Download:
     def _remove_parts(self) -> None:
         for path in (*self._parts(), self._part(_UNKNOWN)):
             path.unlink(missing_ok=True)
+
+
+def _refuse_incomplete(response: HTTPResponse) -> None:
+    """Refuse a part whose headers broke off: what has arrived before is kept."""
+    if _version(response) == _UNKNOWN or "Content-Range" not in response.headers:
+        raise NotReachableError("The headers of the answer broke off; try again.")
 
 
 def _version(response: HTTPResponse) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.attacks.web import HOST, Web, web
@@ -80,6 +80,7 @@ def test_a_download_that_breaks_off_is_continued(
 
     @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(drops=st.lists(st.integers(1, len(ARCHIVE) // 2), min_size=1, max_size=3))
+    @example(drops=[len(ARCHIVE) // 4, len("HTTP/1.1 206")])
     def continued(drops: list[int]) -> None:
         target = tmp_path / "output.tar.gz"
         target.unlink(missing_ok=True)
