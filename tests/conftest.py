@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +33,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run slow tests that are named, and make collection, passwords, requests and emptied tables cheap."""
-    gc.disable()
+    """Run slow tests that are named, and make passwords, requests and emptied tables cheap."""
     named = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if config.option.markexpr == "not slow" and all(map(is_slow, named)):
         config.option.markexpr = ""
@@ -84,11 +83,15 @@ def is_slow(path: Path) -> bool:
     return str(path).startswith(_SLOW_PATHS)
 
 
-def pytest_collection_finish() -> None:
-    """Leave what collection has made, which stays to the end, out of garbage collections, and make these rare."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what collection makes, which stays to the end, out of garbage collections, and make these rare."""
+    gc.disable()
+    result = yield
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()
+    return result
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -64,7 +64,7 @@ class NameRest(models.TextChoices):
 
 
 class CommonOfJobs(models.Model):
-    """What the jobs of a submission have in common; a column of null: the jobs differ in it."""
+    """Base of the rows with the values that all jobs of a submission have; null: the jobs differ in it."""
 
     submitted_at = models.DateTimeField(null=True)
     job_type = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is not the empty text
