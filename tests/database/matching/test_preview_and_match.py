@@ -11,8 +11,8 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest, binding_of, of_pilot
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob
+from tests.cases import quick_cases
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user, make_vo
-from tests.seeds import seeds
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
@@ -32,7 +32,7 @@ THROTTLES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", seeds(25, quick=5))
+@pytest.mark.parametrize("seed", quick_cases(range(25), quick=5))
 def test_a_match_gives_exactly_the_jobs_of_the_preview(seed: int) -> None:
     chance = Random(seed)
     vo = make_vo()

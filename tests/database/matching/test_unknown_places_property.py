@@ -14,8 +14,8 @@ from resources.models import Queue, Site
 from taskqueues.models import Limit, SubmitPool
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
+from tests.cases import quick_cases
 from tests.factories import NOW, make_ce, make_group, make_platform, make_queue, make_site, make_task_queue, make_user
-from tests.seeds import seeds
 from wms.accounts.models import VO
 from wms.kernel.db import database_now
 from wms.kernel.memo import CachedLookups
@@ -138,7 +138,7 @@ def check(fits: Fits, data: st.DataObject) -> None:
             assert given_here <= fits(OfferRequest(**told, **more))
 
 
-@pytest.mark.parametrize("seed", seeds(12, quick=3))
+@pytest.mark.parametrize("seed", quick_cases(range(12), quick=3))
 def test_an_offer_that_names_less_never_fits_more(seed: int) -> None:
     make_platform(name="el9", runs=["el8", "el7"])
     vo = make_vo_with_sites(seed)
