@@ -8,12 +8,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
 from matching.api.serializers import FinishIn, HeartbeatIn, OfferIn, PreviewIn, StatusIn, UsageIn
+from tests.cases import quick_cases
 from wms.kernel.fast.serializers import FastSerializer
 from wms.kernel.rest import Flag, Number, StrictSerializer, Text, WholeNumber, load_json
 
@@ -77,9 +78,11 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.parametrize("part", quick_cases(range(4), quick=1))
 @pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn, StatusIn, FinishIn])
+@settings(max_examples=25)
 @given(data=st.data())
-def test_fast_validation_accepts_the_same_bodies(body: type[FastSerializer], data: st.DataObject) -> None:
+def test_fast_validation_accepts_the_same_bodies(body: type[FastSerializer], part: int, data: st.DataObject) -> None:
     names = st.sampled_from([*body().fields, "nmae"])
     right = {name: value for name, value in RIGHT.items() if name in body().fields}
     changes = data.draw(st.dictionaries(names, VALUES, max_size=3))

@@ -26,6 +26,7 @@ from resources.domain.classad import (
     parse_expression,
 )
 from resources.domain.classad.tree import Chain, Node, parts_of
+from tests.cases import quick_cases
 
 CONTEXT = """[
     i = 3; r = 2.5; s = "Ab"; t = true; u = undefined; l = { 1, "x", i }; n = [ i = 4; k = i; s = s ];
@@ -117,9 +118,14 @@ def comparable(value: object) -> object:
     return type(value).__name__, value
 
 
-@settings(max_examples=3000, suppress_health_check=list(HealthCheck))
-@given(EXPRESSIONS)
-def test_random_expressions_have_the_value_that_htcondor_gives_them(classad2: ModuleType, text: str) -> None:
+#: Of these, the default suite tries one.
+PARTS = pytest.mark.parametrize("part", quick_cases(range(5), quick=1))
+
+
+@PARTS
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@given(text=EXPRESSIONS)
+def test_random_expressions_have_the_value_that_htcondor_gives_them(classad2: ModuleType, part: int, text: str) -> None:
     ad = classad2.ClassAd(CONTEXT)
     ad["x_"] = classad2.ExprTree(text)
     expected = comparable(theirs_as_ours(ad.eval("x_"), classad2))
@@ -130,10 +136,11 @@ def test_random_expressions_have_the_value_that_htcondor_gives_them(classad2: Mo
 NEW_LINES = st.sampled_from(["\n", "\r\n", "\n\n", "\n# a comment = 1\n", "\r\n \t\r\n  "])
 
 
-@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
-@given(st.lists(EXPRESSIONS, max_size=5), NEW_LINES)
+@PARTS
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(texts=st.lists(EXPRESSIONS, max_size=5), new_line=NEW_LINES)
 def test_ads_in_the_old_form_that_htcondor_writes_are_the_same_ads(
-    classad2: ModuleType, texts: list[str], new_line: str
+    classad2: ModuleType, part: int, texts: list[str], new_line: str
 ) -> None:
     theirs = classad2.ClassAd(CONTEXT)
     for number, text in enumerate(texts):
@@ -155,9 +162,10 @@ ABOUT_TARGET = st.recursive(
 TARGETS = [f"[ x = {x}; y = {y} ]" for x in ("0", "3", "true", '"a"', "{1}") for y in ("1", "false", '"Ab"')]
 
 
-@settings(max_examples=2000, suppress_health_check=list(HealthCheck))
-@given(ABOUT_TARGET)
-def test_may_be_true_agrees_with_htcondor(classad2: ModuleType, text: str) -> None:
+@PARTS
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
+@given(text=ABOUT_TARGET)
+def test_may_be_true_agrees_with_htcondor(classad2: ModuleType, part: int, text: str) -> None:
     target_of = {target: parse_classad(target) for target in TARGETS}
     my, expression = parse_classad(CONTEXT), parse_expression(text)
     may = may_be_true(expression, my=my, unknown={"x", "y"})
