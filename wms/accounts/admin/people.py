@@ -86,7 +86,7 @@ class MembershipInline(VOLevelInline[Membership]):
         self,
         request: HttpRequest,
         obj: Model | None = None,
-        **kwargs: Any,  # noqa: ANN401 - Django's own
+        **kwargs: object,
     ) -> "type[BaseInlineFormSet[Membership, Model, ModelForm[Membership]]]":
         """Return the table, in which a manager chooses among users and groups already in the VO."""
         formset = super().get_formset(request, obj, **kwargs)
