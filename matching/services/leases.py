@@ -205,16 +205,24 @@ def finish(
         LeaseEndedError: the lease has expired, or was not ended by the pilot; nothing has changed.
         UnusableSandboxError: *output_sandbox* was not uploaded for this job; nothing has changed.
     """
-    gives_back = exit_code == RESCHEDULE_EXIT_CODE
-    status, reason = (None, None) if gives_back else result_of(exit_code, minor)
     parameters = (
-        *_texts(match_id, of, status, None if status is None else _SOURCES[status], reason),
-        *_texts(is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code), supervisor_died and gives_back),
+        *_texts(match_id, of, *_result(exit_code, minor, job_at_fault=job_at_fault, supervisor_died=supervisor_died)),
         *_texts(exit_code, *usage, output_sandbox and output_sandbox.removeprefix(SANDBOX_PREFIX), OUTPUT_SANDBOX_NAME),
         *_stored(tails),
         *_texts(seen_within_s()),
     )
-    return _end(match_id, parameters, gives_back=gives_back, minor=minor)
+    return _end(match_id, parameters, gives_back=exit_code == RESCHEDULE_EXIT_CODE, minor=minor)
+
+
+def _result(
+    exit_code: int | None, minor: str | None, *, job_at_fault: bool, supervisor_died: bool
+) -> tuple[str | None, str | None, str | None, bool, bool]:
+    """Return status, its sources, reason, and whether job and supervisor are at fault; no status: it is given back."""
+    at_fault = is_at_fault(job_at_fault=job_at_fault, exit_code=exit_code)
+    if exit_code == RESCHEDULE_EXIT_CODE:
+        return None, None, None, at_fault, supervisor_died
+    status, reason = result_of(exit_code, minor)
+    return status, _SOURCES[status], reason, at_fault, False
 
 
 def _end(match_id: UUID, parameters: Sequence[str | None], *, gives_back: bool, minor: str | None) -> JobStatus:

@@ -16,7 +16,7 @@ from matching.services import limits
 from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
 from matching.services.empty_answers import EmptyAnswer, empty_answer
 from matching.services.limits import full_limits
-from matching.services.offers import OfferRequest, PilotBinding, of_pilot, vo_of, within_slot
+from matching.services.offers import OfferRequest, PilotBinding, PilotPlace, of_pilot, vo_of, within_slot
 from matching.services.site_throttle import (
     MOVED,
     THROTTLED,
@@ -336,18 +336,7 @@ def search_in(
         PilotRefusedError: the queue, site or computing element of the pilot is no longer configured.
     """
     lookups = CachedLookups(snapshot.memo)
-    try:
-        offer, where = of_pilot(
-            request,
-            binding,
-            now=snapshot.now(),
-            lookups=lookups,
-            some_name_software=snapshot.columns.software.some_listed,
-        )
-    except Queue.DoesNotExist as error:
-        raise PilotRefusedError(REFUSALS["queue_removed"]) from error
-    except (Site.DoesNotExist, ComputingElement.DoesNotExist) as error:
-        raise PilotRefusedError(REFUSALS["place_removed"]) from error
+    offer, where = _offer_in(snapshot, request, binding, lookups)
     site_id, ce_id, queue_id = where.place.ids
     claimant = Claimant(
         pilot_id=pilot_id,
@@ -372,6 +361,18 @@ def search_in(
         published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),
         chance=chance,
     )
+
+
+def _offer_in(
+    snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, lookups: CachedLookups
+) -> tuple[ResourceOffer, PilotPlace]:
+    some_name_software = snapshot.columns.software.some_listed
+    try:
+        return of_pilot(request, binding, now=snapshot.now(), lookups=lookups, some_name_software=some_name_software)
+    except Queue.DoesNotExist as error:
+        raise PilotRefusedError(REFUSALS["queue_removed"]) from error
+    except (Site.DoesNotExist, ComputingElement.DoesNotExist) as error:
+        raise PilotRefusedError(REFUSALS["place_removed"]) from error
 
 
 def _required_by(leases: Sequence[Claimed]) -> dict[str, int]:

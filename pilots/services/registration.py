@@ -222,19 +222,7 @@ def make_by_hand(
     vo = _vo(vo_name, among=VO.objects.all())
     group, owner = _group_and_owner(vo, group_name=group_name, owner_name=owner_name)
     place = _open_place(at, vo=vo, pilot_type=PilotType.GENERIC if group is None else PilotType.PRIVATE, now=now)
-    started_at = now if place.queue is None else None
-    pilot = Pilot.objects.create(
-        vo=vo,
-        group=group,
-        owner=owner,
-        queue=place.queue,
-        site=place.site if place.queue is None else None,
-        ce=place.ce if place.queue is None else None,
-        status=PilotStatus.RUNNING if started_at else PilotStatus.WAITING,
-        submitted_at=now,
-        started_at=started_at,
-        last_seen_at=started_at,
-    )
+    pilot = _created(vo, group, owner, place=place, now=now)
     issued = _with_token(pilot, now=now, lifetime=lifetime)
     record(
         SecurityEventKind.TOKEN_ISSUED,
@@ -248,6 +236,22 @@ def make_by_hand(
         expires_at=issued.expires_at,
     )
     return issued
+
+
+def _created(vo: VO, group: Group | None, owner: User | None, *, place: ResourcePlace, now: datetime) -> Pilot:
+    started_at = now if place.queue is None else None
+    return Pilot.objects.create(
+        vo=vo,
+        group=group,
+        owner=owner,
+        queue=place.queue,
+        site=place.site if place.queue is None else None,
+        ce=place.ce if place.queue is None else None,
+        status=PilotStatus.RUNNING if started_at else PilotStatus.WAITING,
+        submitted_at=now,
+        started_at=started_at,
+        last_seen_at=started_at,
+    )
 
 
 def _open_place(at: WantedPlace, *, vo: VO, pilot_type: PilotType, now: datetime) -> ResourcePlace:

@@ -3,20 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django import forms
-
 from resources.domain.definitions import Definition, by_folded_name, misfit_values
 from resources.domain.enums import RequirementKind
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.known_names import definitions, misfits_of
 from resources.services.ce_rules import refusal
 from wms.accounts.models import VO
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.names import composed_all, listed
 
 _BOTH: Final = ("parameters", "vo_parameters")
 
 
-class LevelForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class LevelForm(RowForm):
     """Form of a site, a computing element or a queue; its parameters must fit their definitions."""
 
     def clean(self) -> dict[str, Any]:
@@ -76,7 +75,7 @@ class CEForm(LevelForm):
         return cleaned
 
 
-class DefinitionForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class DefinitionForm(RowForm):
     """Form of a definition; the values of resources must fit it."""
 
     def clean(self) -> dict[str, Any]:

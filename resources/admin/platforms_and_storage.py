@@ -15,6 +15,7 @@ from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.secrets import encrypt
 
@@ -34,7 +35,7 @@ class PlatformAdmin(VOLevelAdmin[Platform]):
         return Q()
 
 
-class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class StorageElementForm(RowForm):
     """Form of a storage element; its credential is write-only."""
 
     credential = forms.CharField(

@@ -17,6 +17,7 @@ from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
@@ -48,7 +49,7 @@ class MemberInline(MembershipInline):
             users.queryset = User.objects.filter(memberships__group__vo=page.vo_id).distinct()
 
 
-class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class InvitationForm(RowForm):
     """An invitation by name; only whether it is a member's is looked up."""
 
     def clean_username(self) -> str:

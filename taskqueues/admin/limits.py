@@ -13,6 +13,7 @@ from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
 
@@ -20,7 +21,7 @@ from wms.kernel.db import DatabaseNow
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
 
 
-class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class LimitForm(RowForm):
     """A limit; a manager's must be on a VO, a group or a site that the manager manages."""
 
     #: VOs of the manager; None: an operator, who may limit anybody.
@@ -114,7 +115,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         obj: Limit | None = None,
         change: bool = False,  # noqa: FBT001, FBT002 - Django's own
         **kwargs: Any,  # noqa: ANN401
-    ) -> type[forms.ModelForm]:  # type: ignore[type-arg]
+    ) -> "type[forms.ModelForm[Limit]]":
         """Return the form, with the VOs of the manager."""
         form = super().get_form(request, obj, change, **kwargs)
         vos = None if self.sees_all(request) else self.managed_vos(request)

@@ -3,7 +3,6 @@
 from types import MappingProxyType
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
@@ -16,11 +15,12 @@ from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.admin.pages import MOST_PROTECTING
 from wms.kernel.after_commit import send_after_commit
 
 
-class VOForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class VOForm(RowForm):
     """The columns of a VO; a fraction left empty is 0."""
 
     def clean_any_segment_fraction(self) -> float:

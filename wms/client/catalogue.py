@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from .errors import Exit
 
@@ -84,7 +84,7 @@ class CommandParser(ArgumentParser):
 def command_of(name: str) -> Command:
     """Return the command of this name or alias."""
     entry = ENTRIES[ALIASES.get(name, name)]
-    module: Any = import_module(f".commands.{entry.module}", __package__)
+    module = import_module(f".commands.{entry.module}", __package__)
     command: Command = module.COMMANDS[ALIASES.get(name, name)]
     return command
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db.models import Model
 
@@ -12,7 +12,7 @@ from taskqueues.models import Limit
 from wms.accounts.models import VO, Group, User
 from wms.configuration.entries import SectionEntry
 from wms.configuration.schema import DirectorEntry, LimitEntry, ScopeEntry
-from wms.configuration.sections import Identity, Section, SectionChange
+from wms.configuration.sections import Identity, RowT, Section, SectionChange
 
 
 class DirectorSection(Section[DirectorEntry, Director]):
@@ -38,10 +38,10 @@ class LimitSection(Section[LimitEntry, Limit]):
 
     def stored(self, row: Limit) -> dict[str, object]:
         """Return the values of the keys."""
-        site = row.ce.site if row.ce else row.site
-        named = {"vo": row.vo, "site": site, "ce": row.ce, "group": row.group, "user": row.user}
-        scope: dict[str, Any] = {key: str(named_row) for key, named_row in named.items() if named_row is not None}
-        return super().stored(row) | {"scope": ScopeEntry(**scope, job_type=row.job_type or None)}
+        of_site = row.ce.site if row.ce else row.site
+        vo, site, ce, group, user = map(_name, (row.vo, of_site, row.ce, row.group, row.user))
+        scope = ScopeEntry(vo=vo, site=site, ce=ce, group=group, user=user, job_type=row.job_type or None)
+        return super().stored(row) | {"scope": scope}
 
     def put(self, row: Limit, change: SectionChange[LimitEntry]) -> None:
         """Set the columns; a limit with an old identity is changed, and keeps its counters."""
@@ -52,12 +52,16 @@ class LimitSection(Section[LimitEntry, Limit]):
         row.ce = self._row(ComputingElement, scope.ce, str(scope.site))
         row.job_type = scope.job_type or ""
 
-    def _row(self, model: type[Model], name: str | None, *above: str) -> Any:  # noqa: ANN401 - a row of the model
+    def _row(self, model: type[RowT], name: str | None, *above: str) -> RowT | None:
         return None if name is None else self.sections[model].rows[(*above, name)]
 
     def remove(self, identity: Identity) -> None:
         """Remove a limit that the file no longer states."""
         self.rows.pop(identity).delete()
+
+
+def _name(row: Model | None) -> str | None:
+    return None if row is None else str(row)
 
 
 def identities_of(entries: Iterable[LimitEntry]) -> Iterator[Identity]:

@@ -86,7 +86,7 @@ def value_of(text: str) -> Atom:
         return float(text)
     if _NO_NUMBER.match(text):
         raise Ambiguous("use a finite number")
-    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
     if tag != "tag:yaml.org,2002:str":
         raise Ambiguous(f'put "{text}" in quotes if it is a text; else write true, false or a plain decimal number')
     return text

@@ -127,7 +127,7 @@ def sorted_names(names: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted({str(name) for name in names}))
 
 
-def free(stored: object, *, one_is_a_list: bool = False) -> Any:  # noqa: ANN401 - JSON
+def free(stored: object, *, one_is_a_list: bool = False) -> object:
     """Return stored parameters or options in the form of an entry: canonical, sorted by name.
 
     Args:

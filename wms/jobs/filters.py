@@ -1,7 +1,6 @@
 """Filters of the lists of jobs, for REST and the portal."""
 
 from collections.abc import Collection
-from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -53,7 +52,7 @@ class IntegerFilter(Filter):
 class HostFilter(NameFilter):
     """Jobs whose last match was on a host."""
 
-    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+    def filter(self, qs: QuerySet[Job], value: str) -> QuerySet[Job]:
         """Return the matching rows."""
         # Uses index: pilot_latest_on_host, a_request_of_a_pilot_gets_its_leases_once
         return qs.filter(pk__in=JobOnHost.objects.filter(host_name=value).values("job")) if value else qs
@@ -62,7 +61,7 @@ class HostFilter(NameFilter):
 class TaskQueueFilter(IntegerFilter):
     """Jobs that wait in a task queue."""
 
-    def filter(self, qs: QuerySet[Any], value: int | None) -> QuerySet[Any]:
+    def filter(self, qs: QuerySet[Job], value: int | None) -> QuerySet[Job]:
         """Return the matching rows."""
         # Uses index: queued_job_oldest_of_its_kind
         return qs if value is None else qs.filter(pk__in=QueuedJob.objects.filter(task_queue=value).values("pk"))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from rest_framework.serializers import Serializer
 
@@ -50,9 +50,9 @@ def _columns(row: JobRowOut) -> Iterator[str]:
         yield from (f"{name}.{inner}" for inner in field.fields) if isinstance(field, Serializer) else (name,)
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(row: Mapping[str, object]) -> dict[str, object]:
     """Return the values with those of nested objects beside the others, such as ``usage.cpu_s``."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in row.items():
         inner = value if isinstance(value, Mapping) else None
         flat |= {name: value} if inner is None else {f"{name}.{key}": each for key, each in inner.items()}

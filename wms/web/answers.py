@@ -1,7 +1,7 @@
 """Answers: those of the application, and errors without it."""
 
-import logging
 from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +12,12 @@ from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.web.callers import caller_of
 from wms.web.environ import FileBody
 from wms.web.streams import RETRY_AFTER_S, Headers, StreamedAnswers
+from wms.web.thread_pool import logged
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
 
     from granian._granian import RSGIHTTPProtocol as HTTPProtocol
-
-_logger = logging.getLogger(__name__)
 
 _PROBLEM: Final = ("Content-Type", PROBLEM)
 
@@ -40,16 +39,15 @@ def answer(
     application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", *, streams: StreamedAnswers
 ) -> None:
     """Let the application answer a request; exceptions are logged, as granian ignores them."""
-    try:
+    failed = partial(
+        refuse,
+        protocol,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal_error",
+        "The server failed; its log says why. Something may have changed: check before you repeat the request.",
+    )
+    with logged("%s %s", environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"), then=failed):
         _answer(application, environ, protocol, streams)
-    except Exception:
-        _logger.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        refuse(
-            protocol,
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "internal_error",
-            "The server failed; its log says why. Something may have changed: check before you repeat the request.",
-        )
 
 
 def refuse(

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from whitenoise.responders import SlicedFile
 
@@ -46,7 +46,7 @@ class FileBody:
     def place(self) -> FilePlace | None:
         """Return the place of the answer's bytes if it is a file of this machine, or one part of it, else None."""
         part = self._file if isinstance(self._file, SlicedFile) else None
-        file: Any = self._file if part is None else part.fileobj
+        file: IO[bytes] = self._file if part is None else part.fileobj
         path = getattr(file, "name", None)
         try:
             # Some file-like objects have no descriptor.

@@ -1,6 +1,5 @@
 """The request buffer: whether the body of a request is read, how long that may take, and when it is answered."""
 
-import logging
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -15,7 +14,7 @@ from wms.web.bodies import BodyFailure, IncomingBody, IncompleteBodies, LongBody
 from wms.web.callers import caller_of
 from wms.web.environ import environ_of
 from wms.web.streams import StreamedAnswers
-from wms.web.thread_pool import ThreadPool
+from wms.web.thread_pool import ThreadPool, logged
 from wms.web.unread import UnreadAnswers
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from granian._granian import RSGIHTTPProtocol as HTTPProtocol
     from granian.rsgi import Scope
-
-_logger = logging.getLogger(__name__)
 
 #: Bytes; requests with a larger body run in few threads of their own, as each may need hundreds of times the memory and
 #: time of another.
@@ -170,11 +167,10 @@ class RequestBuffer:
 
 def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:
     """Do a step of a request; if it fails, refuse the request and log the exception."""
-    try:
+    code, detail = "internal_error", "The server failed; its log says why."
+    failed = partial(refuse, protocol, HTTPStatus.INTERNAL_SERVER_ERROR, code, detail)
+    with logged("%s %s", scope.method, scope.path, then=failed):
         step()
-    except Exception:
-        _logger.exception("%s %s", scope.method, scope.path)
-        refuse(protocol, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", "The server failed; its log says why.")
 
 
 def _refuse_for(flaw: BodyFailure, protocol: "HTTPProtocol") -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from granian._granian import CallbackScheduler, RSGIWorker, SocketHolder, WorkerSignal
+from granian.constants import RuntimeModes
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
@@ -62,7 +63,7 @@ class _Arguments(NamedTuple):
     sockets: Any
     ipc: object
     loop: object
-    runtime_mode: Any
+    runtime_mode: RuntimeModes
     runtime_threads: int
     runtime_blocking_threads: int
     threads: int
@@ -76,7 +77,7 @@ class _Arguments(NamedTuple):
     static_path: object
     log_access_format: object
     tls: tuple[object, ...]
-    scope_options: dict[str, Any]
+    scope_options: dict[str, str | None]
     metrics: object
 
 

@@ -6,11 +6,10 @@ closed like every other (``unread``), which ends the writer too.
 """
 
 import errno
-import logging
 import os
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from django.db import connections
 
+from wms.web.thread_pool import logged
+
 if TYPE_CHECKING:
     from granian._granian import RSGIHTTPProtocol as HTTPProtocol
-
-_logger = logging.getLogger(__name__)
 
 Headers = list[tuple[str, str]]
 
@@ -114,18 +113,15 @@ class StreamedAnswers:
         self, pipe: Path, directory: "TemporaryDirectory[str]", body: Iterable[bytes], caller: str | None
     ) -> None:
         try:
-            with directory:
-                descriptor = _opened(pipe)
-            if descriptor is None:
-                return
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                for piece in body:
-                    _write_all(file.fileno(), piece)
-        except BrokenPipeError:
-            pass  # the client has left
-        except Exception:
-            # Too late for an error: the client gets an incomplete answer.
-            _logger.exception("A streamed answer broke off.")
+            # Too late for an error: the client has left, or gets an incomplete answer.
+            with logged("A streamed answer broke off."), suppress(BrokenPipeError):
+                with directory:
+                    descriptor = _opened(pipe)
+                if descriptor is None:
+                    return
+                with os.fdopen(descriptor, "wb", buffering=0) as file:
+                    for piece in body:
+                        _write_all(file.fileno(), piece)
         finally:
             _close(body)
             connections.close_all()

@@ -2,7 +2,8 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import Final, TypeAlias
 
@@ -11,6 +12,17 @@ from django.db import connections
 _logger = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], None]
+
+
+@contextmanager
+def logged(message: str, *about: object, then: Callable[[], None] | None = None) -> Iterator[None]:
+    """Log an exception, which granian or the end of a thread would hide, and call *then*."""
+    try:
+        yield
+    except Exception:
+        _logger.exception(message, *about)
+        if then is not None:
+            then()
 
 
 class _PoolThread:
@@ -89,8 +101,6 @@ class ThreadPool:
 def _run(thread: _PoolThread) -> None:
     """Run the work of a thread and drop it: a reference to a request would keep its connection open."""
     work, thread.work = thread.work, None
-    try:
-        if work is not None:
+    if work is not None:
+        with logged("A request failed."):
             work()
-    except Exception:
-        _logger.exception("A request failed.")

@@ -9,7 +9,7 @@ import os
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from email.utils import parsedate_to_datetime
 from http.client import (
     HTTPConnection,
@@ -159,16 +159,19 @@ class HttpClient:
     def _sent(
         self, link: HTTPConnection, method: str, target: str, headers: Mapping[str, str], body: Body | None
     ) -> Exchange:
-        try:
-            # A server that refuses a large body answers, and does not read the rest.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                link.request(method, target, body=None if body is None else body(), headers=dict(headers))
-            return Exchange(self, link, link.getresponse())
-        except BaseException as error:
-            link.close()
-            if isinstance(error, (InvalidURL, ValueError)) and not isinstance(error, OSError):
+        with ExitStack() as undo:
+            undo.callback(link.close)
+            try:
+                # A server that refuses a large body answers, and does not read the rest.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    link.request(method, target, body=None if body is None else body(), headers=dict(headers))
+                exchange = Exchange(self, link, link.getresponse())
+            except OSError:  # some are also a ValueError
+                raise
+            except (InvalidURL, ValueError):
                 raise UnsendableError("it has characters that cannot be sent") from None
-            raise
+            undo.pop_all()
+        return exchange
 
 
 class Exchange:

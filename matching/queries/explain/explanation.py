@@ -245,11 +245,8 @@ class _Explainer:
             is_listed: whether a queue is listed with its reasons.
             warnings: about the description.
         """
-        # Untrusted in the index: suspended, or not a member, or both.
-        is_trusted = bool(self._snapshot.columns.trusted[row])
-        is_member = is_trusted or (task_queue.owner_id, task_queue.group_id) in self._members
         comparison = self.comparisons[task_queue.vo_id]
-        needs = comparison.needs_of(task_queue, job.description, is_member=is_member)
+        needs = comparison.needs_of(task_queue, job.description, is_member=self._is_of_member(task_queue, row))
         judge = judge_of(needs)
         places = list(comparison.places(needs, judge, waits=waits))
         conditions = counts_at(judge, places)
@@ -266,6 +263,11 @@ class _Explainer:
             description_warnings=warnings,
             unmatched=unmatched_at(comparison, needs, places, conditions),
         )
+
+    def _is_of_member(self, task_queue: TaskQueue, row: int) -> bool:
+        # Untrusted in the index: suspended, or not a member, or both.
+        is_trusted = bool(self._snapshot.columns.trusted[row])
+        return is_trusted or (task_queue.owner_id, task_queue.group_id) in self._members
 
     def _findings(
         self,

@@ -96,8 +96,7 @@ class PayloadProcess:
         self._identity, self._record = identity, record
         self._group: Path | None = None
         self._kill_sent, self._supervisor_pid = False, 0
-        script = _supervisor_in(workspace)
-        command = [*namespaces, str(script)] if namespaces else identity.command(script)
+        command = _supervisor_command(workspace, identity, namespaces)
         self._wire, supervisors = socket.socketpair()
         with supervisors, tempfile.TemporaryFile() as complaints:
             stderr = complaints.fileno() if identity.is_other or namespaces else None
@@ -216,11 +215,11 @@ class PayloadProcess:
             self._wire.sendall(message)
 
 
-def _supervisor_in(workspace: Workspace) -> Path:
+def _supervisor_command(workspace: Workspace, identity: Identity, namespaces: Sequence[str]) -> Sequence[str]:
     script = workspace.tools / "payload_supervisor.py"
     script.write_bytes(pkgutil.get_data("pilots.agent.job", "payload_supervisor.py") or b"")
     script.chmod(0o644)
-    return script
+    return [*namespaces, str(script)] if namespaces else identity.command(script)
 
 
 def _end_of(message: json_fields.Record) -> End:

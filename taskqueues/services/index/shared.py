@@ -120,7 +120,7 @@ class SharedIndex:
                 close_old_connections()
                 try:
                     self._renew()
-                except Exception as error:
+                except Exception as error:  # whatever it is, requests that wait for the snapshot must fail
                     logger.exception("index.reading_failed")
                     connection.close()
                     self._note_failure(error)

@@ -29,6 +29,7 @@ from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
 from wms.accounts.queries import is_member
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.second_factors import reset_second_factors
+from wms.kernel.admin.forms import RowForm
 from wms.kernel.admin.rights import EVERYTHING, What
 from wms.kernel.compression import without_compression
 
@@ -36,11 +37,9 @@ if TYPE_CHECKING:
     from django.contrib.admin.options import InlineModelAdmin, _DisplayT, _FieldOpts, _FieldsetSpec, _ListFilterT
     from django.utils.datastructures import _ListOrTuple
 
-    NewUserFormBase = forms.ModelForm[User]
     StockUserAdmin = DjangoUserAdmin[User]
     UserChangeForm = DjangoUserChangeForm[User]
 else:
-    NewUserFormBase = forms.ModelForm
     StockUserAdmin = DjangoUserAdmin
     UserChangeForm = DjangoUserChangeForm
 
@@ -86,7 +85,7 @@ class MembershipInline(VOLevelInline[Membership]):
         self,
         request: HttpRequest,
         obj: Model | None = None,
-        **kwargs: Any,  # noqa: ANN401 - Django's own
+        **kwargs: object,
     ) -> "type[BaseInlineFormSet[Membership, Model, ModelForm[Membership]]]":
         """Return the table, in which a manager chooses among users and groups already in the VO."""
         formset = super().get_formset(request, obj, **kwargs)
@@ -113,7 +112,7 @@ class UserForm(UserChangeForm):
         raise ValidationError(f"{self.instance} is not a member of {group}; save the membership first.")
 
 
-class NewUserForm(NewUserFormBase):
+class NewUserForm(RowForm):
     """The new user sets a password by a one-time link, which the next page shows."""
 
     class Meta:

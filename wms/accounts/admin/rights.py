@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from django import forms
@@ -122,7 +122,7 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
         return names if obj is None or self.sees_all(request) else [*names, "vos"]
 
     def formfield_for_manytomany(
-        self, db_field: "ManyToManyField[Any, Any]", request: HttpRequest, **kwargs: object
+        self, db_field: "ManyToManyField[Model, Model]", request: HttpRequest, **kwargs: object
     ) -> "forms.ModelMultipleChoiceField[Model] | None":
         """Require a manager to choose VOs: an empty relation would mean every VO."""
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
@@ -131,7 +131,7 @@ class ServingVOsAdmin(VOLevelAdmin[M]):
             field.help_text = "Of those that you manage."
         return field
 
-    def _served(self) -> Any:  # noqa: ANN401 - rows of a table without a class of ours
+    def _served(self) -> QuerySet[Model]:
         column = self.model._meta.get_field("vos")
-        through = column.remote_field.through  # type: ignore[union-attr]  # it is many-to-many
-        return through.objects.filter(**{column.m2m_field_name(): OuterRef("pk")})  # type: ignore[union-attr]
+        through: type[Model] = column.remote_field.through  # type: ignore[union-attr]  # it is many-to-many
+        return through._default_manager.filter(**{column.m2m_field_name(): OuterRef("pk")})  # type: ignore[union-attr]

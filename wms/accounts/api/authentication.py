@@ -93,7 +93,7 @@ class PortalSessionAuthentication(SessionAuthentication):
         """Return the user of the session, or None without one."""
         if has_bearer_token(request):
             raise AuthenticationFailed("This is not a token of this system; log in again.", code="invalid_token")
-        authenticated = super().authenticate(request)  # type: ignore[no-untyped-call,unused-ignore]
+        authenticated = super().authenticate(request)
         if authenticated is None or not isinstance(authenticated[0], User):
             return None
         return authenticated[0], None

@@ -82,13 +82,13 @@ def add_description(parser: ArgumentParser) -> None:
     group.add_argument("--count", type=whole_number, metavar="N", help=about)
 
 
-def described(options: Namespace) -> dict[str, Any]:
+def described(options: Namespace) -> dict[str, object]:
     """Return the description that the options make; empty: none is given.
 
     Raises:
         WrongUsageError: a variable has no name.
     """
-    found: dict[str, Any] = {}
+    found = {}
     for each in OPTIONS.values():
         value = getattr(options, f"description_{each.field}")
         if value is not None:

@@ -37,7 +37,7 @@ class Screen:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._before: Any = None
+        self._before: Sequence[object] | None = None
 
     def enter(self) -> None:
         """Show the alternate screen."""

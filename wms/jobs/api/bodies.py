@@ -1,7 +1,5 @@
 """Documentation of request bodies that the domain parses: descriptions and submissions (wms.jobs.domain.request)."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from wms.accounts.domain import MAX_STALLED_S
@@ -145,7 +143,7 @@ class DescriptionBody(EditBody):
         'quotes any text, `""` for a `"`.',
     )
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+    def get_fields(self) -> dict[str, serializers.Field[object, object, object, object]]:
         """Return the fields with the amounts."""
         amounts = {
             amount.name: serializers.IntegerField(

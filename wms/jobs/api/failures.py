@@ -1,7 +1,5 @@
 """GET /api/v1/jobs/failures/: failed jobs in groups, by what their reasons have in common."""
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
@@ -77,6 +75,6 @@ class JobFailuresView(GenericAPIView[Job]):
     )
     def get(self, request: Request) -> Response:
         """Group the failed jobs that the caller may see; the filters of the list apply, and `status` is Failed."""
-        query: dict[str, Any] = {"status": JobStatus.FAILED.value, **request.query_params.dict()}
+        query: dict[str, object] = {"status": JobStatus.FAILED.value, **request.query_params.dict()}
         filters = checked_filters(JobFilterSet, query)
         return Response(FailuresOut(failures(filters, by=user_of(request))).data)

@@ -1,7 +1,5 @@
 """Request bodies and query strings of the endpoints for jobs: filters, bulk actions, reasons."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from wms.jobs.domain.lifecycle import Action
@@ -56,7 +54,7 @@ class BulkIn(StrictSerializer):
             raise serializers.ValidationError(f'There is no action "{value}".{hint}')
         return Action(value)
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         """Require either ids or a filter, and allow a reason only for hold."""
         if ("ids" in attrs) == ("filter" in attrs):
             raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})

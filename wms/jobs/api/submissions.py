@@ -56,7 +56,7 @@ class SubmissionRowOut(serializers.Serializer[Any]):
         return content.name_prefix if content.name_rest == NameRest.NOTHING else f"{content.name_prefix}*"
 
 
-class PlaceCountOut(serializers.Serializer[Any]):
+class PlaceCountOut(serializers.Serializer[object]):
     """Number of jobs at one site, in one status."""
 
     site = serializers.SerializerMethodField(help_text="Site of the last match; null: none.")
@@ -120,7 +120,7 @@ class SubmissionView(APIView):
         if counted is None:
             raise NoSubmissionError(f"There is no submission {pk}, or you may not see it.")
         jobs = submissions.jobs_of(pk, since=timezone.now())
-        answer: dict[str, Any] = {
+        answer: dict[str, object] = {
             **SubmissionRowOut(counted).data,
             "places": PlaceCountOut(jobs.places, many=True).data,
             "outputs": jobs.outputs,

@@ -1,7 +1,7 @@
 """Jobs over REST: lists, details, histories, changes and actions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -28,6 +28,8 @@ from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.pages import PAGE_PARAMETERS
+
+Row = TypeVar("Row")
 
 
 class NoObjectError(RejectedError):
@@ -71,7 +73,7 @@ class JobListView(ListAPIView[Job]):
 
     queryset = Job.objects.none()
 
-    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+    def filter_queryset(self, queryset: QuerySet[Job, Row]) -> QuerySet[Job, Row]:
         """Return what JobPages replaces: it reads the page and applies the filters."""
         return queryset
 

@@ -102,7 +102,11 @@ def parse(data: Mapping[str, object]) -> JobDescription:
     """
     reader = FieldReader(data, names=NAMES)
     _refuse_unknown(data, reader)
-    description = JobDescription(
+    return _checked(_read(data, reader), data, reader)
+
+
+def _read(data: Mapping[str, object], reader: FieldReader) -> JobDescription:
+    return JobDescription(
         executable=checks.executable(data, reader),
         arguments=checks.arguments(data, reader),
         job_name=checks.job_name(reader),
@@ -136,7 +140,6 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         std_error=checks.file_name("std_error", "std.err", reader),
         environment=checks.environment(reader),
     )
-    return _checked(description, data, reader)
 
 
 class DescriptionParts(NamedTuple):

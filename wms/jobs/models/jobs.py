@@ -189,9 +189,8 @@ class Job(models.Model):
     @property
     def description(self) -> dict[str, Any]:
         """All fields of its description, in the form of the REST interface."""
-        stored: dict[str, Any] = self.stored_description.description
         # Descriptions stored by versions before this one have a name, which is that of the job or of an equal one.
-        return {**stored, "job_name": self.job_name}
+        return {**self.stored_description.description, "job_name": self.job_name}
 
     @property
     def attempt(self) -> int:

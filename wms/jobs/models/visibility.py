@@ -7,10 +7,10 @@ from django.db.models import Q
 
 from wms.accounts.models import VO, Group, User
 
-M = TypeVar("M", bound=models.Model)
+M_co = TypeVar("M_co", bound=models.Model, covariant=True)
 
 
-class OwnedQuerySet(models.QuerySet[M]):
+class OwnedQuerySet(models.QuerySet[M_co]):
     """Querysets of rows with the owner, group and VO of jobs."""
 
     def visible_to(self, actor: User) -> Self:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
-from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
@@ -31,6 +31,7 @@ from wms.jobs.models.descriptions import NAMES_INPUT_DATA
 from wms.jobs.queries import contents
 from wms.jobs.queries.filtering import JobFilters, narrowing_fields
 from wms.jobs.queries.found_jobs import Extent, counts_of_found, find, newest_of
+from wms.jobs.sql.lists import CountRow
 
 #: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
@@ -43,7 +44,7 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 #: (Numbers of jobs, the smallest table first; fields by which they are counted, beside status, owner, group and VO).
-_COUNTERS: Final[Sequence[tuple[OwnedQuerySet[Any], AbstractSet[str]]]] = (
+_COUNTERS: Final[Sequence[tuple[OwnedQuerySet[Model], AbstractSet[str]]]] = (
     (CurrentJobCount.objects.all(), {"job_type", "exit_code"}),
     (CurrentSubmissionJobCount.objects.all(), {"submission", "exit_code"}),
     (CurrentSiteJobCount.objects.all(), {"site"}),
@@ -109,7 +110,7 @@ def summary(filters: JobFilters, *, by: User, group_by: Sequence[str]) -> Iterat
     columns = {name: GROUP_BY[name] for name in group_by}
     names = {*narrowing_fields(filters), *(column.partition("__")[0] for column in columns.values())}
     counted = _counted_by(names)
-    rows: Iterable[Sequence[Any]]
+    rows: Iterable[CountRow]
     if counted is None and names <= contents.TOLD:
         rows = contents.counts(filters, list(columns.values()), by=by)
     elif counted is None:
@@ -127,7 +128,7 @@ def is_counted(filters: JobFilters, *, group_by: Sequence[str]) -> bool:
     return _counted_by(names) is not None or names <= contents.TOLD
 
 
-def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Any] | None:
+def _counted_by(names: AbstractSet[str]) -> OwnedQuerySet[Model] | None:
     """Return numbers of jobs by all these fields; None: no counter has all of them."""
     return next((counter for counter, further in _COUNTERS if names <= _ALWAYS_COUNTED_BY | further), None)
 
@@ -156,7 +157,7 @@ def group_of_last_job(owner: User) -> int | None:
     return newest_of(owner).values_list("group_id", flat=True).first()
 
 
-def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> Surroundings:
+def surroundings_of(descriptions: Collection[Mapping[str, object]], *, vo: VO) -> Surroundings:
     """Return the facts that descriptions of jobs of *vo* are compared with; only those needed are read."""
     asked_of_pilots = any(description["grid_middlewares"] for description in descriptions)
     has_output = any(description["output_data"] for description in descriptions)

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import F, QuerySet, Sum, Value
+from django.db.models import F, Model, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from resources.models import Site
 from wms.accounts.models import Group, User
 from wms.jobs.domain.accounting import Grouping, Span
 from wms.jobs.models import Accounting, JobBucket, JobBucketPeriod, JobBucketSum
-from wms.jobs.sql.accounting import largest_parts
+from wms.jobs.sql.accounting import PartRow, largest_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _within(span: Span) -> Mapping[str, object]:
 
 def _cells(
     within: Mapping[str, object], *, by: User, grouping: Grouping, narrowed: Mapping[str, Group | Site | None]
-) -> QuerySet[Any]:
+) -> QuerySet[Model, object]:
     """Return begin, key and sums of buckets: one row for each begin and key."""
     # Uses index: job_bucket_is_one_row
     buckets = JobBucket.objects.visible_to(by).filter(**within)
@@ -120,7 +120,7 @@ def _cells(
     return sums.order_by().values_list("begun_at", "job_type" if grouping is Grouping.JOB_TYPE else "key", *_SUMS)
 
 
-def _of_buckets(buckets: QuerySet[JobBucket], grouping: Grouping) -> QuerySet[Any]:
+def _of_buckets(buckets: QuerySet[JobBucket], grouping: Grouping) -> QuerySet[Model, object]:
     column, none = _COLUMNS[grouping]
     return (
         buckets.order_by()
@@ -131,9 +131,9 @@ def _of_buckets(buckets: QuerySet[JobBucket], grouping: Grouping) -> QuerySet[An
     )
 
 
-def _sums_by_value(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: int) -> list[ValueSums]:
+def _sums_by_value(rows: Sequence[PartRow], *, grouping: Grouping, most: int) -> list[ValueSums]:
     by_place: dict[int, dict[datetime, Sums]] = {}
-    key_of: dict[int, Any] = {}
+    key_of: dict[int, int | str | None] = {}
     for begun_at, place, key, *sums in rows:
         key_of[place] = key
         by_place.setdefault(place, {})[begun_at] = _sums(sums)
@@ -145,14 +145,14 @@ def _sums_by_value(rows: Sequence[Sequence[Any]], *, grouping: Grouping, most: i
     ]
 
 
-def _sums(values: Sequence[Any]) -> Sums:
+def _sums(values: Sequence[float]) -> Sums:
     named = zip(_SUMS, values, strict=True)
     return Sums(**{name: int(value) if name in _COUNTS else float(value) for name, value in named})  # type: ignore[arg-type]  # by name
 
 
-def _names(keys: Sequence[Any], *, grouping: Grouping) -> Mapping[Any, str]:
+def _names(keys: Sequence[int | str], *, grouping: Grouping) -> Mapping[int | str, str]:
     if grouping is Grouping.JOB_TYPE:
-        return {key: key for key in keys}
+        return {key: str(key) for key in keys}
     if grouping is Grouping.USER:
         return dict(User.objects.filter(pk__in=keys).values_list("pk", "username"))
     rows = Site.objects if grouping is Grouping.SITE else Group.objects

@@ -96,7 +96,7 @@ def statuses_among(job_ids: Collection[int], *, by: User) -> list[Part]:
 
 def _numbers_of(jobs: JobQuerySet, each: Property) -> list[Part]:
     column = _COLUMNS[each]
-    rows: QuerySet[Any] = with_host(jobs) if each is Property.HOST else jobs
+    rows: QuerySet[Job] = with_host(jobs) if each is Property.HOST else jobs
     found = rows.values_list(column).annotate(jobs=Count("pk")).order_by("-jobs", column)
     return [Part(value="" if value is None else str(value), jobs=number) for value, number in found]
 
@@ -112,7 +112,7 @@ def names_of_submissions(submissions: Collection[str]) -> dict[str, str]:
     """Return {id of a submission: name of its jobs, or beginning of their names with ``*``}, if they share any."""
     # Uses index: jobs_submissioncontent_pkey
     found = SubmissionContent.objects.filter(pk__in=[UUID(submission) for submission in submissions])
-    rows: Any = found.values_list("pk", "name_prefix", "name_rest")
+    rows = found.values_list("pk", "name_prefix", "name_rest")
     return {str(pk): prefix if rest == NameRest.NOTHING else f"{prefix}*" for pk, prefix, rest in rows if prefix}
 
 

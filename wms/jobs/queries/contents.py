@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import groupby
 from operator import and_, itemgetter, or_
 from string import digits
-from typing import Any, Final
+from typing import Final
 
 from django.core.validators import EMPTY_VALUES
 from django.db.models import (
@@ -25,6 +25,7 @@ from django.db.models import (
     Func,
     Max,
     Min,
+    Model,
     Q,
     QuerySet,
     Sum,
@@ -45,6 +46,7 @@ from wms.jobs.models import (
     SubmissionJobCount,
 )
 from wms.jobs.queries.filtering import JobFilters, field_of
+from wms.jobs.sql.lists import CountRow
 from wms.kernel.db import Like
 
 #: Fields of a job in which those of a submission may be equal, except the time.
@@ -64,7 +66,7 @@ def most_jobs(filters: JobFilters, *, by: User) -> int:
     return int(ids["number"] or 0)
 
 
-def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[Sequence[Any]]:
+def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[CountRow]:
     """Yield the numbers of the filtered jobs visible to *by*: values of *columns*, which give the order, and number.
 
     The filters and *columns* are of fields in TOLD.
@@ -79,13 +81,13 @@ def counts(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator
     # Uses index: job_of_submission
     rows = rows.filter(submission__in=undecided.values("pk")) if some_undecided else rows.none()
     numbers = counted.values_list(*columns).annotate(count=Sum("jobs"))
-    both: QuerySet[Any] = numbers.union(rows.values_list(*columns).annotate(count=Count("pk")), all=True)
+    both: QuerySet[Model, CountRow] = numbers.union(rows.values_list(*columns).annotate(count=Count("pk")), all=True)
     for values, same in groupby(both.order_by(*columns), key=itemgetter(slice(len(columns)))):
         if number := sum(count for *_, count in same):
             yield (*values, number)
 
 
-def decided(filters: JobFilters, *, by: User) -> QuerySet[Any]:
+def decided(filters: JobFilters, *, by: User) -> QuerySet[SubmissionContent]:
     """Return the submissions of ``may_match``, with ``all_match``: whether it is known that all of their jobs match."""
     all_match = ExpressionWrapper(_all_match(filters), output_field=BooleanField())
     return may_match(filters, by=by).annotate(all_match=all_match)

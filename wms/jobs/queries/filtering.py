@@ -1,14 +1,22 @@
 """Filters as queries see them."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from django.core.validators import EMPTY_VALUES
+from django.db.models import Model
 from django.forms import BaseForm
 
 from wms.jobs.models import OwnedQuerySet
 
-Rows = TypeVar("Rows", bound=OwnedQuerySet[Any])
+Rows = TypeVar("Rows", bound=OwnedQuerySet[Model])
+
+
+class JobFilter(Protocol):
+    """A filter of jobs, of django-filter."""
+
+    field_name: str
+    lookup_expr: str
 
 
 class JobFilters(Protocol):
@@ -19,7 +27,7 @@ class JobFilters(Protocol):
         """The form with the values."""
 
     @property
-    def filters(self) -> Mapping[str, Any]:
+    def filters(self) -> Mapping[str, JobFilter]:
         """The filters by name."""
 
     def always_narrowed(self) -> Collection[str]:
@@ -38,6 +46,6 @@ def narrowing_fields(filters: JobFilters) -> Iterator[str]:
             yield field_of(filters.filters[name])
 
 
-def field_of(each: Any) -> str:  # noqa: ANN401 - a filter of django-filter, which has no types
+def field_of(each: JobFilter) -> str:
     """Return the field of a job that a filter compares, or whose related row it compares."""
-    return str(each.field_name).partition("__")[0]
+    return each.field_name.partition("__")[0]

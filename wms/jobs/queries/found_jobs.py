@@ -7,9 +7,9 @@ these properties has the jobs of each such kind in the order of their ids: a pag
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, QuerySet, Sum
+from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Model, QuerySet, Sum
 from django.db.models.expressions import CombinedExpression, OrderBy
 
 from resources.models import Site
@@ -18,7 +18,14 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import CurrentJobCount, CurrentSiteJobCount, Job, JobQuerySet, OwnedQuerySet
 from wms.jobs.queries import contents
 from wms.jobs.queries.filtering import JobFilters, narrowing_fields
-from wms.jobs.sql.lists import CANDIDATE, counts_in_kinds, counts_of_submissions, first_of_kinds, first_of_submissions
+from wms.jobs.sql.lists import (
+    CANDIDATE,
+    CountRow,
+    counts_in_kinds,
+    counts_of_submissions,
+    first_of_kinds,
+    first_of_submissions,
+)
 
 #: Jobs in these statuses have not run since they were last in a task queue.
 _WITHOUT_EXIT_CODE: Final = (
@@ -81,7 +88,7 @@ def find(filters: JobFilters, extent: Extent, *, by: User) -> JobQuerySet:
     return _first_of(_kinds(filters, names, by=by), filters.filter_queryset(jobs, but=_OF_KINDS), extent)
 
 
-def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[Sequence[Any]]:
+def counts_of_found(filters: JobFilters, columns: Sequence[str], *, by: User) -> Iterator[CountRow]:
     """Yield the numbers of the filtered jobs visible to *by*: values of *columns*, which give the order, and number.
 
     The jobs are read: where a counter has all properties, it is to be asked.
@@ -128,7 +135,7 @@ def newest_at(owner: User, site_ids: Collection[int], *, at_most: int) -> JobQue
     return _first_of(counted, Job.objects.all(), Extent(at_most=at_most))
 
 
-def _first_of(counted: OwnedQuerySet[Any], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
+def _first_of(counted: OwnedQuerySet[Model], jobs: JobQuerySet, extent: Extent) -> JobQuerySet:
     found = first_of_kinds(_by_kind(counted), jobs, at_most=extent.at_most, newest_first=extent.newest_first)
     return found.order_by(_directed(F("pk"), extent))
 
@@ -145,19 +152,19 @@ def _matching(
     return found.alias(at_site=at_site).filter(at_site__in=sites.values("pk"))
 
 
-def _kinds(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQuerySet[Any]:
+def _kinds(filters: JobFilters, names: AbstractSet[str], *, by: User) -> OwnedQuerySet[Model]:
     """Return the counted kinds of jobs visible to *by*, as far as the filters name properties of kinds."""
-    counter: OwnedQuerySet[Any] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
+    counter: OwnedQuerySet[Model] = (CurrentSiteJobCount if "site" in names else CurrentJobCount).objects.all()
     counted = filters.filter_queryset(counter).visible_to(by)
     # The other counter has the exit codes themselves.
     return counted.exclude(status__in=_WITHOUT_EXIT_CODE) if names >= {"exit_code", "site"} else counted
 
 
-def _by_kind(counted: OwnedQuerySet[Any]) -> QuerySet[Any]:
+def _by_kind(counted: OwnedQuerySet[Model]) -> QuerySet[Model, object]:
     """Return the columns that jobs of a kind share, and their number."""
     # Uses index: job_of_its_kind, or job_of_its_kind_at_site
     columns = ["owner_id", "group_id", "status", *(["site_id"] if counted.model is CurrentSiteJobCount else [])]
-    kinds: QuerySet[Any] = counted.values_list(*columns).annotate(sum=Sum("jobs"))
+    kinds: QuerySet[Model, object] = counted.values_list(*columns).annotate(sum=Sum("jobs"))
     return kinds.filter(sum__gt=0).order_by()
 
 

@@ -87,7 +87,7 @@ class Position:
     @classmethod
     def of(cls, job: Job, order: Order) -> Self:
         """Return the place of *job*."""
-        value: Any = job
+        value: object = job
         for name in order.column.split(LOOKUP_SEP):
             value = None if value is None else attrgetter(name)(value)
         return cls(value=value, job_id=job.pk)

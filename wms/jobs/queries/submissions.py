@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Q, Sum
@@ -99,7 +98,7 @@ def warnings_of(submission_id: UUID) -> Sequence[str]:
     rows = SubmissionContent.objects.filter(pk=submission_id).annotate(
         warnings=KeyTransform("warnings", "submission__answer")
     )
-    warnings: Any = rows.values_list("warnings", flat=True).first()
+    warnings: Sequence[object] | None = rows.values_list("warnings", flat=True).first()
     return [str(warning) for warning in warnings or ()]
 
 

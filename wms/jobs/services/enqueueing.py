@@ -78,8 +78,7 @@ def put_back_in_queues(
     without_room = frozenset(checking) - frozenset(let_in)
     _record(lost=lost, without_room=without_room, admitted=frozenset(checking) - without_room, now=now)
     stays_out = {job.pk for job in jobs if where[job.pk] is None or job.pk in without_room}
-    carried = {job.pk: held_back.get(job.pk) if job.pk in stays_out else None for job in jobs}
-    carried = {job.pk: carried[job.pk] for job in jobs if carried[job.pk] is not None or job.held_back is not None}
+    carried = _carried(jobs, held_back=held_back, stays_out=stays_out)
     jobs = [job for job in jobs if job.pk not in stays_out]
     _register_pools(jobs, now=now)
     # While the jobs are locked, before task queues are.
@@ -89,6 +88,13 @@ def put_back_in_queues(
         for job in jobs
     )
     return put_in_queues(entering, now=now)
+
+
+def _carried(
+    jobs: Iterable[Job], *, held_back: Mapping[int, HeldBack], stays_out: Collection[int]
+) -> dict[int, HeldBack | None]:
+    carried = {job.pk: held_back.get(job.pk) if job.pk in stays_out else None for job in jobs}
+    return {job.pk: carried[job.pk] for job in jobs if carried[job.pk] is not None or job.held_back is not None}
 
 
 def _record(*, lost: Collection[int], without_room: Collection[int], admitted: Collection[int], now: datetime) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from wms.jobs.domain.accounting import Grouping, UnmatchedCount
 from wms.jobs.domain.data import WAITS_FOR_ROOM
@@ -149,6 +149,9 @@ _LARGEST_PARTS: Final = """
      GROUP BY 1, 2, 3 ORDER BY 2, 1
 """
 
+#: Begin, place, key and sums, as ``largest_parts`` returns them.
+PartRow: TypeAlias = tuple[datetime, int, int | str | None, *tuple[float, ...]]
+
 #: A line that this server's transactions have written has the number of one of them; xmin has its last 32 bits.
 _FORGET_OTHER_SERVER: Final = """
     UPDATE jobs_jobhistory SET transaction_number = NULL
@@ -224,8 +227,8 @@ def sample_levels(now: datetime, *, unmatched: Collection[UnmatchedCount]) -> No
 
 
 def largest_parts(
-    cells: QuerySet[Any], sums: Sequence[str], *, ranked_by: Sequence[str], most: int
-) -> Sequence[Sequence[Any]]:
+    cells: QuerySet[Model, object], sums: Sequence[str], *, ranked_by: Sequence[str], most: int
+) -> Sequence[PartRow]:
     """Return the sums of the *most* keys with the largest parts, and of all others together.
 
     Args:
@@ -246,5 +249,4 @@ def largest_parts(
         # Without memory for all cells, the buckets are sorted, which takes as long as all the rest.
         cursor.execute("SET LOCAL work_mem = '64MB'")
         cursor.execute(statement, (*parameters, most + 1, most + 1))
-        rows: Sequence[Sequence[Any]] = cursor.fetchall()
-    return rows
+        return list(cursor.fetchall())

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -13,6 +13,7 @@ from psycopg import sql
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Submission
+from wms.jobs.sql.compiled import Parameters
 from wms.kernel.db import array_of, array_of_lines, transaction_required
 from wms.kernel.fast.statements import query_prepared
 
@@ -219,7 +220,7 @@ def _row_of_kind(kind: NewKind, number: int) -> dict[str, object]:
     return {**kind._asdict(), "number": number, "description": msgspec.Raw(kind.description.encode())}
 
 
-def _ask(statement: str, parameters: Sequence[Any], *, prepared: bool) -> list[tuple[Any, ...]]:
+def _ask(statement: str, parameters: Parameters, *, prepared: bool) -> list[tuple[int]]:
     if prepared:
         return query_prepared(statement, *parameters)
     with connection.cursor() as cursor:

@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from string import Formatter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import QuerySet, UUIDField
+from django.db.models import Model, QuerySet, UUIDField
 from django.db.models.expressions import RawSQL
 
 from wms.jobs.models import Job, JobQuerySet
-from wms.jobs.sql.compiled import sql_of
+from wms.jobs.sql.compiled import Parameters, sql_of
 from wms.kernel.db import ids_in
+
+#: Values of the fields by which jobs are counted, then the number of jobs.
+CountRow: TypeAlias = tuple[*tuple[str | None, ...], int]
+_Rows: TypeAlias = QuerySet[Model, object]
 
 #: *kinds* are the properties and numbers of jobs, *jobs* the jobs of one kind: an ordered scan of the index of kinds.
 #: The first jobs of all are among those kinds whose own first jobs are the first.
@@ -65,7 +69,7 @@ _COUNTS_OF_SUBMISSIONS: Final = """
 CANDIDATE: Final = RawSQL("candidate.submission_id", (), output_field=UUIDField())
 
 
-def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
+def first_of_kinds(kinds: _Rows, jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
     """Return the first *jobs*, by their ids, that are of any of these kinds.
 
     Args:
@@ -85,9 +89,7 @@ def first_of_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, new
     )
 
 
-def first_of_submissions(
-    candidates: QuerySet[Any], jobs: JobQuerySet, *, at_most: int, newest_first: bool
-) -> JobQuerySet:
+def first_of_submissions(candidates: _Rows, jobs: JobQuerySet, *, at_most: int, newest_first: bool) -> JobQuerySet:
     """Return the first *jobs*, by their ids, of any of these submissions.
 
     Args:
@@ -109,7 +111,7 @@ def first_of_submissions(
     )
 
 
-def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[str]) -> Sequence[Sequence[Any]]:
+def counts_in_kinds(kinds: _Rows, jobs: JobQuerySet, fields: Sequence[str]) -> Sequence[CountRow]:
     """Return the numbers of the *jobs* that are of any of these kinds: values of *fields*, in their order, and number.
 
     Args:
@@ -123,8 +125,8 @@ def counts_in_kinds(kinds: QuerySet[Any], jobs: JobQuerySet, fields: Sequence[st
 
 
 def counts_of_submissions(
-    kinds: QuerySet[Any], indexed: JobQuerySet, jobs: JobQuerySet, submissions: QuerySet[Any], fields: Sequence[str]
-) -> Sequence[Sequence[Any]]:
+    kinds: _Rows, indexed: JobQuerySet, jobs: JobQuerySet, submissions: _Rows, fields: Sequence[str]
+) -> Sequence[CountRow]:
     """Return the numbers of the *jobs* that are of any of these kinds and of these submissions, as ``counts_in_kinds``.
 
     Args:
@@ -152,7 +154,7 @@ def ids_of(jobs: JobQuerySet) -> frozenset[int]:
     return frozenset(ids_in(rows[0][0]) if rows else ())
 
 
-def _found(template: str, **parts: QuerySet[Any] | str | int) -> JobQuerySet:
+def _found(template: str, **parts: _Rows | str | int) -> JobQuerySet:
     """Return the jobs whose ids a statement yields."""
     try:
         ids = RawSQL(*_filled(template, **parts))  # noqa: S611 - made of statements of the ORM
@@ -161,11 +163,11 @@ def _found(template: str, **parts: QuerySet[Any] | str | int) -> JobQuerySet:
     return Job.objects.filter(pk__in=ids)
 
 
-def _counted(template: str, fields: Sequence[str], **parts: QuerySet[Any] | str) -> Sequence[Sequence[Any]]:
+def _counted(template: str, fields: Sequence[str], **parts: _Rows | str) -> Sequence[CountRow]:
     return _rows(template, names=", ".join(f"value_{number}" for number in range(len(fields))), **parts)
 
 
-def _rows(template: str, **parts: QuerySet[Any] | str) -> Sequence[Sequence[Any]]:
+def _rows(template: str, **parts: _Rows | str) -> Sequence[tuple[Any, ...]]:
     """Return the rows of a statement; none if one of its querysets is known to be empty."""
     try:
         statement, parameters = _filled(template, **parts)
@@ -173,11 +175,10 @@ def _rows(template: str, **parts: QuerySet[Any] | str) -> Sequence[Sequence[Any]
         return ()
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        rows: Sequence[Sequence[Any]] = cursor.fetchall()
-    return rows
+        return list(cursor.fetchall())
 
 
-def _filled(template: str, **parts: QuerySet[Any] | str | int) -> tuple[str, Sequence[Any]]:
+def _filled(template: str, **parts: _Rows | str | int) -> tuple[str, Parameters]:
     """Return the template with its parts, of querysets their statements, and the parameters in their order."""
     filling = {name: sql_of(part) if isinstance(part, QuerySet) else (part, ()) for name, part in parts.items()}
     statement = template.format_map({name: text for name, (text, _) in filling.items()})

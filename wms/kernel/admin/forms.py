@@ -96,7 +96,11 @@ def label_of(column: Column) -> str:
     return words[:1].upper() + words[1:]
 
 
-class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+class RowForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """Django's form of a row, of any model."""
+
+
+class ConstraintsInWords(RowForm):
     """A form that explains a violated constraint, where Django would show the constraint's name."""
 
     #: {name of the constraint: (field beside which the sentence is shown, sentence)}.

@@ -1,7 +1,6 @@
 """Forms of a user's own account."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -12,6 +11,7 @@ from django.utils import timezone
 
 from wms.accounts import services
 from wms.accounts.domain import MailWhen, TokenScope
+from wms.accounts.models import User
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import WmsError
 from wms.portal.presentation.account import MAIL_IN_WORDS
@@ -33,9 +33,9 @@ def longest_token_days() -> int:
 class ChangePasswordForm(PasswordChangeForm):
     """The old password, and twice the new one."""
 
-    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:  # noqa: ANN401 - Django's own
+    def __init__(self, user: User, *args: object, request: HttpRequest, **kwargs: object) -> None:
         self.request = request
-        super().__init__(*args, **kwargs)
+        super().__init__(user, *args, **kwargs)
 
     def clean_old_password(self) -> str:
         """Check it under the log-in delay, so that a stolen session cannot be used to guess passwords."""

@@ -1,7 +1,7 @@
 """Fields of the forms that submit jobs: names, lines, files, amounts and JSON."""
 
 from json import JSONDecodeError
-from typing import Any, Final
+from typing import Final
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
@@ -89,7 +89,7 @@ class Files(forms.FileField):
 
     widget = FilesInput
 
-    def clean(self, data: object, initial: object = None) -> "list[UploadedFile[Any]]":
+    def clean(self, data: object, initial: object = None) -> "list[UploadedFile[bytes]]":
         """Return the files."""
         files = data if isinstance(data, list | tuple) else [data] if data else []
         if len(files) > MAX_FILES:

@@ -1,7 +1,5 @@
 """Forms of the log-in and of second factors, with our log-in delay in place of allauth's limits."""
 
-from typing import Any
-
 from allauth.account.forms import ReauthenticateForm
 from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm
@@ -68,7 +66,7 @@ class LogInForm(AuthenticationForm):
     #: Seconds until the next attempt is allowed; None: log-ins are not delayed.
     retry_after_s: int | None = None
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """Log the user in, or refuse with a sentence that does not show whether the name exists."""
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if username is None or not password:

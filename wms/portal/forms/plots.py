@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from django import forms
 from django.conf import settings
@@ -72,7 +72,7 @@ class PlotForm(forms.Form):
         Site.objects.none(), label="Site", to_field_name="name", empty_label="all", required=False
     )
 
-    def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
+    def __init__(self, data: Mapping[str, object], *, user: User) -> None:
         super().__init__(data)
         choices = {"group": Group.objects.visible_to(user), "site": Site.objects.visible_to(user)}
         for name, rows in choices.items():
@@ -80,9 +80,9 @@ class PlotForm(forms.Form):
             if isinstance(field, forms.ModelChoiceField):
                 field.queryset = rows.order_by("name")
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """Return the values; a span that ends before it begins is none."""
-        values: dict[str, Any] = super().clean() or {}
+        values = super().clean() or {}
         if values.get("since") and values.get("until") and values["until"] < values["since"]:
             self.add_error("until", "The last day is before the first.")
         return values

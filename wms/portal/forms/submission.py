@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from uuid import uuid4
 
 from django import forms
+from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
@@ -80,7 +81,7 @@ class SubmissionForm(forms.Form):
     def __init__(
         self,
         data: QueryDict | None = None,
-        files: MultiValueDict[str, Any] | None = None,
+        files: "MultiValueDict[str, UploadedFile[bytes]] | None" = None,
         *,
         groups: Sequence[Group],
         initial: Mapping[str, object] = MappingProxyType({}),
@@ -252,9 +253,9 @@ class SimpleForm(SubmissionForm):
         self.fields |= {amount.name: amount_field(amount) for amount in AMOUNTS}
         self.fields["executable"].required = self._action.needs_everything
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         """Refuse fields that are given twice."""
-        values: dict[str, Any] = super().clean() or self.cleaned_data
+        values = super().clean() or self.cleaned_data
         if values.get("values") and values.get("count"):
             self.add_error("count", "Give either values or the number of jobs.")
         for name in values.get("others", {}):

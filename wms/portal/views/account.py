@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
@@ -50,11 +49,11 @@ class PasswordView(LoginRequiredMixin, PasswordChangeView):
     template_name = "portal/password.html"
     success_url = reverse_lazy("portal:password")
 
-    def get_form_kwargs(self) -> dict[str, Any]:
+    def get_form_kwargs(self) -> dict[str, object]:
         """Return the arguments of the form."""
         return super().get_form_kwargs() | {"request": self.request}
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's own
+    def get_context_data(self, **kwargs: object) -> dict[str, object]:
         """Return the context of the page."""
         return super().get_context_data(**kwargs) | {"header": header_of(signed_in(self.request))}
 

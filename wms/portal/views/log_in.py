@@ -1,7 +1,7 @@
 """Log-in by session, under the same delay as the API's."""
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from allauth.account.internal.stagekit import clear_login, get_pending_stage
@@ -44,7 +44,7 @@ class LogInView(LoginView):
         remember_device(self.request, response)
         return response
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's own
+    def get_context_data(self, **kwargs: object) -> dict[str, object]:
         """Return the context of the page, with the providers by which one can log in instead."""
         return super().get_context_data(**kwargs) | {"providers": providers().values()}
 

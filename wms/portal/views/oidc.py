@@ -32,6 +32,8 @@ from wms.portal.views.log_in import remember_device, remember_pending_log_in
 
 View: TypeAlias = Callable[..., HttpResponse]
 
+_reauthenticated: Callable[[View], View] = reauthentication_required(app="allauth.socialaccount")
+
 #: Session key of the row of failed log-ins of the log-in that was begun last.
 _ATTEMPT = "oidc_attempt"
 
@@ -74,7 +76,7 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
 @never_cache
 @login_required
 @require_POST
-@reauthentication_required(app="allauth.socialaccount")  # type: ignore[untyped-decorator]  # the package has no types
+@_reauthenticated
 def connect(request: HttpRequest, provider: str) -> HttpResponse:
     """Begin to connect an account at the provider to the user's own."""
     found = _provider_or_404(request, provider)
@@ -108,7 +110,7 @@ def callback(request: HttpRequest, provider: str) -> HttpResponse:
 @_with_providers
 @login_required
 @require_POST
-@reauthentication_required(app="allauth.socialaccount")  # type: ignore[untyped-decorator]  # the package has no types
+@_reauthenticated
 def disconnect(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove an account at a provider from the user's own."""
     user = signed_in(request)

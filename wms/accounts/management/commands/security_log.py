@@ -2,9 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.utils import timezone
@@ -41,8 +40,7 @@ class Command(BaseCommand):
         events = SecurityEvent.objects.filter(at__gte=_moment(since)).order_by("at", "id")
         events = events.filter(kind__in=kind) if kind else events
         events = events if user is None else events.filter(actor_name=user)
-        rows = events.values(*_COLUMNS).iterator(chunk_size=1000)
-        (_as_csv if format == "csv" else _as_json)(self.stdout, rows)
+        (_as_csv if format == "csv" else _as_json)(self.stdout, events.iterator(chunk_size=1000))
 
 
 def _moment(since: str) -> datetime:
@@ -66,14 +64,15 @@ def _moment(since: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _as_json(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
-    for row in rows:
-        output.write(json.dumps({**row, "at": row["at"].isoformat()}))
+def _as_json(output: OutputWrapper, events: Iterable[SecurityEvent]) -> None:
+    for event in events:
+        row = {name: getattr(event, name) for name in _COLUMNS}
+        output.write(json.dumps({**row, "at": event.at.isoformat()}))
 
 
-def _as_csv(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
+def _as_csv(output: OutputWrapper, events: Iterable[SecurityEvent]) -> None:
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    for row in rows:
-        facts = json.dumps(row["facts"])
-        writer.writerow([row["at"].isoformat(), *(cell(row[name]) for name in _COLUMNS[1:5]), facts, row["times"]])
+    for event in events:
+        texts = (cell(getattr(event, name)) for name in _COLUMNS[1:5])
+        writer.writerow([event.at.isoformat(), *texts, json.dumps(event.facts), event.times])

@@ -1,7 +1,6 @@
 """`manage.py migrate`: Django's command, which refuses databases from before version 0.1.0."""
 
 from contextlib import nullcontext
-from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
@@ -12,13 +11,13 @@ from django.db.migrations.recorder import MigrationRecorder
 
 
 class Command(migrate.Command):
-    def handle(self, *args: object, **options: Any) -> None:  # noqa: ANN401 - as Django's
-        connection = connections[options["database"]]
+    def handle(self, *args: object, database: str, **options: object) -> None:
+        connection = connections[database]
         _refuse_from_before_squashing(connection)
         # All or nothing: a squashed migration that was interrupted could not be told from a version before 0.1.0.
         is_new = not MigrationRecorder(connection).applied_migrations()
         with transaction.atomic(using=connection.alias) if is_new else nullcontext():
-            super().handle(*args, **options)
+            super().handle(*args, database=database, **options)
 
 
 def _refuse_from_before_squashing(connection: BaseDatabaseWrapper) -> None:
