@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -16,6 +16,9 @@ from matching.models import Match, PilotEfficiency
 from matching.queries.pilot_efficiency import efficiency
 from pilots.models import Pilot
 from wms.accounts.admin.rights import VOLevelLedger
+
+if TYPE_CHECKING:
+    from django.contrib.admin.filters import _ListFilterChoices
 
 
 @admin.register(Match)
@@ -49,13 +52,13 @@ class _Choice(admin.SimpleListFilter):
         selected = super().value()
         return selected if selected is not None and selected in self.options else self.chosen_at_first
 
-    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+    def choices(self, changelist: ChangeList) -> "Iterator[_ListFilterChoices]":
         """Return the options, without one for all."""
         choices = super().choices(changelist)
         next(iter(choices))
         yield from choices
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002 - Django's own
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:  # noqa: ARG002 - Django's own
         """Return the rows unchanged: the table is computed separately."""
         return queryset
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -89,7 +89,7 @@ class AdvertisementIn(StrictSerializer):
         "expression is closed.",
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         """Refuse a body with both forms, or neither."""
         if "classad" in attrs:
             beside = [name for name in NAMES if name in attrs]
@@ -161,7 +161,7 @@ class ThrottleOut(serializers.Serializer[ThrottleStanding]):
         """Return when any sequence is accepted again."""
         return None if standing.last_sequence is None else standing.last_sequence[1]
 
-    def to_representation(self, standing: ThrottleStanding) -> dict[str, Any]:
+    def to_representation(self, standing: ThrottleStanding) -> dict[str, object]:
         """Return the answer."""
         answer = super().to_representation(standing)
         return answer if standing.ignored else {name: answer[name] for name in answer if name not in OF_IGNORED}

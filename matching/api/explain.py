@@ -1,7 +1,6 @@
 """GET /api/v1/jobs/{id}/explain/: the reasons why a job waits."""
 
 from dataclasses import asdict
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -29,7 +28,7 @@ class ExplainQuery(StrictSerializer):
     )
 
 
-class ExplainedConditionOut(serializers.Serializer[Any]):
+class ExplainedConditionOut(serializers.Serializer[object]):
     """One condition of the match, by itself."""
 
     name = serializers.CharField()
@@ -42,7 +41,7 @@ class ExplainedConditionOut(serializers.Serializer[Any]):
     detail = serializers.CharField(help_text="Requirement of the job, and offers of the queues.")
 
 
-class ExplainedQueueOut(serializers.Serializer[Any]):
+class ExplainedQueueOut(serializers.Serializer[object]):
     """One configured queue."""
 
     site = serializers.CharField()
@@ -54,7 +53,7 @@ class ExplainedQueueOut(serializers.Serializer[Any]):
     reasons = serializers.ListField(child=serializers.CharField(), help_text="All reasons why it does not fit.")
 
 
-class ExplanationOut(serializers.Serializer[Any]):
+class ExplanationOut(serializers.Serializer[object]):
     """The reasons why a job waits; of a job that does not wait, the summary gives its state."""
 
     job_id = serializers.IntegerField()

@@ -1,7 +1,7 @@
 """POST /api/v1/jobs/rehearsal/: the answer that a submission would get, and the queues that its jobs fit."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.utils import timezone
@@ -43,7 +43,7 @@ class RehearsalBody(SubmissionBody):
 class ExclusionOut(serializers.Serializer[Exclusion]):
     """One condition that excludes queues."""
 
-    condition: Any = serializers.CharField(
+    condition = serializers.CharField(
         help_text="Name of the condition of the match; grid_middlewares; or closed: the queue takes no jobs at present."
     )
     queues = serializers.IntegerField(help_text="Number of queues that fail it.")

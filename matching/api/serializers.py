@@ -1,9 +1,12 @@
 """Bodies and answers of the match and of reports on a lease."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from matching.api.data import LeaseDataOut, data_out
 from matching.queries.preview import Preview
@@ -33,8 +36,13 @@ def names(help_text: str) -> serializers.ListField:
 
 
 def _offered(amount: Amount) -> WholeNumber:
-    left_out: dict[str, Any] = {"default": amount.least} if amount.is_divided else {"required": False}
-    return WholeNumber(min_value=amount.least, max_value=LARGEST_INTEGER, help_text=amount.help_of_slot, **left_out)
+    return WholeNumber(
+        min_value=amount.least,
+        max_value=LARGEST_INTEGER,
+        required=False,
+        default=amount.least if amount.is_divided else empty,
+        help_text=amount.help_of_slot,
+    )
 
 
 class OfferIn(FastSerializer):
@@ -96,24 +104,9 @@ class OfferIn(FastSerializer):
         return {**super().get_fields(), **amounts}
 
     @classmethod
-    def offer_of(cls, values: dict[str, Any]) -> OfferRequest:
+    def offer_of(cls, values: Mapping[str, object]) -> OfferRequest:
         """Return the offer in the checked values of a body."""
-        optional: dict[str, Any] = {
-            name: tuple(values[name]) if name in values else None for name in ("platforms", "job_types", "submit_pools")
-        }
-        optional |= {amount.name: values.get(amount.name) for amount in AMOUNTS}
-        return OfferRequest(
-            vo=values.get("vo"),
-            setup=values.get("setup"),
-            site=values.get("site"),
-            ce=values.get("ce"),
-            queue=values.get("queue"),
-            cpu_time_s=values["cpu_time_s"],
-            tags=tuple(values.get("tags", ())),
-            required_tags=tuple(values.get("required_tags", ())),
-            container=values["container"],
-            **optional,
-        )
+        return msgspec.convert(values, OfferRequest)
 
 
 class PreviewIn(OfferIn):
@@ -165,7 +158,7 @@ class UsageIn(FastSerializer):
     disk_mb = _measure("Size of the payload's directory, in MB.")
 
     @classmethod
-    def usage_of(cls, values: dict[str, Any]) -> Usage:
+    def usage_of(cls, values: Mapping[str, float | None]) -> Usage:
         """Return the usage in the checked values of a body."""
         return Usage(*map(values.get, Usage._fields))
 
@@ -179,7 +172,7 @@ def _tail(stream: str) -> Text:
     )
 
 
-def tails_of(values: dict[str, Any]) -> Tails:
+def tails_of(values: Mapping[str, str | None]) -> Tails:
     """Return the last lines in the checked values of a body."""
     return Tails(*map(values.get, Tails._fields))
 

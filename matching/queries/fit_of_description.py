@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from matching.domain.condition_words import EXCLUDED_BY, detail
 from matching.domain.facts import in_words
@@ -22,7 +22,7 @@ MOST_CONDITIONS: Final = 10
 
 
 def fit_of(
-    definition: QueueDefinition, description: Mapping[str, Any], *, owner: User, group: Group, comparison: Comparison
+    definition: QueueDefinition, description: Mapping[str, object], *, owner: User, group: Group, comparison: Comparison
 ) -> Fit:
     """Return how many queues jobs with this description fit, and what excludes the others.
 

@@ -86,7 +86,7 @@ class Claimed(NamedTuple):
     group_name: str
     #: As in the REST interface.
     description: Mapping[str, Any]
-    input_sandboxes: Sequence[Mapping[str, Any]]
+    input_sandboxes: Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +126,8 @@ _ROW: Final = msgspec.json.Decoder(
         int | None,
         str | None,
         str | None,
-        dict[str, Any] | None,
-        list[dict[str, Any]] | None,
+        dict[str, object] | None,
+        list[dict[str, object]] | None,
     ]
 )
 #: One JSON array, which costs less to read than thirteen columns.

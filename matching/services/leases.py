@@ -4,12 +4,12 @@ The functions of ``sql/reports.sql`` decide and write everything (ADR 70). These
 and put a job that goes back into its task queue, as the last locking step of the same transaction.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypedDict, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -254,7 +254,20 @@ def open_job(match_id: UUID) -> Job:
     return match.job
 
 
-def _ask(name: str, statement: str, *parameters: str | None) -> dict[str, Any]:
+class _Answer(TypedDict, total=False):
+    """The answer of a report's function: what it did, or the code of a refusal with its reasons."""
+
+    commands: list[tuple[int, str, Mapping[str, object]]] | None
+    expires_at: str
+    goes_back: bool
+    status: str
+    code: str
+    end_reason: str
+    job: int
+    target: str
+
+
+def _ask(name: str, statement: str, *parameters: str | None) -> _Answer:
     """Return the answer of a report's function.
 
     Raises:
@@ -263,13 +276,13 @@ def _ask(name: str, statement: str, *parameters: str | None) -> dict[str, Any]:
     ((text,),) = query_directly(name, statement, *parameters)
     if text is None:
         raise NoSuchLeaseError
-    answer: dict[str, Any] = msgspec.json.decode(text)
+    answer: _Answer = msgspec.json.decode(text)
     if "code" in answer:
         raise _refusal(answer)
     return answer
 
 
-def _refusal(answer: dict[str, Any]) -> WmsError:
+def _refusal(answer: _Answer) -> WmsError:
     match answer["code"]:
         case "pilot_revoked":
             return _revoked()
@@ -289,7 +302,7 @@ def _ended(reason: str) -> LeaseEndedError:
     return LeaseEndedError(f"This lease has ended ({reason}); stop the payload, and request another job.")
 
 
-def _renewal(answer: dict[str, Any]) -> LeaseRenewal:
+def _renewal(answer: _Answer) -> LeaseRenewal:
     given = answer.get("commands") or ()
     commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in given]
     return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(answer["expires_at"]))

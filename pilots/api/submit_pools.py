@@ -1,10 +1,10 @@
 """The submit pools of a queue (RFC7, getSubmitPoolsForQueue), for pilots, directors and people."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import Direction, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -71,7 +71,7 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
         return known.get(pool.pk, PoolQueues())
 
 
-class PoolField(serializers.Field[Any, Any, Any, Any]):
+class PoolField(serializers.Field[object, object, object, object]):
     """A pool: its id in the list of a queue, else an object."""
 
     def to_representation(self, value: object) -> object:
@@ -84,12 +84,12 @@ class PoolFieldSchema(OpenApiSerializerFieldExtension):
 
     target_class = PoolField
 
-    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # noqa: ANN401 - the package's
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, object]:
         """Return the schema of a pool."""
         return {"oneOf": [{"type": "string"}, auto_schema.resolve_serializer(SubmitPoolOut, direction).ref]}
 
 
-class SubmitPoolsOut(serializers.Serializer[Any]):
+class SubmitPoolsOut(serializers.Serializer[object]):
     """The ids of the pools of one queue, or one page of all pools as objects."""
 
     submit_pools = serializers.ListField(child=PoolField())

@@ -7,13 +7,16 @@ KillUserProcesses) needs ``loginctl enable-linger`` for the user.
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from pilots.backends import host
 from pilots.backends.commands import CommandLostError, Commands, ask_host
-from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, SubmitResult
+from pilots.backends.interface import BatchState, Handle, PilotOrder, SubmitResult
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 #: Names in the directory of each pilot, where its script starts.
@@ -43,9 +46,9 @@ class PlainHostBackend(ABC):
 
     def capacity(self) -> int:
         """Return how many further pilots the host can take."""
-        counted = self._ask("count")
-        most = self._max_processes or int(counted["processors"])
-        return max(0, most - int(counted["living"]))
+        counted = self._ask(host.count)
+        most = self._max_processes or counted["processors"]
+        return max(0, most - counted["living"])
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Start the pilots."""
@@ -53,7 +56,7 @@ class PlainHostBackend(ABC):
             {"stamp": order.stamp, "script": self.script(order), "secret": order.secret} for order in orders
         ]  # fmt: skip
         try:
-            answers = self._ask("start", pilots=pilots)
+            answers = self._ask(host.start, pilots=pilots)
         except CommandLostError as error:
             logger.warning("pilots.answer_lost: %s", error, extra={"stamps": [order.stamp for order in orders]})
             answers = {}
@@ -61,14 +64,12 @@ class PlainHostBackend(ABC):
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         """Return the states of the pilots."""
-        states = self._ask("look", stamps=[handle.stamp for handle in handles])
-        return {
-            stamp: BatchState(**{**state, "presence": Presence(state["presence"])}) for stamp, state in states.items()
-        }
+        states = self._ask(host.look, stamps=[handle.stamp for handle in handles])
+        return msgspec.convert(states, dict[str, BatchState])
 
     def kill(self, handles: Collection[Handle]) -> None:
         """Kill the pilots; their supervisors end the payloads."""
-        self._ask("kill", stamps=[handle.stamp for handle in handles])
+        self._ask(host.kill, stamps=[handle.stamp for handle in handles])
 
     def output(self, handle: Handle) -> str:
         """Return the output of the pilot."""
@@ -77,8 +78,9 @@ class PlainHostBackend(ABC):
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the files of ended pilots except logs, and logs of pilots that ended 30 days ago."""
-        self._ask("clean", stamps=[handle.stamp for handle in handles])
+        self._ask(host.clean, stamps=[handle.stamp for handle in handles])
 
-    def _ask(self, do: str, **arguments: object) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
-        request = {"do": do, "directory": self._directory, **arguments}
-        return ask_host(self._commands, request, python=self._python)
+    def _ask(self, do: Callable[..., T], **arguments: object) -> T:
+        request = {"do": do.__name__, "directory": self._directory, **arguments}
+        answer: T = ask_host(self._commands, request, python=self._python)
+        return answer

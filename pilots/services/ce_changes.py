@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 from django.db.models import Model, Q, QuerySet
 
@@ -60,7 +59,7 @@ def _descriptions(ce_ids: Collection[int]) -> Mapping[int, str]:
         return {}
     of_site = [f"site__{name}" for name in _OF_SITE]
     ces = ComputingElement.objects.filter(pk__in=ce_ids).values(*_columns(ComputingElement), *of_site)
-    queues: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    queues: defaultdict[int, list[Mapping[str, object]]] = defaultdict(list)
     for queue in Queue.objects.filter(ce__in=ce_ids).order_by("pk").values(*_columns(Queue)):
         queues[queue["ce_id"]].append(queue)
     return {ce["id"]: _digest([ce, queues[ce["id"]]]) for ce in ces}

@@ -1,36 +1,39 @@
 """Forms of resources and definitions; they check that values are comparable by their definitions (ADR 31)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from resources.domain.definitions import Definition, by_folded_name, misfit_values
 from resources.domain.enums import RequirementKind
-from resources.models import ComputingElement, Queue, Site
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.queries.known_names import definitions, misfits_of
 from resources.services.ce_rules import refusal
 from wms.accounts.models import VO
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.names import composed_all, listed
 
+LevelT = TypeVar("LevelT", bound=Site | ComputingElement | Queue)
 _BOTH: Final = ("parameters", "vo_parameters")
 
 
-class LevelForm(RowForm):
+class LevelForm(GenericModelForm[LevelT]):
     """Form of a site, a computing element or a queue; its parameters must fit their definitions."""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         """Refuse values that are not comparable with requirements."""
-        cleaned = super().clean() or self.cleaned_data
+        super().clean()
+        cleaned = self.cleaned_data
         fields = [name for name in _BOTH if name in self.fields]
         for name in fields:
             if name in cleaned:
                 cleaned[name] = composed_all(cleaned[name])
+        parameters, vo_parameters = (cleaned.get(name, getattr(self.instance, name)) for name in _BOTH)
         # Values that are only displayed cannot be corrected on this page.
-        if not fields or not all(isinstance(self._value(name), Mapping) for name in _BOTH):
-            return cleaned
+        if not (fields and isinstance(parameters, Mapping) and isinstance(vo_parameters, Mapping)):
+            return
         misfits = misfit_values(
-            self._value("parameters"),
-            self._value("vo_parameters"),
+            parameters,
+            vo_parameters,
             serves=[vo.name for vo in self._served()],
             definitions=by_folded_name(definitions()),
         )
@@ -38,10 +41,6 @@ class LevelForm(RowForm):
             field = "parameters" if misfit.vo is None else "vo_parameters"
             path = misfit.name if misfit.vo is None else f"{misfit.vo}: {misfit.name}"
             self.add_error(field if field in fields else None, f"{path} {misfit.problem}.")
-        return cleaned
-
-    def _value(self, name: str) -> Any:  # noqa: ANN401 - JSON is anything
-        return self.cleaned_data.get(name, getattr(self.instance, name))
 
     def _served(self) -> Iterable[VO]:
         if "vos" in self.cleaned_data:
@@ -51,7 +50,8 @@ class LevelForm(RowForm):
         return site.vos.all() if site is not None and site.pk else ()
 
     def _site(self) -> Site | None:
-        cleaned, row = self.cleaned_data, self.instance
+        cleaned = self.cleaned_data
+        row: Site | ComputingElement | Queue = self.instance
         if isinstance(row, Site):
             return row
         if isinstance(row, Queue):
@@ -61,29 +61,30 @@ class LevelForm(RowForm):
         return site
 
 
-class CEForm(LevelForm):
+class CEForm(LevelForm[ComputingElement]):
     """Form of a computing element; one that the server refuses to use is not accepted."""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         """Refuse options by which pilots or payloads could access the server's own files."""
-        cleaned = super().clean() or self.cleaned_data
+        super().clean()
+        cleaned = self.cleaned_data
         if not {"type", "options", "identity"} <= cleaned.keys():
-            return cleaned  # displayed only, or invalid already
+            return  # displayed only, or invalid already
         refused = refusal(cleaned["type"], cleaned["options"], cleaned["identity"])
         if refused is not None:
             self.add_error(*refused)
-        return cleaned
 
 
-class DefinitionForm(RowForm):
+class DefinitionForm(GenericModelForm[RequirementDefinition]):
     """Form of a definition; the values of resources must fit it."""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         """Refuse a definition that existing values of resources do not fit; name their places."""
-        cleaned = super().clean() or self.cleaned_data
+        super().clean()
+        cleaned = self.cleaned_data
         name, kind = cleaned.get("name") or self.instance.name, cleaned.get("kind") or self.instance.kind
         if not name or not kind:
-            return cleaned
+            return
         vos = cleaned["vos"] if "vos" in cleaned else self.instance.vos.all() if self.instance.pk else ()
         definition = Definition(
             name=name,
@@ -98,4 +99,3 @@ class DefinitionForm(RowForm):
                 f"{name} cannot be a {kind} yet: its value is not a number of 0 or more at {listed(places)}. "
                 "Correct the parameters there first.",
             )
-        return cleaned

@@ -1,7 +1,5 @@
 """Admin pages of platforms, storage elements, replicas and the tokens of sites."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import admin, messages
 from django.core.validators import RegexValidator
@@ -15,7 +13,7 @@ from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.secrets import encrypt
 
@@ -35,7 +33,7 @@ class PlatformAdmin(VOLevelAdmin[Platform]):
         return Q()
 
 
-class StorageElementForm(RowForm):
+class StorageElementForm(GenericModelForm[StorageElement]):
     """Form of a storage element; its credential is write-only."""
 
     credential = forms.CharField(
@@ -94,7 +92,7 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not Replica.objects.filter(storage_element=obj).exists())
 
-    def save_model(self, request: HttpRequest, obj: StorageElement, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: StorageElement, form: StorageElementForm, change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save it, with a new credential encrypted."""
         if plain := form.cleaned_data.get("credential"):
             obj.credential_encrypted = encrypt(plain)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -187,7 +186,7 @@ def _right_now(site: SiteThrottle) -> datetime:
 
 def _standing(site: SiteThrottle) -> ThrottleStanding:
     """Return the state of the throttle; computed once for each row of a page."""
-    known: dict[str, Any] = vars(site)
+    known = vars(site)
     if "standing" not in known:
         known["standing"] = throttle_of(site, state_of(site), now=_right_now(site))
     standing: ThrottleStanding = known["standing"]

@@ -1,7 +1,7 @@
 """Responses of the endpoints for resources."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.utils import timezone
@@ -13,8 +13,10 @@ from resources.domain.parameters import InForce, LevelParameters, Parameters, in
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.wire.amounts import AMOUNTS
 
+LevelT = TypeVar("LevelT", bound=ResourceLevel)
 
-class LevelOut(serializers.Serializer[Any]):
+
+class LevelOut(serializers.Serializer[LevelT]):
     """Common fields of site, computing element and queue."""
 
     name = serializers.CharField(help_text="Name, unique within the level above.")
@@ -109,7 +111,7 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
     return inherit(inherited, LevelParameters.read(level.parameters, level.vo_parameters, vo=vo))
 
 
-class SlotOut(serializers.Serializer[Any]):
+class SlotOut(serializers.Serializer[Queue]):
     """The offer of one slot of a queue."""
 
     cpu_time_s = serializers.IntegerField(help_text="CPU time of a slot, in reference-core seconds per core.")
@@ -134,7 +136,7 @@ class SlotOut(serializers.Serializer[Any]):
         return {**super().get_fields(), **amounts}
 
 
-class QueueOut(SlotOut, LevelOut):
+class QueueOut(SlotOut, LevelOut[Queue]):
     """One queue, with the offer of a slot."""
 
     stalled_s = serializers.IntegerField(
@@ -155,7 +157,7 @@ class QueueOut(SlotOut, LevelOut):
     max_pilots = serializers.IntegerField(help_text="Maximum number of pilots that directors keep here.")
 
 
-class CEOut(LevelOut):
+class CEOut(LevelOut[ComputingElement]):
     """One computing element."""
 
     type = serializers.ChoiceField(choices=list(settings.WMS_BACKENDS), help_text="Type of the computing element.")
@@ -169,7 +171,7 @@ class CEOut(LevelOut):
     queues = QueueOut(many=True, help_text="By name.")
 
 
-class SiteOut(LevelOut):
+class SiteOut(LevelOut[Site]):
     """One site with its computing elements and queues."""
 
     vos = serializers.SerializerMethodField(

@@ -1,7 +1,5 @@
 """The configured resources over REST."""
 
-from typing import Any
-
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.generics import ListAPIView
@@ -35,7 +33,7 @@ class SiteListView(ListAPIView[Site]):
         """Return the sites that the caller may see."""
         return visible_sites.site_trees(user_of(self.request))
 
-    def get_serializer_context(self) -> dict[str, Any]:
+    def get_serializer_context(self) -> dict[str, object]:
         """Pass the names of the requested VOs to the serializers."""
         filters = checked_filters(SiteFilterSet, self.request.query_params, Site.objects.none(), also=PAGE_PARAMETERS)
         name = filters.form.cleaned_data["vo"] or None

@@ -1,9 +1,11 @@
 """State of a site's gateways: the last advertisement of each, and the check for outdated ones (ADR 30)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import GatewayAdvertisement, Numbers
@@ -83,20 +85,12 @@ class GatewayState:
         """Return the state after an advertisement that was ignored."""
         return replace(self, ignored_at=now, why_ignored=why)
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, object]:
         """Return the state as a JSON value."""
-        values = {name: getattr(self, name) for name in (*_PLAIN, *_MOMENTS)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
-_PLAIN: Final = ("name", "numbers", "classad", "sequence", "why_ignored")
-_MOMENTS: Final = ("measured_at", "advertised_at", "sequence_at", "ignored_at")
-
-
-def gateway_states(records: Iterable[Mapping[str, Any]]) -> Sequence[GatewayState]:
+def gateway_states(records: Sequence[Mapping[str, object]]) -> Sequence[GatewayState]:
     """Return the states stored by ``as_record``."""
-    return [GatewayState(**{**record, **_moments(record)}) for record in records]
-
-
-def _moments(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: record[name] and datetime.fromisoformat(record[name]) for name in _MOMENTS}
+    return msgspec.convert(records, list[GatewayState])

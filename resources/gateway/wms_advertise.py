@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from wms.wire.http import HttpClient, is_server_address
@@ -237,7 +237,7 @@ def _warn(sentence: str) -> None:
     sys.stderr.write(f"wms-advertise: warning: {sentence}.\n")
 
 
-def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: str = "") -> dict[str, Any]:
+def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: str = "") -> dict[str, str | int]:
     """Return the body of an advertisement: SAM's three numbers, the given maxima, and the name of the gateway."""
     return {
         **({"gateway": gateway} if gateway else {}),
@@ -274,7 +274,7 @@ class AdvertisementServer:
             self._url, user_agent="wms-advertise", timeout_s=TIMEOUT_S, tls=context, with_proxy=True
         )
 
-    def advertise(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def advertise(self, body: Mapping[str, object]) -> Mapping[str, object]:
         """Send an advertisement, and return the state of the throttle after it.
 
         Raises:
@@ -306,7 +306,7 @@ class AdvertisementServer:
             return EndError(sentence, NOT_REACHABLE)
         return EndError(str(self._record(content, expects="detail")["detail"]), REFUSED)
 
-    def _record(self, content: bytes, *, expects: str) -> Mapping[str, Any]:
+    def _record(self, content: bytes, *, expects: str) -> Mapping[str, object]:
         try:
             record = json.loads(content)
         except ValueError:
@@ -364,7 +364,7 @@ class Gateway:
         """Return the number of job-managers in each state."""
         return count(seen, self.patterns, own_pid=os.getpid())
 
-    def body(self, counted: Mapping[str, int]) -> dict[str, Any]:
+    def body(self, counted: Mapping[str, int]) -> dict[str, str | int]:
         """Return the body of an advertisement with these numbers."""
         return body_of(counted, self.maxima, gateway=self.name)
 
@@ -421,7 +421,9 @@ def _advertise_once(server: AdvertisementServer, gateway: Gateway, sequence: int
     return DONE, sequence
 
 
-def _sent(server: AdvertisementServer, gateway: Gateway, sequence: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _sent(
+    server: AdvertisementServer, gateway: Gateway, sequence: int
+) -> tuple[Mapping[str, object], Mapping[str, object]]:
     """Count, advertise, and return the body and the response."""
     measured_at = time.monotonic()
     seen = processes()

@@ -5,8 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.options import InlineModelAdmin
-from django.db.models import Field, ForeignKey, Model, Q
+from django.db.models import ForeignKey, Model, Q
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -17,7 +16,7 @@ from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import ChoiceListField, Column, GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
@@ -31,7 +30,7 @@ class MemberInline(MembershipInline):
     verbose_name = "member"
     verbose_name_plural = "members"
 
-    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: object) -> forms.Field | None:
         """Return the form field of a column; a user is typed, not chosen among all users of the system."""
         if isinstance(db_field, ForeignKey) and db_field.name == "user":
             if self.sees_all(request):
@@ -49,7 +48,7 @@ class MemberInline(MembershipInline):
             users.queryset = User.objects.filter(memberships__group__vo=page.vo_id).distinct()
 
 
-class InvitationForm(RowForm):
+class InvitationForm(GenericModelForm[Invitation]):
     """An invitation by name; only whether it is a member's is looked up."""
 
     def clean_username(self) -> str:
@@ -100,13 +99,13 @@ class GroupAdmin(VOLevelAdmin[Group]):
     fields = ("name", "vo", "priority", "properties")
     inlines = (MemberInline, InvitationInline)
 
-    def get_inlines(self, request: HttpRequest, obj: Group | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
+    def get_inlines(self, request: HttpRequest, obj: Group | None) -> tuple[type[MemberInline | InvitationInline], ...]:
         """Return the tables; a new group has no VO yet, so no users."""
         if obj is not None:
-            return [MemberInline, InvitationInline]
-        return [MemberInline] if self.sees_all(request) else []
+            return (MemberInline, InvitationInline)
+        return (MemberInline,) if self.sees_all(request) else ()
 
-    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_formset(self, request: HttpRequest, form: "forms.ModelForm[Group]", formset: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save a table; invitations are sent and withdrawn by their services."""
         if formset.model is not Invitation or not isinstance(request.user, User):
             super().save_formset(request, form, formset, change)
@@ -120,14 +119,14 @@ class GroupAdmin(VOLevelAdmin[Group]):
         """Return the groups of the VOs."""
         return Q(vo__in=vos)
 
-    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: object) -> forms.Field | None:
         """Return the form field of a column; managers are not offered properties that lift a limit."""
-        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if db_field.name == "properties" and not self.sees_all(request):
-            field.choices = [choice for choice in field.choices if choice[0] not in _GIVEN_BY_OPERATORS]
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(field, ChoiceListField) and db_field.name == "properties" and not self.sees_all(request):
+            field.choices = [(each, each) for each in GroupProperty if each not in _GIVEN_BY_OPERATORS]
         return field
 
-    def save_model(self, request: HttpRequest, obj: Group, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: Group, form: "forms.ModelForm[Group]", change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save the group with what the form did not offer, and mark its priorities for recalculation."""
         if not self.sees_all(request):
             before = form.initial.get("properties") or ()

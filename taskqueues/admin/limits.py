@@ -1,7 +1,6 @@
 """The admin page of limits and quotas."""
 
 from types import MappingProxyType
-from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -13,7 +12,7 @@ from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
 
@@ -21,15 +20,16 @@ from wms.kernel.db import DatabaseNow
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
 
 
-class LimitForm(RowForm):
+class LimitForm(GenericModelForm[Limit]):
     """A limit; a manager's must be on a VO, a group or a site that the manager manages."""
 
     #: VOs of the manager; None: an operator, who may limit anybody.
     managed_vos: frozenset[int] | None = None
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         """Check that the limit has a scope, and that the manager may limit it."""
-        fields = super().clean() or self.cleaned_data
+        super().clean()
+        fields = self.cleaned_data
         if fields.get("waiting") is not None and (fields.get("site") or fields.get("ce")):
             self.add_error(
                 "waiting", "A limit of waiting jobs has no site and no CE; leave both out, or limit running jobs."
@@ -46,10 +46,10 @@ class LimitForm(RowForm):
             self.add_error("burst", "A burst requires a delay; give the delay.")
         vos = self.managed_vos
         if vos is None or self.errors:
-            return fields
+            return
         site = site or (ce.site if ce else None)
         if fields.get("vo") or fields.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
-            return fields
+            return
         raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
 
 
@@ -114,7 +114,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         request: HttpRequest,
         obj: Limit | None = None,
         change: bool = False,  # noqa: FBT001, FBT002 - Django's own
-        **kwargs: Any,  # noqa: ANN401
+        **kwargs: object,
     ) -> "type[forms.ModelForm[Limit]]":
         """Return the form, with the VOs of the manager."""
         form = super().get_form(request, obj, change, **kwargs)

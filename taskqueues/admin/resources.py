@@ -1,12 +1,12 @@
 """Admin pages of sites, computing elements, queues and definitions; their changes refresh submit pools (RFC7)."""
 
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count, Model, Prefetch, Q, QuerySet
-from django.forms import ModelMultipleChoiceField
+from django.forms import ModelForm, ModelMultipleChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -51,7 +51,7 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
         """Return the VOs whose jobs' eligibility depends on the row; None: of all."""
         raise NotImplementedError
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_related(self, request: HttpRequest, form: "ModelForm[M]", formsets: object, change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save the related rows, and refresh the pools of the VOs concerned before and now."""
         before = self.concerned(form.instance)
         super().save_related(request, form, formsets, change)
@@ -95,13 +95,14 @@ class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
         return full_name(row) if isinstance(row, Site | ComputingElement | Queue) else super().full_name(row)
 
 
-class SiteForm(LevelForm):
+class SiteForm(LevelForm[Site]):
     """A site, with the settings that its throttle policy needs, and storage elements that serve its VOs."""
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         """Check rules on several fields."""
-        fields = super().clean() or self.cleaned_data
-        self._check_storage_elements(fields)
+        super().clean()
+        self._check_storage_elements()
+        fields = self.cleaned_data
         policy = ThrottlePolicy(fields.get("throttle_policy") or "")
         for name in needed_by(policy, expression="throttle_requirements"):
             if fields.get(name) in {None, ""} and name in self.fields:
@@ -111,10 +112,10 @@ class SiteForm(LevelForm):
                 parse_expression(expression)
             except ClassAdError as error:
                 self.add_error("throttle_requirements", f"Not a ClassAd expression: {error}")
-        return fields
 
-    def _check_storage_elements(self, fields: dict[str, Any]) -> None:
+    def _check_storage_elements(self) -> None:
         """Refuse new ones that serve none of the site's VOs, and keep those that the user cannot see."""
+        fields = self.cleaned_data
         if "storage_elements" not in fields:
             return
         site = self.instance
@@ -190,7 +191,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
             vars(site)[_ADDS_CES] = self.sees_all(request)
         return site
 
-    def save_model(self, request: HttpRequest, obj: Site, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: Site, form: SiteForm, change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save the site, and apply its throttle to the last advertisement."""
         super().save_model(request, obj, form, change)
         recompute(obj)

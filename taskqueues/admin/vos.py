@@ -1,10 +1,10 @@
 """The admin page of VOs: the correction of shares affects priorities, so each change marks the VO's groups."""
 
+from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import capfirst
@@ -15,12 +15,12 @@ from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.pages import MOST_PROTECTING
 from wms.kernel.after_commit import send_after_commit
 
 
-class VOForm(RowForm):
+class VOForm(GenericModelForm[VO]):
     """The columns of a VO; a fraction left empty is 0."""
 
     def clean_any_segment_fraction(self) -> float:
@@ -71,13 +71,15 @@ class VOAdmin(VOLevelAdmin[VO]):
         """Return the VOs themselves."""
         return Q(pk__in=vos)
 
-    def save_model(self, request: HttpRequest, obj: VO, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+    def save_model(self, request: HttpRequest, obj: VO, form: VOForm, change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save it, and mark the priorities of its task queues for recalculation."""
         super().save_model(request, obj, form, change)
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
         send_after_commit(recalculate_changed_groups)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+    def get_deleted_objects(
+        self, objs: QuerySet[VO] | Sequence[VO], request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return what a deletion includes, and what prevents it: rows only for these VOs would then serve all."""
         rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
         vos = frozenset(vo.pk for vo in objs)

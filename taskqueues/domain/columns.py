@@ -212,9 +212,7 @@ class Columns:
     def of(cls, queues: Iterable[QueueRow]) -> "Columns":
         """Return the columns of these task queues, each of which occurs once."""
         rows = list(queues)
-        values: dict[str, list[Any]] = {
-            name: [getattr(row.definition, name) for row in rows] for name in (*KEYS, *NUMBERS, *NAMES, *LISTS)
-        }
+        values = {name: [getattr(row.definition, name) for row in rows] for name in (*KEYS, *NUMBERS, *NAMES, *LISTS)}
         columns: dict[str, Any] = {
             **{name: np.array(values[name], dtype=np.int64) for name in KEYS},
             "numbers": NumberColumns({name: np.array(values[name], dtype=np.int64) for name in NUMBERS}),
@@ -264,11 +262,7 @@ class Columns:
 
     def take(self, rows: Rows) -> "Columns":
         """Return the columns of these rows only, in their order."""
-        taken: dict[str, Any] = {}
-        for field in fields(self):
-            column = getattr(self, field.name)
-            taken[field.name] = column[rows] if isinstance(column, np.ndarray) else column.take(rows)
-        return Columns(**taken)
+        return Columns(**{field.name: getattr(self, field.name).take(rows) for field in fields(self)})
 
     def followed_by(self, other: "Columns") -> "Columns":
         """Return the columns with the rows of *other* appended."""

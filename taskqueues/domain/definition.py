@@ -8,6 +8,8 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
+
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed
 from wms.wire.amounts import RequiredAmounts
@@ -75,6 +77,11 @@ class QueueDefinition(JobRequirements):
     queues keep theirs.
     """
 
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, object]) -> "QueueDefinition":
+        """Return the definition in the columns of a row."""
+        return msgspec.convert(columns, cls)
+
     def signature(self) -> bytes:
         """Return the SHA-256 by which the database keeps one task queue for each definition."""
         stated = {name: value for name, value in self.columns().items() if value != _UNSIGNED.get(name, MISSING)}
@@ -122,7 +129,7 @@ def define(requirements: JobRequirements, *, rounding: Rounding) -> QueueDefinit
             "The job bans every site that it names; name another site or remove one from banned_sites.",
             errors={"banned_sites": ["These ban every site that the job names."]},
         )
-    stated: dict[str, Any] = {field.name: getattr(requirements, field.name) for field in fields(requirements)}
+    stated = {field.name: getattr(requirements, field.name) for field in fields(requirements)}
     lists = {name: _sorted(value) for name, value in stated.items() if name in LISTS}
     rounded = {name: in_steps(stated[name], step=step) for name, step in rounding.steps.items()}
     changed = {

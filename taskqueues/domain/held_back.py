@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class HeldBack:
     avoided_queue_ids: tuple[int, ...] = ()
     avoided_host: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the form in which a job outside task queues stores it."""
         return {
             "not_before": self.not_before.isoformat(),
@@ -32,15 +33,9 @@ class HeldBack:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "HeldBack":
+    def from_json(cls, stored: Mapping[str, object]) -> "HeldBack":
         """Return the object that ``as_json`` stored."""
-        until = stored["avoided_until"]
-        return cls(
-            not_before=datetime.fromisoformat(stored["not_before"]),
-            avoided_until=None if until is None else datetime.fromisoformat(until),
-            avoided_queue_ids=tuple(stored["avoided_queue_ids"]),
-            avoided_host=stored["avoided_host"],
-        )
+        return msgspec.convert(stored, cls)
 
 
 def delay_s(*, reschedules: int, first_s: int, longest_s: int) -> int:

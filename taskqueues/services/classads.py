@@ -1,15 +1,15 @@
 """Jobs of a task queue as ClassAds: TARGET of a site's own expression (SAM §2)."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from resources.domain.classad import ClassAd, classad_of
 from taskqueues.models import TaskQueue
 from wms.wire.amounts import AMOUNTS
 
-_ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
+_ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], str | int | Sequence[str]]]] = MappingProxyType(
     {
         "Owner": attrgetter("owner.username"),
         "OwnerGroup": attrgetter("group.name"),

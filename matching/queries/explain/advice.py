@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from matching.domain.facts import Change, WaitFact, fact
 from matching.domain.findings import Advice, Effect, RequiredOf, WaitingRequirements
 from matching.domain.sentences import shorter
 from matching.queries.explain.comparison import ComparedPlace, judge_of
+from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.queue_check import Judge
 from taskqueues.services.queueing import rounding
@@ -37,7 +38,7 @@ class _Proposal:
 
     change: WaitFact
     #: {field of the definition of its task queue: new value}.
-    updates: Mapping[str, Any]
+    updates: Mapping[str, object]
     #: Queues that meet the changed requirements on resources; None: these are not changed.
     admits: frozenset[int] | None = None
     #: Whether queues that fit now may no longer fit.
@@ -77,9 +78,7 @@ def _about_nearest(needs: WaitingRequirements, places: Places) -> Advice:
     for place in nsmallest(_NEAREST, places, key=lambda place: len(place.unmet)):
         proposals = [next(iter(_proposals(name, needs, [place])), None) for name in place.unmet]
         chosen = [proposal for proposal in proposals if proposal is not None]
-        updates: dict[str, Any] = {}
-        for proposal in chosen:
-            updates |= proposal.updates
+        updates = {name: value for proposal in chosen for name, value in proposal.updates.items()}
         if len(chosen) == len(proposals) and not _changed(needs, updates).unmet(place.offer):
             name = f"{place.queue.ce.site}/{place.queue.ce}/{place.queue}"
             return Advice(nearest=name, together=[proposal.change for proposal in chosen])
@@ -102,9 +101,9 @@ def _effect(proposal: _Proposal, needs: WaitingRequirements, excluded: Places, *
     )
 
 
-def _changed(needs: WaitingRequirements, updates: Mapping[str, Any]) -> Judge:
+def _changed(needs: WaitingRequirements, updates: Mapping[str, object]) -> Judge:
     """Return the conditions for jobs with other requirements; their owner is taken as trusted."""
-    definition = replace(needs.definition, **updates)
+    definition = QueueDefinition.of_columns({**needs.definition.columns(), **updates})
     return judge_of(replace(needs, definition=definition, is_active=True, is_member=True))
 
 
@@ -192,18 +191,14 @@ def _of_site(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
     has_data = bool(description["input_data"])
     if has_data:
         # Its sites are those that hold its files: only replicas can change that.
-        by_site = Counter({name: number for name, number in by_site.items() if _may_run_at(name, description)})
+        banned, named = description["banned_sites"], description["sites"] or by_site
+        by_site = Counter({name: n for name, n in by_site.items() if name in named and name not in banned})
     for name in _most_common(by_site):
         kind = Change.REPLICAS if has_data else Change.ANOTHER_SITE
         yield _Proposal(fact(kind, site=name), {"sites": tuple(sorted([*present, name]))})
     if not has_data:
         banned = tuple(sorted(description["banned_sites"]))
         yield _Proposal(fact(Change.ANY_SITE), {"sites": (), "banned_sites": banned})
-
-
-def _may_run_at(site: str, description: Mapping[str, Any]) -> bool:
-    named = description["sites"]
-    return site not in description["banned_sites"] and (not named or site in named)
 
 
 def _of_banned_site(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:

@@ -169,11 +169,11 @@ class Comparison:
         )
 
     def needs_of(
-        self, task_queue: TaskQueue, description: Mapping[str, Any], *, is_member: bool
+        self, task_queue: TaskQueue, description: Mapping[str, object], *, is_member: bool
     ) -> WaitingRequirements:
         """Return the requirements of the jobs of a task queue, with owner and group, of which one has *description*."""
         return self.needs(
-            _definition_of(task_queue),
+            QueueDefinition.of_columns({each.name: getattr(task_queue, each.name) for each in fields(QueueDefinition)}),
             description,
             owner=task_queue.owner,
             group=task_queue.group,
@@ -306,13 +306,6 @@ def judge_of(needs: WaitingRequirements) -> Judge:
     trusted = needs.is_active and needs.is_member
     row = QueueRow(task_queue_id=needs.task_queue_id, definition=needs.definition, trusted=trusted)
     return Judge(Columns.of([row]))
-
-
-def _definition_of(task_queue: TaskQueue) -> QueueDefinition:
-    """Return the definition that the row of a task queue holds."""
-    values: dict[str, Any] = {each.name: getattr(task_queue, each.name) for each in fields(QueueDefinition)}
-    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return QueueDefinition(**values)
 
 
 def causes_of_job(needs: WaitingRequirements) -> tuple[Cause, ...]:

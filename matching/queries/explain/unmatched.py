@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from django.db.models import OuterRef, Subquery
@@ -180,12 +180,12 @@ class _Examination:
         self._compared = 0
 
     @cached_property
-    def _descriptions(self) -> Mapping[int, Mapping[str, Any]]:
+    def _descriptions(self) -> Mapping[int, Mapping[str, object]]:
         """The description of one job of each task queue, by the job's id."""
         jobs = Job.objects.with_description().filter(pk__in=self._job_of.values())
         return {job.pk: job.description for job in jobs}
 
-    def needs(self, task_queue: TaskQueue, description: Mapping[str, Any]) -> WaitingRequirements | None:
+    def needs(self, task_queue: TaskQueue, description: Mapping[str, object]) -> WaitingRequirements | None:
         """Return the requirements of the jobs of a task queue; None: it has emptied."""
         row = self._snapshot.row_of.get(task_queue.pk)
         if row is None:

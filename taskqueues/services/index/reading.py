@@ -1,6 +1,6 @@
 """Readings of the database for the index: all task queues once, then their changes (ADR 14)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from time import monotonic
@@ -215,15 +215,10 @@ def _changed_levels(seen: str) -> list[LevelChange]:
 def _definitions(queues: TaskQueueQuerySet) -> list[QueueRow]:
     rows = queues.with_trust().order_by("pk").values_list("pk", "trusted", *_DEFINITION)
     return [
-        QueueRow(task_queue_id=task_queue_id, definition=_definition(values), trusted=trusted)
+        QueueRow(
+            task_queue_id=task_queue_id,
+            definition=QueueDefinition.of_columns(dict(zip(_DEFINITION, values, strict=True))),
+            trusted=trusted,
+        )
         for task_queue_id, trusted, *values in rows
     ]
-
-
-def _definition(values: Iterable[Any]) -> QueueDefinition:
-    """Return the definition in the columns of a row, which have the order of its fields."""
-    columns: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in zip(_DEFINITION, values, strict=True)
-    }
-    return QueueDefinition(**columns)

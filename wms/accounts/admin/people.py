@@ -29,7 +29,7 @@ from wms.accounts.models import ApiToken, Group, Membership, User, UserDN
 from wms.accounts.queries import is_member
 from wms.accounts.services import SuspendedError, issue_password_link, revoke_token
 from wms.accounts.services.second_factors import reset_second_factors
-from wms.kernel.admin.forms import RowForm
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, What
 from wms.kernel.compression import without_compression
 
@@ -112,7 +112,7 @@ class UserForm(UserChangeForm):
         raise ValidationError(f"{self.instance} is not a member of {group}; save the membership first.")
 
 
-class NewUserForm(RowForm):
+class NewUserForm(GenericModelForm[User]):
     """The new user sets a password by a one-time link, which the next page shows."""
 
     class Meta:

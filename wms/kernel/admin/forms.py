@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from django import forms
 from django.contrib.admin.widgets import AdminTextInputWidget
@@ -16,8 +16,18 @@ from wms.kernel.log_lines import changed_names
 from wms.kernel.names import composed
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
+M = TypeVar("M", bound=Model)
 #: Of any type of values.
 Column: TypeAlias = "Field[Any, Any]"
+
+if TYPE_CHECKING:
+
+    class GenericModelForm(forms.ModelForm[M]):
+        """Django's class, as the type checker sees it."""
+else:
+
+    class GenericModelForm(forms.ModelForm, Generic[M]):
+        """Django's class, which takes no type parameter at run time."""
 
 
 class ComposedCharField(forms.CharField):
@@ -96,11 +106,7 @@ def label_of(column: Column) -> str:
     return words[:1].upper() + words[1:]
 
 
-class RowForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """Django's form of a row, of any model."""
-
-
-class ConstraintsInWords(RowForm):
+class ConstraintsInWords(GenericModelForm[Model]):
     """A form that explains a violated constraint, where Django would show the constraint's name."""
 
     #: {name of the constraint: (field beside which the sentence is shown, sentence)}.

@@ -111,7 +111,7 @@ class RowRights:
 class FieldsByRights(RowRights, BaseModelAdmin):  # type: ignore[type-arg]  # at run time it takes no parameter
     """Form fields of both kinds of admin class, with choices limited by the rights."""
 
-    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's
+    def formfield_for_dbfield(self, db_field: Column, request: HttpRequest, **kwargs: object) -> forms.Field | None:
         """Return the form field of a column."""
         if isinstance(db_field, ArrayField):
             return array_form_field(db_field)
