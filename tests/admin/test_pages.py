@@ -22,6 +22,7 @@ from resources.models import (
     StorageElement,
 )
 from taskqueues.models import Limit, SubmitPool, TaskQueue
+from tests.admin.conftest import RowsOfVO, Shared
 from tests.factories import make_user
 from wms.accounts.models import VO, ApiToken, Group, SecurityEvent, User
 from wms.jobs.models import Job
@@ -62,10 +63,6 @@ def address(model: type[models.Model], page: str, *args: Any) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
-def names(models_: Any) -> list[str]:
-    return [model.__name__ for model in models_]
-
-
 def test_every_model_with_a_page_is_in_a_table_of_this_test() -> None:
     assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken, SecurityEvent}
 
@@ -85,53 +82,57 @@ def test_every_constraint_that_a_form_can_violate_has_an_error_message() -> None
                 assert constraint.name in page.constraint_words, constraint.name
 
 
-@pytest.mark.parametrize("model", OURS, ids=names(OURS))
 def test_an_operator_sees_every_list_with_all_rows(
-    model: type[models.Model], operator: Client, mine: Any, theirs: Any, shared: Any
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared, subtests: pytest.Subtests
 ) -> None:
-    response = operator.get(address(model, "changelist"))
-    assert response.status_code == 200
-    rows = model._default_manager.exclude(throttle_policy="") if model is SiteThrottle else model._default_manager
-    assert response.context["cl"].result_count == rows.count()
+    for model in OURS:
+        with subtests.test(model.__name__):
+            response = operator.get(address(model, "changelist"))
+            assert response.status_code == 200
+            rows = model._default_manager
+            number = (rows.exclude(throttle_policy="") if model is SiteThrottle else rows).count()
+            assert response.context["cl"].result_count == number
 
 
-@pytest.mark.parametrize("model", OF_A_VO, ids=names(OF_A_VO))
 def test_a_manager_sees_only_the_rows_of_the_own_vo(
-    model: type[models.Model], manager: Client, mine: Any, theirs: Any
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, subtests: pytest.Subtests
 ) -> None:
-    response = manager.get(address(model, "changelist"))
-    assert response.status_code == 200
-    seen = set(response.context["cl"].queryset.values_list("pk", flat=True))
-    assert getattr(mine, OF_A_VO[model]).pk in seen
-    assert getattr(theirs, OF_A_VO[model]).pk not in seen
-    assert "atlas" not in response.content.decode()
+    for model, name in OF_A_VO.items():
+        with subtests.test(name):
+            response = manager.get(address(model, "changelist"))
+            assert response.status_code == 200
+            seen = set(response.context["cl"].queryset.values_list("pk", flat=True))
+            assert getattr(mine, name).pk in seen
+            assert getattr(theirs, name).pk not in seen
+            assert "atlas" not in response.content.decode()
 
 
-@pytest.mark.parametrize("model", OF_A_VO, ids=names(OF_A_VO))
 def test_rows_of_the_own_vo_open_and_of_others_do_not(
-    model: type[models.Model], manager: Client, mine: Any, theirs: Any
+    manager: Client, mine: RowsOfVO, theirs: RowsOfVO, subtests: pytest.Subtests
 ) -> None:
-    own, other = getattr(mine, OF_A_VO[model]), getattr(theirs, OF_A_VO[model])
-    response = manager.get(address(model, "change", own.pk))
-    assert response.status_code == 200
-    assert "atlas" not in response.content.decode()
-    for page in ("change", "delete", "history"):
-        # Django sends who asks for a row that is not there to the start page, and refuses its deletion.
-        assert manager.get(address(model, page, other.pk)).status_code in {302, 403}
+    for model, name in OF_A_VO.items():
+        with subtests.test(name):
+            response = manager.get(address(model, "change", getattr(mine, name).pk))
+            assert response.status_code == 200
+            assert "atlas" not in response.content.decode()
+            for page in ("change", "delete", "history"):
+                # Django sends who asks for a row that is not there to the start page, and refuses its deletion.
+                assert manager.get(address(model, page, getattr(theirs, name).pk)).status_code in {302, 403}
 
 
-@pytest.mark.parametrize("model", [*OF_A_VO, *SHARED], ids=names([*OF_A_VO, *SHARED]))
 def test_each_row_opens_for_an_operator(
-    model: type[models.Model], operator: Client, mine: Any, theirs: Any, shared: Any
+    operator: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared, subtests: pytest.Subtests
 ) -> None:
-    row = getattr(theirs, OF_A_VO[model]) if model in OF_A_VO else getattr(shared, SHARED[model])
-    for page in ("change", "history"):
-        assert operator.get(address(model, page, row.pk)).status_code == 200
+    for rows, names in ((theirs, OF_A_VO), (shared, SHARED)):
+        for model, name in names.items():
+            for page in ("change", "history"):
+                with subtests.test(f"{page} of {name}"):
+                    assert operator.get(address(model, page, getattr(rows, name).pk)).status_code == 200
 
 
-@pytest.mark.parametrize("model", SHARED, ids=names(SHARED))
+@pytest.mark.parametrize("model", SHARED, ids=list(SHARED.values()))
 def test_a_manager_sees_what_is_shared_and_does_not_change_it(
-    model: type[models.Model], manager: Client, mine: Any, shared: Any
+    model: type[models.Model], manager: Client, mine: RowsOfVO, shared: Shared
 ) -> None:
     row = getattr(shared, SHARED[model])
     assert manager.get(address(model, "change", row.pk)).status_code == 200
@@ -140,20 +141,22 @@ def test_a_manager_sees_what_is_shared_and_does_not_change_it(
     assert model._default_manager.filter(pk=row.pk, name=row.name).exists()
 
 
-@pytest.mark.parametrize("model", OURS, ids=names(OURS))
-def test_access_rights_to_add_pages(model: type[models.Model], operator: Client, manager: Client) -> None:
-    assert operator.get(address(model, "add")).status_code == (200 if model in OPERATORS_ADD else 403)
-    assert manager.get(address(model, "add")).status_code == (200 if model in MANAGERS_ADD else 403)
+def test_access_rights_to_add_pages(operator: Client, manager: Client, subtests: pytest.Subtests) -> None:
+    for model in OURS:
+        with subtests.test(model.__name__):
+            assert operator.get(address(model, "add")).status_code == (200 if model in OPERATORS_ADD else 403)
+            assert manager.get(address(model, "add")).status_code == (200 if model in MANAGERS_ADD else 403)
 
 
-@pytest.mark.parametrize("model", [ApiToken, SecurityEvent, *OF_A_VO], ids=names([ApiToken, SecurityEvent, *OF_A_VO]))
-def test_staff_without_managed_vos_sees_nothing(model: type[models.Model], mine: Any) -> None:
+def test_staff_without_managed_vos_sees_nothing(mine: RowsOfVO, subtests: pytest.Subtests) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
-    assert client.get(address(model, "changelist")).status_code == 403
+    for model in (ApiToken, SecurityEvent, *OF_A_VO):
+        with subtests.test(model.__name__):
+            assert client.get(address(model, "changelist")).status_code == 403
 
 
-def test_a_manager_without_staff_status_gets_an_explanation(mine: Any) -> None:
+def test_a_manager_without_staff_status_gets_an_explanation(mine: RowsOfVO) -> None:
     client = Client()
     client.force_login(make_user(manages=[mine.vo]))
     response = client.get("/admin/", follow=True)
@@ -161,7 +164,7 @@ def test_a_manager_without_staff_status_gets_an_explanation(mine: Any) -> None:
     assert "You may not do this" in response.content.decode()
 
 
-def test_the_admin_redirects_to_the_portal_log_in(mine: Any) -> None:
+def test_the_admin_redirects_to_the_portal_log_in(mine: RowsOfVO) -> None:
     response = Client().get("/admin/", follow=True)
     assert response.redirect_chain[-1][0] == "/accounts/login/?next=%2Fadmin%2F"
     assert Client().post("/admin/login/", {"username": "bob", "password": "x"}).status_code == 302
@@ -191,14 +194,14 @@ def test_the_query_string_cannot_filter_by_hidden_columns(
     assert manager.get(address(model, "changelist"), {lookup: "a"}).status_code == 400
 
 
-def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: Any) -> None:
+def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: RowsOfVO) -> None:
     query = {"app_label": "taskqueues", "model_name": "limit", "field_name": "user", "term": ""}
     found = manager.get("/admin/autocomplete/", query).json()["results"]
     assert [row["text"] for row in found] == ["lhcb_member"]
 
 
 @pytest.mark.parametrize("page", ["history", "change", "delete"])
-def test_refusals_do_not_disclose_rows_to_staff_without_rights(shared: Any, page: str) -> None:
+def test_refusals_do_not_disclose_rows_to_staff_without_rights(shared: Shared, page: str) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
     for model, name in SHARED.items():

@@ -141,6 +141,7 @@ def queries_of(client: Client, model: type[models.Model]) -> int:
     return len(captured)
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     operator: Client, manager: Client, mine: RowsOfVO, subtests: pytest.Subtests
 ) -> None:

@@ -26,6 +26,7 @@ from resources.domain.enums import ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import Limit, TaskQueue, UsageCounter, UsageInterval
 from taskqueues.services import priorities
+from tests.cases import quick_cases
 from tests.factories import NOW, make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_user
 from wms.accounts import services as accounts
 from wms.accounts.domain import GroupProperty, TokenScope
@@ -318,7 +319,7 @@ class Tab:
         return {HTTPStatus.OK: True, HTTPStatus.NOT_MODIFIED: False}[HTTPStatus(response.status_code)]
 
 
-@pytest.mark.parametrize("page", SHOWN)
+@pytest.mark.parametrize("page", quick_cases(SHOWN, quick=8))
 def test_a_change_that_a_page_shows_is_another_etag_and_nothing_is_304(page: str, world: World, portal: Client) -> None:
     tab = Tab(portal, _address(page, world))
     assert not tab.is_changed()

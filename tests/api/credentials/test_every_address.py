@@ -17,6 +17,7 @@ from pytest_django import Settings
 from tests.api.credentials.addresses import METHODS, Address, every_address
 from tests.api.credentials.sample import CREDENTIALS, SampleData, make_sample
 from tests.attacks import matrix
+from tests.cases import quick_cases
 from tests.tables import checksums
 from wms.accounts.models import SecurityEvent
 
@@ -80,7 +81,7 @@ def answered() -> Iterator[tuple[str, Address]]:
                 yield method, address
 
 
-@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.parametrize("kind", quick_cases(GOOD, quick=3))
 @pytest.mark.parametrize("place", ["query", "cookies"])
 def test_credentials_outside_the_header_are_refused(sample: SampleData, kind: str, place: str) -> None:
     token = CREDENTIALS[kind](sample)
@@ -94,7 +95,7 @@ def test_credentials_outside_the_header_are_refused(sample: SampleData, kind: st
     assert checksums(without={SecurityEvent._meta.db_table}) == before
 
 
-@pytest.mark.parametrize("scheme", ["Basic", "Token", "JWT", ""])
+@pytest.mark.parametrize("scheme", quick_cases(["Basic", "Token", "JWT", ""], quick=1))
 @pytest.mark.parametrize("kind", ["owner", "pilot", "job", "secret", "registering site"])
 def test_credentials_of_another_scheme_are_refused(sample: SampleData, kind: str, scheme: str) -> None:
     caller = Caller(headers={"Authorization": f"{scheme} {CREDENTIALS[kind](sample)}".strip()})

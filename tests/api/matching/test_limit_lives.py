@@ -22,6 +22,7 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import SampleData, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
+from tests.cases import quick_cases
 from tests.clock import pass_time, stop_clock
 from wms.configuration.configure import configure
 from wms.jobs.domain.lifecycle import JobStatus
@@ -107,7 +108,7 @@ WAYS: dict[str, Callable[[APIClient, dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.parametrize("begun", ["Matched", "Running", "Completing"])
+@pytest.mark.parametrize("begun", quick_cases(["Running", "Matched", "Completing"], quick=1))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_frees_its_limit_once_however_it_ends(
     sample: SampleData, alice: APIClient, pilot: APIClient, way: str, begun: str
@@ -274,7 +275,7 @@ def test_matches_follow_the_delay_and_the_burst(
 NAMES = ("vo", "site", "ce", "group", "user", "job_type")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", quick_cases(range(3), quick=1))
 def test_limits_on_all_combinations_hold_without_affecting_other_jobs(seed: int) -> None:
     chance = Random(seed)
     vos = [factories.make_vo() for _ in range(2)]

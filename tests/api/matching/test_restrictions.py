@@ -20,6 +20,7 @@ from tests import factories
 from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained
 from tests.api.matching.test_preview import preview
+from tests.cases import quick_cases
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -228,7 +229,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJobs = 0; CurMatches = 0"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=1))
 @pytest.mark.parametrize(
     ("requirements", "why"),
     [
@@ -255,7 +256,7 @@ def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_po
 
 
 @pytest.mark.usefixtures("large_slot")
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=1))
 def test_advertised_requirements_about_the_job_hold_under_every_policy(
     sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str
 ) -> None:

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slo
 
 IDLE = {"current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0}
 HUGE = 2**31 - 1
-JOBS = 12
+JOBS = 8
 
 
 @pytest.fixture

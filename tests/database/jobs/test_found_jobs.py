@@ -96,6 +96,7 @@ def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User]) -
     assert found_some > 60
 
 
+@pytest.mark.slow
 def test_every_summary_has_the_numbers_of_the_jobs_that_the_filters_give(actors: list[User]) -> None:
     chosen = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
     chosen += [{**one, **two} for one, two in combinations(chosen[1:], 2) if one.keys() != two.keys()]

@@ -18,6 +18,7 @@ from pilots.models import Director, Pilot
 from resources.domain.enums import ResourceState
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob, TaskQueue
+from tests.cases import quick_cases
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import (
     make_ce,
@@ -127,7 +128,7 @@ def test_published_software_is_respected_by_directors(fleet: Fleet, queue: Queue
 
 @pytest.mark.parametrize("state", [ResourceState.ACTIVE, ResourceState.DRAINING, ResourceState.BANNED])
 @pytest.mark.parametrize("limit", [None, 1, 0])
-@pytest.mark.parametrize("most", [None, 1, 0])
+@pytest.mark.parametrize("most", quick_cases([None, 1, 0], quick=1))
 def test_closed_places_get_no_pilots(
     fleet: Fleet, queue: Queue, group: Group, state: ResourceState, limit: int | None, most: int | None
 ) -> None:
