@@ -46,7 +46,7 @@ sites:
 """  # noqa: E501 - a row of the file
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def schema() -> Mapping[str, Any]:
     """Return the schema; a warning of its generator fails the test."""
     written = StringIO()
