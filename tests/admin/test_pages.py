@@ -123,11 +123,12 @@ def test_rows_of_the_own_vo_open_and_of_others_do_not(
 def test_each_row_opens_for_an_operator(
     operator: Client, mine: RowsOfVO, theirs: RowsOfVO, shared: Shared, subtests: pytest.Subtests
 ) -> None:
-    for rows, names in ((theirs, OF_A_VO), (shared, SHARED)):
-        for model, name in names.items():
-            for page in ("change", "history"):
-                with subtests.test(f"{page} of {name}"):
-                    assert operator.get(address(model, page, getattr(rows, name).pk)).status_code == 200
+    rows = {model: getattr(theirs, name) for model, name in OF_A_VO.items()}
+    rows |= {model: getattr(shared, name) for model, name in SHARED.items()}
+    for model, row in rows.items():
+        for page in ("change", "history"):
+            with subtests.test(f"{page} of {model.__name__}"):
+                assert operator.get(address(model, page, row.pk)).status_code == 200
 
 
 @pytest.mark.parametrize("model", SHARED, ids=list(SHARED.values()))
@@ -151,7 +152,8 @@ def test_access_rights_to_add_pages(operator: Client, manager: Client, subtests:
 def test_staff_without_managed_vos_sees_nothing(mine: RowsOfVO, subtests: pytest.Subtests) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
-    for model in (ApiToken, SecurityEvent, *OF_A_VO):
+    lists: list[type[models.Model]] = [ApiToken, SecurityEvent, *OF_A_VO]
+    for model in lists:
         with subtests.test(model.__name__):
             assert client.get(address(model, "changelist")).status_code == 403
 
