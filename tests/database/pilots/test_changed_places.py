@@ -49,6 +49,8 @@ def _state(queue: Queue, level: ComputingElement | Queue | Site) -> None:
 CHANGES: dict[str, Any] = {
     "options by a file": lambda queue: _configured(queue, "options: {max_processes: 2}"),
     "state of the CE": lambda queue: _state(queue, queue.ce),
+    "state of the queue": lambda queue: _state(queue, queue),
+    "state of the site": lambda queue: _state(queue, queue.ce.site),
     "a queue that is gone": lambda queue: queue.ce.queues.exclude(pk=queue.pk).delete(),
     "type by a file": lambda queue: _configured(queue, "type: ssh, options: {host: h}"),
     "identity by a file": lambda queue: _configured(queue, "identity: environment"),
@@ -56,13 +58,11 @@ CHANGES: dict[str, Any] = {
         queue, f"queues: [{{name: {queue.name}, cpu_time_s: {queue.cpu_time_s}, wall_time_s: 3600}}]"
     ),
     "a new queue by a file": lambda queue: _configured(queue, "queues: [{name: other, cpu_time_s: 300000}]"),
-    "state of the queue": lambda queue: _state(queue, queue),
-    "state of the site": lambda queue: _state(queue, queue.ce.site),
     "a column": lambda queue: ComputingElement.objects.update(options={"max_processes": 3}),
 }
 
 
-@pytest.fixture(params=quick_cases(CHANGES, quick=3))
+@pytest.fixture(params=quick_cases(CHANGES, quick=5))
 def change(request: pytest.FixtureRequest) -> Any:
     return CHANGES[request.param]
 
