@@ -221,15 +221,15 @@ def test_an_expression_that_takes_too_long_closes_the_site(
 
 POLICIES: dict[str, dict[str, Any]] = {
     "matches": {"throttle_policy": "matches", "max_matches": 9},
+    "custom": {"throttle_policy": "custom", "throttle_requirements": "CurMatches < 9 && TARGET.GPUs == 0"},
     "level0": {"throttle_policy": "level0", "max_submitting_jobs": 9},
     "level1": {"throttle_policy": "level1", "max_submitting_and_output_gathering_jobs": 9},
     "level2": {"throttle_policy": "level2", "max_submitting_and_output_gathering_jobs": 9, "max_jobs": 9},
-    "custom": {"throttle_policy": "custom", "throttle_requirements": "CurMatches < 9 && TARGET.GPUs == 0"},
 }
 NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJobs = 0; CurMatches = 0"
 
 
-@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=1))
+@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=2))
 @pytest.mark.parametrize(
     ("requirements", "why"),
     [
@@ -256,7 +256,7 @@ def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_po
 
 
 @pytest.mark.usefixtures("large_slot")
-@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=1))
+@pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=2))
 def test_advertised_requirements_about_the_job_hold_under_every_policy(
     sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str
 ) -> None:
