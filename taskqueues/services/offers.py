@@ -6,7 +6,7 @@ Pilots and previews name their slots (``matching.services.offers``); directors t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, TypedDict
+from typing import Protocol
 
 from resources.domain.enums import PilotType
 from resources.domain.software import PublishedSoftware
@@ -50,15 +50,6 @@ class _Terms:
     wall_time_s: int | None
 
 
-class _Bounds(TypedDict):
-    """What the jobs of a slot must have, or not exceed, by the slot and by its terms."""
-
-    tags: tuple[str, ...]
-    required_tags: tuple[str, ...]
-    job_types: tuple[str, ...]
-    wall_time_s: int | None
-
-
 def resolve(
     slot: OfferedSlot,
     *,
@@ -95,20 +86,14 @@ def resolve(
         possible_platforms=tuple(platforms) if len(platforms) > 1 else None,
         submit_pools=_narrowed(pools, slot.submit_pools),
         lacking_software=_lacking(place, possible, vo=vo, lookups=lookups) if some_name_software else frozenset(),
-        **_bounds(slot, terms),
+        tags=tuple(sorted(set(slot.tags))),
+        # A queue's own tags apply whatever the slot states: they reserve the queue for certain jobs.
+        required_tags=tuple(sorted(terms.required_tags.union(slot.required_tags))),
+        job_types=slot.job_types or _all_or(terms.job_types),
         **divided_amounts_of(slot),
+        wall_time_s=terms.wall_time_s if slot.wall_time_s is None else slot.wall_time_s,
         container=slot.container,
     )
-
-
-def _bounds(slot: OfferedSlot, terms: _Terms) -> _Bounds:
-    return {
-        "tags": tuple(sorted(set(slot.tags))),
-        # A queue's own tags apply whatever the slot states: they reserve the queue for certain jobs.
-        "required_tags": tuple(sorted(terms.required_tags.union(slot.required_tags))),
-        "job_types": slot.job_types or _all_or(terms.job_types),
-        "wall_time_s": terms.wall_time_s if slot.wall_time_s is None else slot.wall_time_s,
-    }
 
 
 def _configured(
