@@ -13,7 +13,9 @@ from typing import Final
 import hypothesis
 import pytest
 from django.conf import settings
+from django.db import transaction
 from django.test import TransactionTestCase
+from pytest_django import DjangoDbBlocker
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
@@ -134,6 +136,19 @@ def filled_template() -> None:
 @pytest.fixture(scope="session")
 def django_db_setup(filled_template: None, django_db_setup: None) -> None:
     """Make the worker's database, by pytest-django's fixture of this name."""
+
+
+@pytest.fixture(scope="module")
+def rows_of_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Keep the rows that fixtures of the module make to its end; each test works in a savepoint, and cannot commit.
+
+    A fixture of such rows gives each test a copy of its objects, which the test may change.
+    """
+    outermost = transaction.atomic()
+    outermost._from_testcase = True  # type: ignore[attr-defined] # durable blocks may begin in it, as in transactions of Django's tests
+    with django_db_blocker.unblock(), outermost:
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Clients of the admin by role, and the rows that its tests need."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,9 +132,14 @@ class Shared:
     director: Director
 
 
-@pytest.fixture
-def mine() -> RowsOfVO:
+@pytest.fixture(scope="module")
+def rows_of_lhcb(rows_of_module: None) -> RowsOfVO:
     return make_rows_of_vo("lhcb")
+
+
+@pytest.fixture
+def mine(rows_of_lhcb: RowsOfVO, db: None) -> RowsOfVO:
+    return deepcopy(rows_of_lhcb)
 
 
 @pytest.fixture

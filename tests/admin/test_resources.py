@@ -323,7 +323,7 @@ def test_a_storage_element_is_saved_only_as_pilots_can_use_it(
 ) -> None:
     body = {"name": "SE", "url": url, "credential": credential}
     answer = operator.post("/admin/resources/storageelement/add/", body)
-    assert StorageElement.objects.exists() is (words == "")
+    assert StorageElement.objects.filter(name="SE").exists() is (words == "")
     if words:
         assert words in answer.content.decode()
 

@@ -21,7 +21,17 @@ from rest_framework.test import APIClient
 
 from taskqueues.models import QueuedJob, TaskQueue
 from tests.admin.conftest import NO_MEMBERSHIPS
-from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_queue, make_token, make_user, make_vo
+from tests.factories import (
+    NOW,
+    make_group,
+    make_pilot,
+    make_pilot_token,
+    make_queue,
+    make_token,
+    make_user,
+    make_vo,
+    submit,
+)
 from tests.pace import wait_for, within
 from tests.problems import of_problem
 from tests.threads import at_once
@@ -30,7 +40,6 @@ from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk
-from wms.jobs.services.submission import submit
 from wms.kernel import rates
 from wms.kernel.db import LockKey, session_lock
 from wms.stack.binaries import find_valkey

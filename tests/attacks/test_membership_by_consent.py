@@ -1,6 +1,7 @@
 """A manager who searches for names, looks at users of other VOs, or adds foreign users to the VO."""
 
 import re
+from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
@@ -28,9 +29,14 @@ from wms.accounts.models import Invitation, Membership, SecurityEvent, User
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def mine() -> RowsOfVO:
+@pytest.fixture(scope="module")
+def rows_of_lhcb(rows_of_module: None) -> RowsOfVO:
     return make_rows_of_vo("lhcb")
+
+
+@pytest.fixture
+def mine(rows_of_lhcb: RowsOfVO, db: None) -> RowsOfVO:
+    return deepcopy(rows_of_lhcb)
 
 
 @pytest.fixture

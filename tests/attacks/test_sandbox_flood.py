@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from tests.factories import make_group, make_job, make_token, make_user
+from tests.factories import make_group, make_job, make_token, make_user, submit
 from tests.threads import at_once
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -24,7 +24,6 @@ from wms.jobs.services import sandbox_upkeep, sandboxes
 from wms.jobs.services.sandbox_files import NoRoomError
 from wms.jobs.services.sandbox_upkeep import SandboxQuotaError
 from wms.jobs.services.sandboxes import NamedSandbox, TooManyOutputsError
-from wms.jobs.services.submission import submit
 from wms.kernel.errors import WmsError
 from wms.schedule import BEAT
 

@@ -15,11 +15,11 @@ from resources.services.loading import load
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
+from tests.factories import submit
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.input_data import Located
 from wms.jobs.services.reevaluation import LAG, reevaluate
-from wms.jobs.services.submission import submit
 
 REPLICAS = 1_000_000
 SITES = 20

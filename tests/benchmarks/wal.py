@@ -27,10 +27,10 @@ from tests.benchmarks.workloads.loaded import LoadedWorkload, make_vo_and_sites
 from tests.benchmarks.workloads.loading import description_of
 from tests.benchmarks.workloads.uniform import uniform
 from tests.clock import pass_time
+from tests.factories import submit
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import counting
-from wms.jobs.services.submission import submit
 from wms.wire.protocol import Tails, Usage
 
 #: Jobs of one request: of a campaign, and of somebody who submits one job after another.

@@ -4,7 +4,7 @@ Everything has a default; names that must be unique are numbered (``vo1``, ``vo2
 """
 
 from tests.factories.accounts import make_group, make_token, make_user, make_vo
-from tests.factories.jobs import make_bucket, make_job, make_samples, make_submission, redescribe
+from tests.factories.jobs import make_bucket, make_job, make_samples, make_submission, redescribe, submit
 from tests.factories.names import NOW
 from tests.factories.pilots import make_black_hole, make_match, make_pilot, make_pilot_token
 from tests.factories.resources import (
@@ -46,4 +46,5 @@ __all__ = [
     "make_user",
     "make_vo",
     "redescribe",
+    "submit",
 ]

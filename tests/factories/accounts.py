@@ -26,7 +26,8 @@ def make_vo(
         history_fair_share=history_fair_share,
         any_segment_fraction=any_segment_fraction,
     )
-    vo.managers.set(managers)
+    if managers:
+        vo.managers.set(managers)
     return vo
 
 
@@ -74,7 +75,8 @@ def make_user(
         Membership.objects.create(user=user, group=group)
     for dn in dns:
         UserDN.objects.create(user=user, dn=dn)
-    user.managed_vos.set(manages)
+    if manages:
+        user.managed_vos.set(manages)
     return user
 
 

@@ -16,6 +16,7 @@ from wms.jobs.domain.accounting import Grouping, Width
 from wms.jobs.domain.description import NOT_STORED, as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.domain.samples import CODES_OF_LOGARITHM, STEP_PARTS
 from wms.jobs.models import (
     Job,
@@ -23,30 +24,41 @@ from wms.jobs.models import (
     JobBucketPeriod,
     JobBucketSum,
     OutputTail,
-    StoredDescription,
     Submission,
     UsageSamples,
 )
 from wms.jobs.services.enqueueing import put_back_in_queues
+from wms.jobs.services.submission import SubmissionResult, accept
 from wms.jobs.sql.arrivals import store_descriptions
 
 
 def make_submission(*, owner: User | None = None, group: Group | None = None) -> Submission:
     group = group or make_group()
-    return Submission.objects.create(owner=member(owner, group), group=group, submitted_at=NOW, body_digest=bytes(32))
+    return _submission(member(owner, group), group)
+
+
+def _submission(owner: User, group: Group) -> Submission:
+    return Submission.objects.create(owner=owner, group=group, submitted_at=NOW, body_digest=bytes(32))
+
+
+@transaction.atomic(durable=True)
+def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
+    """Accept jobs as ``matching.services.submission.submit``, without looking for queues that they fit."""
+    return accept(request, owner=owner, now=now)
 
 
 def redescribe(job: Job, *, without: Collection[str] = (), **changes: object) -> None:
     """Give the job another description: fields that are changed, and those that it does not have."""
     described = {name: value for name, value in {**job.description, **changes}.items() if name not in without}
-    job.stored_description = _stored(described)
+    job.stored_description_id = _stored(described)
     job.save(update_fields=["stored_description"])
 
 
-def _stored(description: Mapping[str, object]) -> StoredDescription:
+def _stored(description: Mapping[str, object]) -> int:
+    """Store the description and return its id."""
     text = json.dumps({name: value for name, value in description.items() if name not in NOT_STORED})
     with transaction.atomic():
-        return StoredDescription.objects.get(pk=store_descriptions([text])[text])
+        return store_descriptions([text])[text]
 
 
 def make_job(
@@ -72,7 +84,7 @@ def make_job(
     owner = member(owner or (submission.owner if submission else None), group)
     wanted = parse_description({"executable": "run.sh", **description})
     job = Job.objects.create(
-        submission=submission or make_submission(owner=owner, group=group),
+        submission=submission or _submission(owner, group),
         owner=owner,
         group=group,
         vo=group.vo,
@@ -81,7 +93,7 @@ def make_job(
         job_group=wanted.job_group,
         job_type=wanted.job_type,
         priority=wanted.priority,
-        stored_description=_stored({**as_json(wanted), "setup": wanted.setup or group.vo.setup}),
+        stored_description_id=_stored({**as_json(wanted), "setup": wanted.setup or group.vo.setup}),
         submit_pools=list(wanted.submit_pools),
         reschedules=reschedules,
         site=site,

@@ -28,7 +28,8 @@ def make_site(
         parameters=dict(parameters or {}),
         vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
     )
-    site.vos.set(vos)
+    if vos:
+        site.vos.set(vos)
     return site
 
 
@@ -162,5 +163,6 @@ def make_requirement_definition(
     *, name: str, kind: RequirementKind, unit: str = "", vos: Sequence[VO] = ()
 ) -> RequirementDefinition:
     definition = RequirementDefinition.objects.create(name=name, kind=kind, unit=unit)
-    definition.vos.set(vos)
+    if vos:
+        definition.vos.set(vos)
     return definition

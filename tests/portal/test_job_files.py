@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from tests.cases import quick_cases
 from tests.factories import NOW, make_job, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
@@ -98,7 +99,7 @@ class Place:
         return reference_of(job.input_sandboxes.get().sandbox)
 
 
-@pytest.fixture(params=["output", "input"])
+@pytest.fixture(params=quick_cases(["output", "input"], quick=1))
 def place(request: pytest.FixtureRequest, alice: User, group: Group) -> Place:
     return Place(alice, group, request.param == "input")
 

@@ -23,13 +23,13 @@ from tests.factories import (
     make_samples,
     make_site,
     make_user,
+    submit,
 )
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory, OutputTail, Sandbox
-from wms.jobs.services.submission import submit
 from wms.jobs.sql import revisions
 from wms.kernel.fast.statements import query_directly
 from wms.portal.presentation.job_tabs import Tab

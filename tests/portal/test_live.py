@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.views.decorators.http import require_http_methods
 
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.pace import wait_for
 from wms.accounts import backends, sql
 from wms.accounts.models import User
@@ -22,7 +22,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.queries.changes import Position
 from wms.jobs.services import control
-from wms.jobs.services.submission import submit
 from wms.kernel.fast.statements import query_directly, query_prepared
 from wms.portal import revisions
 from wms.portal.live import live

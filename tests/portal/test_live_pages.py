@@ -27,7 +27,7 @@ from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import Limit, TaskQueue, UsageCounter, UsageInterval
 from taskqueues.services import priorities
 from tests.cases import quick_cases
-from tests.factories import NOW, make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_user
+from tests.factories import NOW, make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_user, submit
 from wms.accounts import services as accounts
 from wms.accounts.domain import GroupProperty, TokenScope
 from wms.accounts.models import VO, Group, Invitation, User
@@ -35,7 +35,6 @@ from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Accounting, Job, Sandbox
 from wms.jobs.services import control, editing, transitions
-from wms.jobs.services.submission import submit
 from wms.kernel import liveness
 from wms.kernel.models import Liveness
 from wms.portal import revisions

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from matching.services import rehearsal
 from resources.domain.enums import ResourceState
-from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_user
+from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_user, submit
 from tests.portal.conftest import ClientOf
 from tests.portal.test_submit import JDL, errors_of, form, of_jdl
 from tests.tables import checksums
@@ -20,7 +20,6 @@ from wms.accounts.models import Group, User
 from wms.jobs.domain.jdl import parse_jdl
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, Sandbox, SavedDescription, SavedSyntax
-from wms.jobs.services.submission import submit
 from wms.portal.forms.submission import DEFAULT_CPU_TIME_S
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sandboxes_apart")]

@@ -88,13 +88,17 @@ class Caller:
 LogIn = Callable[[str, str], Caller]
 
 
-@pytest.fixture
-def configured(db: None, settings: Settings, tmp_path: Path) -> None:
-    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path / "kept")}}
-    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
-    file = tmp_path / "configuration.yaml"
+@pytest.fixture(scope="module")
+def configuration_of_module(rows_of_module: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("configured") / "configuration.yaml"
     file.write_text(CONFIGURATION)
     call_command("configure", str(file), verbosity=0)
+
+
+@pytest.fixture
+def configured(configuration_of_module: None, db: None, settings: Settings, tmp_path: Path) -> None:
+    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path / "kept")}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
 
 
 def logged_in(username: str, password: str) -> Caller:

@@ -1,6 +1,7 @@
 """A small VO, and clients of its users."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 import pytest
@@ -32,8 +33,7 @@ class SampleData:
     ral: Site
 
 
-@pytest.fixture
-def sample(db: None) -> SampleData:
+def make_sample() -> SampleData:
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
     users = factories.make_group(name="lhcb_user", vo=vo)
     prod = factories.make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
@@ -53,6 +53,16 @@ def sample(db: None) -> SampleData:
         cern=cern,
         ral=ral,
     )
+
+
+@pytest.fixture(scope="module")
+def sample_of_module(rows_of_module: None) -> SampleData:
+    return make_sample()
+
+
+@pytest.fixture
+def sample(sample_of_module: SampleData, db: None) -> SampleData:
+    return deepcopy(sample_of_module)
 
 
 @pytest.fixture

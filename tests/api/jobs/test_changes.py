@@ -10,19 +10,23 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tests import factories
-from tests.api.jobs.conftest import SampleData
-from tests.factories import NOW
+from tests.api.jobs.conftest import SampleData, make_sample
+from tests.factories import NOW, submit
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.queries.changes import now
 from wms.jobs.services import control
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CHANGES = "/api/v1/jobs/changes/"
+
+
+@pytest.fixture
+def sample(transactional_db: None) -> SampleData:
+    return make_sample()
 
 
 def _submitted(owner: User) -> Job:

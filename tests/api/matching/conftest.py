@@ -1,6 +1,7 @@
 """A VO with a waiting job, a pilot at a site, and clients of pilots and users."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -37,8 +38,7 @@ class SampleData:
     pilot: Pilot
 
 
-@pytest.fixture
-def sample(db: None) -> SampleData:
+def make_sample() -> SampleData:
     vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
     prod = factories.make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
@@ -54,6 +54,16 @@ def sample(db: None) -> SampleData:
         queue=queue,
         pilot=factories.make_pilot(vo=vo, queue=queue),
     )
+
+
+@pytest.fixture(scope="module")
+def sample_of_module(rows_of_module: None) -> SampleData:
+    return make_sample()
+
+
+@pytest.fixture
+def sample(sample_of_module: SampleData, db: None) -> SampleData:
+    return deepcopy(sample_of_module)
 
 
 @pytest.fixture

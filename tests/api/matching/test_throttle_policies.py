@@ -20,6 +20,7 @@ from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.api.matching.conftest import SampleData, bearer, offer
 from tests.api.matching.test_advertisements import advertise
+from tests.cases import quick_cases
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
 from wms.configuration.configure import configure
@@ -62,57 +63,58 @@ LEVEL1 = "policy: level1, max_submitting_and_output_gathering_jobs"
 LEVEL2 = "policy: level2, max_submitting_and_output_gathering_jobs"
 
 
-@pytest.mark.parametrize(
-    ("written", "said", "expected"),
-    [
-        ("policy: matches, max_matches: 3", IDLE, 3),
-        ("policy: matches, max_matches: 0", IDLE, 0),
-        ("policy: matches, max_matches: 2147483647", {**IDLE, "cur_matches": HUGE}, JOBS),
-        ("policy: matches, max_matches: 3", {**IDLE, "max_matches": 2}, 2),
-        ("policy: matches, max_matches: 3", {**IDLE, "max_matches": HUGE}, 3),
-        ("policy: level0, max_submitting_jobs: 3", IDLE, 3),
-        ("policy: level0, max_submitting_jobs: 3", {**IDLE, "current_submitting_jobs": HUGE}, 0),
-        ("policy: level0, max_submitting_jobs: 2147483647", {**IDLE, "current_submitting_jobs": HUGE - 2}, 2),
-        # Only the maximum of the own policy counts.
-        ("policy: level0, max_submitting_jobs: 3", {**IDLE, "max_jobs": 0, "max_matches": 0}, 3),
-        ("policy: level0, max_submitting_jobs: 3", {**IDLE, "current_jobs": 99}, 3),
-        (f"{LEVEL1}: 6", {**IDLE, "current_submitting_jobs": 2, "current_gathering_output_jobs": 1}, 3),
-        (f"{LEVEL1}: 6", {**IDLE, "current_submitting_jobs": HUGE, "current_gathering_output_jobs": HUGE}, 0),
-        (f"{LEVEL1}: 6", {**IDLE, "max_submitting_and_output_gathering_jobs": 0}, 0),
-        (
-            f"{LEVEL2}: 5, max_jobs: 41",
-            {"current_submitting_jobs": 2, "current_gathering_output_jobs": 1, "current_jobs": 40},
-            1,
-        ),
-        (f"{LEVEL2}: 5, max_jobs: 41", {**IDLE, "current_jobs": 40, "max_jobs": 100}, 1),
-        (f"{LEVEL2}: 5, max_jobs: 41", {**IDLE, "current_jobs": 30, "max_jobs": 32}, 2),
-        # More in two states than in all: what the site says is taken as it is.
-        (f"{LEVEL2}: 5, max_jobs: 9", {**IDLE, "current_submitting_jobs": 4}, 1),
-        (f"{LEVEL2}: 5, max_jobs: 0", IDLE, 0),
-        ("policy: custom, requirements: CurMatches < 4", IDLE, 4),
-        ("policy: custom, requirements: CurMatches < 4", {**IDLE, "cur_matches": 3}, 1),
-        ("policy: custom, requirements: CurMatches < 4", {"classad": "CurrentJobs = 1"}, 0),
-        ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", IDLE, 2),
-        ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", {**IDLE, "max_jobs": 1}, 1),
-        ("policy: custom, requirements: CurMatches < MaxJobs", IDLE, 0),
-        ('policy: custom, requirements: "CurMatches - 2"', IDLE, 0),
-        ("policy: custom, requirements: '\"true\"'", IDLE, 0),
-        ('policy: custom, requirements: "error || true"', IDLE, 0),
-        ('policy: custom, requirements: "undefined || CurMatches < 2"', IDLE, 2),
-        ('policy: custom, requirements: "CurMatches != 1"', IDLE, 1),
-        ('policy: custom, requirements: "Requirements"', {"classad": "CurMatches = 0; Requirements = Requirements"}, 0),
-        ('policy: custom, requirements: "Load < 1"', {"classad": "CurMatches = 0; Load = Load + 0"}, 0),
-        (
-            'policy: custom, requirements: "A && CurMatches < 3"',
-            {"classad": "CurMatches = 0; A = B; B = C; C = true"},
-            3,
-        ),
-        ('policy: custom, requirements: "TARGET.CPUTime > 500 && CurMatches < 3"', IDLE, 3),
-        ('policy: custom, requirements: "TARGET.Owner == \\"ALICE\\" && CurMatches < 3"', IDLE, 3),
-        ('policy: custom, requirements: "TARGET.CurMatches < 3"', IDLE, 0),
-        ('policy: custom, requirements: "TARGET.NoSuchThing =?= undefined && CurMatches < 2"', IDLE, 2),
-    ],
-)
+#: Throttle, what the site says, and the number of jobs that it then gets: first one of each rule of each policy.
+ADMITTED = [
+    ("policy: matches, max_matches: 3", IDLE, 3),
+    ("policy: matches, max_matches: 2147483647", {**IDLE, "cur_matches": HUGE}, JOBS),
+    ("policy: level0, max_submitting_jobs: 3", IDLE, 3),
+    ("policy: level0, max_submitting_jobs: 2147483647", {**IDLE, "current_submitting_jobs": HUGE - 2}, 2),
+    # Only the maximum of the own policy counts.
+    ("policy: level0, max_submitting_jobs: 3", {**IDLE, "max_jobs": 0, "max_matches": 0}, 3),
+    (f"{LEVEL1}: 6", {**IDLE, "current_submitting_jobs": 2, "current_gathering_output_jobs": 1}, 3),
+    (f"{LEVEL1}: 6", {**IDLE, "max_submitting_and_output_gathering_jobs": 0}, 0),
+    (
+        f"{LEVEL2}: 5, max_jobs: 41",
+        {"current_submitting_jobs": 2, "current_gathering_output_jobs": 1, "current_jobs": 40},
+        1,
+    ),
+    (f"{LEVEL2}: 5, max_jobs: 41", {**IDLE, "current_jobs": 30, "max_jobs": 32}, 2),
+    # More in two states than in all: what the site says is taken as it is.
+    (f"{LEVEL2}: 5, max_jobs: 9", {**IDLE, "current_submitting_jobs": 4}, 1),
+    ("policy: custom, requirements: CurMatches < 4", IDLE, 4),
+    ("policy: custom, requirements: CurMatches < 4", {"classad": "CurrentJobs = 1"}, 0),
+    ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", {**IDLE, "max_jobs": 1}, 1),
+    ('policy: custom, requirements: "CurMatches - 2"', IDLE, 0),
+    ('policy: custom, requirements: "error || true"', IDLE, 0),
+    ('policy: custom, requirements: "TARGET.CPUTime > 500 && CurMatches < 3"', IDLE, 3),
+    ("policy: matches, max_matches: 0", IDLE, 0),
+    ("policy: matches, max_matches: 3", {**IDLE, "max_matches": 2}, 2),
+    ("policy: matches, max_matches: 3", {**IDLE, "max_matches": HUGE}, 3),
+    ("policy: level0, max_submitting_jobs: 3", {**IDLE, "current_submitting_jobs": HUGE}, 0),
+    ("policy: level0, max_submitting_jobs: 3", {**IDLE, "current_jobs": 99}, 3),
+    (f"{LEVEL1}: 6", {**IDLE, "current_submitting_jobs": HUGE, "current_gathering_output_jobs": HUGE}, 0),
+    (f"{LEVEL2}: 5, max_jobs: 41", {**IDLE, "current_jobs": 40, "max_jobs": 100}, 1),
+    (f"{LEVEL2}: 5, max_jobs: 0", IDLE, 0),
+    ("policy: custom, requirements: CurMatches < 4", {**IDLE, "cur_matches": 3}, 1),
+    ("policy: custom, requirements: CurMatches < MaxJobs, max_jobs: 2", IDLE, 2),
+    ("policy: custom, requirements: CurMatches < MaxJobs", IDLE, 0),
+    ("policy: custom, requirements: '\"true\"'", IDLE, 0),
+    ('policy: custom, requirements: "undefined || CurMatches < 2"', IDLE, 2),
+    ('policy: custom, requirements: "CurMatches != 1"', IDLE, 1),
+    ('policy: custom, requirements: "Requirements"', {"classad": "CurMatches = 0; Requirements = Requirements"}, 0),
+    ('policy: custom, requirements: "Load < 1"', {"classad": "CurMatches = 0; Load = Load + 0"}, 0),
+    (
+        'policy: custom, requirements: "A && CurMatches < 3"',
+        {"classad": "CurMatches = 0; A = B; B = C; C = true"},
+        3,
+    ),
+    ('policy: custom, requirements: "TARGET.Owner == \\"ALICE\\" && CurMatches < 3"', IDLE, 3),
+    ('policy: custom, requirements: "TARGET.CurMatches < 3"', IDLE, 0),
+    ('policy: custom, requirements: "TARGET.NoSuchThing =?= undefined && CurMatches < 2"', IDLE, 2),
+]
+
+
+@pytest.mark.parametrize(("written", "said", "expected"), quick_cases(ADMITTED, quick=16))
 def test_a_throttle_admits_its_number_of_jobs(
     sample: SampleData,
     gateway: APIClient,

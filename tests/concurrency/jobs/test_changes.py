@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.threads import at_once
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import Action
@@ -19,7 +19,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.queries.changes import Position, changes, now
 from wms.jobs.services import bulk, transitions
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

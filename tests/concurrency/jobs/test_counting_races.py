@@ -3,7 +3,7 @@
 import pytest
 
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.threads import at_once
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import Action
@@ -11,7 +11,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, JobCountChange
 from wms.jobs.services import bulk, counting
-from wms.jobs.services.submission import submit
 from wms.jobs.sql.counts import wrong_job_counts
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from resources.services import replicas
 from taskqueues.models import Limit, QueuedJob
 from taskqueues.services.quotas import QuotaExceededError
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.threads import at_once
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import Action, JobStatus
@@ -21,7 +21,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk, editing
 from wms.jobs.services.reevaluation import LAG, reevaluate
-from wms.jobs.services.submission import submit
 from wms.kernel.errors import ConflictError
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,14 +12,14 @@ from django.db import connection, transaction
 from taskqueues.models import QueuedJob
 from taskqueues.services import queueing
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobCommand, JobHistory, Submission
 from wms.jobs.services import control, editing, rescheduling, transitions
-from wms.jobs.services.submission import RequestIdConflictError, SubmissionResult, submit
+from wms.jobs.services.submission import RequestIdConflictError, SubmissionResult
 from wms.kernel.errors import ConflictError
 
 pytestmark = pytest.mark.django_db(transaction=True)

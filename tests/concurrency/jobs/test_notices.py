@@ -5,14 +5,13 @@ from datetime import timedelta
 import pytest
 from pytest_django import Settings
 
-from tests.factories import NOW, make_group, make_user
+from tests.factories import NOW, make_group, make_user, submit
 from tests.mail import mail_server
 from tests.threads import at_once
 from wms.accounts.domain import MailWhen
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import notices
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

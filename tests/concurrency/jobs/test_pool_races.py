@@ -14,13 +14,12 @@ import pytest
 from taskqueues.models import QueuedJob, SubmitPool
 from taskqueues.services import queueing, submit_pools
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.threads import at_once
 from wms.jobs.domain.lifecycle import Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk, editing, unused_submit_pools
-from wms.jobs.services.submission import submit
 from wms.kernel.errors import ConflictError
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -6,13 +6,12 @@ from random import Random
 import pytest
 
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.threads import at_once
 from wms.accounts.models import User
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, StoredDescription
 from wms.jobs.services import editing
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -20,14 +20,13 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from taskqueues.services import index_changes, priorities, queueing
-from tests.factories import LARGE_SLOT, make_ce, make_group, make_pilot, make_queue, make_site, make_user
+from tests.factories import LARGE_SLOT, make_ce, make_group, make_pilot, make_queue, make_site, make_user, submit
 from tests.threads import repeat_at_once
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import control
-from wms.jobs.services.submission import submit
 from wms.kernel.errors import ConflictError
 
 pytestmark = pytest.mark.django_db(transaction=True)

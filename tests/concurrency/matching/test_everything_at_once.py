@@ -28,14 +28,13 @@ from pilots.services import reports
 from resources.models import Queue
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services import priorities, queueing, submit_pools
-from tests.factories import make_ce, make_group, make_pilot, make_queue, make_site, make_user
+from tests.factories import make_ce, make_group, make_pilot, make_queue, make_site, make_user, submit
 from tests.threads import at_once, repeat_at_once
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import TRANSITIONS, Action, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import control, editing
-from wms.jobs.services.submission import submit
 from wms.kernel.db import database_now
 from wms.kernel.errors import ConflictError, NotFoundError
 from wms.wire.protocol import NO_TAILS, Tails, Usage

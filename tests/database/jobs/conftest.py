@@ -13,11 +13,11 @@ from resources.models import Site, StorageElement
 from resources.services import replicas
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
-from wms.jobs.services.submission import SubmissionResult, submit
+from wms.jobs.services.submission import SubmissionResult
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
@@ -18,7 +18,6 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, NameRest, SubmissionContent
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import editing
-from wms.jobs.services.submission import submit
 from wms.jobs.sql.counts import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from matching.queries.invariants import violations
 from matching.queries.restrictions import leased_jobs_at
 from resources.domain.throttles import SUBMITTING
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from tests.tables import rows_written
 from wms.accounts.models import User
 from wms.jobs import queries
@@ -32,7 +32,6 @@ from wms.jobs.models import (
     SubmissionJobCount,
 )
 from wms.jobs.services import bulk, counting, transitions
-from wms.jobs.services.submission import submit
 from wms.jobs.sql.counts import add_count_changes, recount_jobs, wrong_job_counts
 
 pytestmark = pytest.mark.django_db

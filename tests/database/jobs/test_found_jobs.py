@@ -43,8 +43,8 @@ EXTENTS = (
 )
 
 
-@pytest.fixture
-def actors() -> list[User]:
+@pytest.fixture(scope="module")
+def actors(rows_of_module: None) -> list[User]:
     """Return users who see all, own and shared, a VO's, and no jobs; 240 jobs exist."""
     chance = Random(1)
     lhcb, other = factories.make_vo(name="lhcb"), factories.make_vo(name="other")
@@ -75,11 +75,17 @@ def actors() -> list[User]:
     return [factories.make_user(operator=True), owners[0], manager, factories.make_user()]
 
 
-def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User]) -> None:
+#: No filter, and each value alone.
+ALONE: list[dict[str, str]] = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
+#: Each pair of values, and the first value of each pair of filters.
+PAIRS = [{**one, **two} for one, two in combinations(ALONE[1:], 2) if one.keys() != two.keys()]
+FIRST_PAIRS = [dict(pair) for pair in combinations([(name, values[0]) for name, values in VALUES.items()], 2)]
+
+
+@pytest.mark.parametrize("chosen", [ALONE + FIRST_PAIRS, pytest.param(ALONE + PAIRS, marks=pytest.mark.slow)])
+def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User], chosen: list[dict[str, str]]) -> None:
     middle = Job.objects.order_by("pk")[100].pk
-    chosen = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
-    chosen += [{**one, **two} for one, two in combinations(chosen[1:], 2) if one.keys() != two.keys()]
-    compared = found_some = 0
+    found_some = 0
     for number, values in enumerate(chosen):
         actor = actors[number % len(actors)]
         filters = JobFilterSet(values)
@@ -90,19 +96,15 @@ def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User]) -
         )
         expected = list(extent.within(ordered).values_list("pk", flat=True)[: extent.at_most])
         assert [job.pk for job in queries.listed(filters, extent, by=actor)] == expected, (values, actor, extent)
-        compared += 1
         found_some += bool(expected)
-    assert compared > 200
-    assert found_some > 60
+    assert found_some > len(chosen) / 4
 
 
 @pytest.mark.slow
 def test_every_summary_has_the_numbers_of_the_jobs_that_the_filters_give(actors: list[User]) -> None:
-    chosen = [{}, *({name: value} for name, values in VALUES.items() for value in values)]
-    chosen += [{**one, **two} for one, two in combinations(chosen[1:], 2) if one.keys() != two.keys()]
     grouped = (("status",), ("site", "owner"), ("group",), ("job_type", "status"))
     counted_some = 0
-    for number, values in enumerate(chosen):
+    for number, values in enumerate(ALONE + PAIRS):
         actor, group_by = actors[number % len(actors)], grouped[number // len(actors) % len(grouped)]
         filters = JobFilterSet(values)
         assert filters.is_valid(), values

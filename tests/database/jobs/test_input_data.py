@@ -7,7 +7,7 @@ from matching.domain import sentences
 from matching.queries.explain.explanation import explain
 from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.jobs import queries
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS
 from wms.jobs.domain.description import InvalidDescriptionError
@@ -16,7 +16,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services import control, editing, rescheduling
 from wms.jobs.services.reevaluation import reevaluate
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from tests.factories import NOW, make_group, make_user
+from tests.factories import NOW, make_group, make_user, submit
 from tests.mail import MailServer, mail_server
 from wms.accounts.domain import MailWhen
 from wms.accounts.models import Group, User
@@ -17,7 +17,6 @@ from wms.jobs.domain.notices import MAX_OPEN_NOTICES
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, Submission, SubmissionNotice
 from wms.jobs.services import counting, notices
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
 

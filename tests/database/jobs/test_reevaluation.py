@@ -13,7 +13,7 @@ from taskqueues.models import Limit, QueuedJob
 from taskqueues.services import queueing
 from tests import factories
 from tests.database.jobs.conftest import SampleData, broken, sites_of, status_of
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.jobs import queries
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import Action, JobStatus
@@ -21,7 +21,6 @@ from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services import control
 from wms.jobs.services.reevaluation import LAG, reevaluate
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
 

@@ -7,12 +7,11 @@ from django.conf import LazySettings
 
 from taskqueues.models import QueuedJob, SubmitPool
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobCommand, JobHistory
 from wms.jobs.services import rescheduling
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
 LATER = NOW + timedelta(minutes=1)

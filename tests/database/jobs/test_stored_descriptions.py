@@ -13,14 +13,13 @@ from django.db import transaction
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, StoredDescription
 from wms.jobs.queries import outputs_of
 from wms.jobs.services import editing, transitions
-from wms.jobs.services.submission import submit
 from wms.jobs.sql.arrivals import store_descriptions
 
 pytestmark = pytest.mark.django_db

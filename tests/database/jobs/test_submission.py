@@ -8,11 +8,11 @@ from pytest_django import DjangoAssertNumQueries
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.models import QueuedJob, TaskQueue
 from tests import factories
-from tests.factories import NOW
+from tests.factories import NOW, submit
 from wms.accounts.models import User
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
-from wms.jobs.services.submission import SubmissionResult, submit
+from wms.jobs.services.submission import SubmissionResult
 
 pytestmark = pytest.mark.django_db
 

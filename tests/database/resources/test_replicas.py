@@ -6,10 +6,10 @@ from django.db.models import QuerySet
 
 from resources.models import Replica, ReplicaChange
 from tests import factories
+from tests.factories import submit
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, SiteLayout
 from wms.jobs.services import reevaluation
-from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,8 @@ from django.utils import timezone
 from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from tests.factories import make_group, make_site, make_user, make_vo
+from tests.factories import make_group, make_site, make_user, make_vo, submit
 from wms.jobs.domain.request import parse_submission
-from wms.jobs.services.submission import submit
 
 CHROMIUM = shutil.which("chromium")
 #: CI sets it, so that a browser that was not installed is no reason to be green.

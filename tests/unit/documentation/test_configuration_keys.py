@@ -17,12 +17,14 @@ def records(record: type[SectionEntry]) -> Iterator[type[SectionEntry]]:
             yield from records(key.reader.entry)
 
 
-@pytest.mark.parametrize("record", dict.fromkeys(records(Configuration)), ids=lambda record: record.__name__)
-def test_each_key_has_a_meaning_and_a_row(record: type[SectionEntry]) -> None:
-    meanings, text = meanings_of(record), sections()
-    for name in keys_of(record):
-        assert meanings[name].endswith((".", "?")), name
-        assert f"| `{name}` |" in text
+def test_each_key_has_a_meaning_and_a_row(subtests: pytest.Subtests) -> None:
+    text = sections()
+    for record in dict.fromkeys(records(Configuration)):
+        with subtests.test(record.__name__):
+            meanings = meanings_of(record)
+            for name in keys_of(record):
+                assert meanings[name].endswith((".", "?")), name
+                assert f"| `{name}` |" in text
 
 
 def test_types_defaults_and_links_are_those_of_the_schema() -> None:

@@ -82,12 +82,6 @@ def jobs_in_words(first_id: int, jobs: int) -> str:
     return f"Job {first_id}{f' and {jobs - 1} more' if jobs > 1 else ''}"
 
 
-@transaction.atomic(durable=True)
-def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
-    """Accept the jobs of *request* as ``accept``, without warnings about the queues that they fit."""
-    return accept(request, owner=owner, now=now)
-
-
 @transaction_required
 def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
     """Accept the jobs of *request*; afterwards each is Waiting in its task queue, or Checking in none.

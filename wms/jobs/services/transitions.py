@@ -174,6 +174,8 @@ def remark(
         now: the time of the change.
         only_from: jobs in other statuses do not change.
     """
+    if not job_ids:
+        return
     other = _locked(job_ids).filter(status__in=only_from).exclude(minor_status=minor).values_list("pk", flat=True)
     if changing := frozenset(other):
         columns = {"minor_status": minor, "status_changed_at": now}
