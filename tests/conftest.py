@@ -145,7 +145,8 @@ def rows_of_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) ->
     A fixture of such rows gives each test a copy of its objects, which the test may change.
     """
     outermost = transaction.atomic()
-    outermost._from_testcase = True  # type: ignore[attr-defined] # durable blocks may begin in it, as in transactions of Django's tests
+    # As Django marks the transactions of its tests, in which durable blocks may begin.
+    outermost._from_testcase = True  # type: ignore[attr-defined]
     with django_db_blocker.unblock(), outermost:
         yield
         transaction.set_rollback(True)

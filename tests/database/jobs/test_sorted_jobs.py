@@ -21,8 +21,8 @@ pytestmark = pytest.mark.django_db
 STATUSES = (JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE)
 
 
-@pytest.fixture
-def alice() -> User:
+@pytest.fixture(scope="module")
+def alice(rows_of_module: None) -> User:
     """Return the owner of 40 jobs of few values; 5 are of a stranger."""
     chance, vo = Random(1), factories.make_vo()
     groups = [factories.make_group(vo=vo, name=name) for name in ("one", "two")]
