@@ -13,7 +13,7 @@ from typing import Final
 import hypothesis
 import pytest
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
@@ -148,6 +148,8 @@ def rows_of_module(django_db_setup: None, django_db_blocker: DjangoDbBlocker) ->
     # As Django marks the transactions of its tests, in which durable blocks may begin.
     outermost._from_testcase = True  # type: ignore[attr-defined]
     with django_db_blocker.unblock(), outermost:
+        # On a slow machine tests may go on for long without a query.
+        connection.cursor().execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         yield
         transaction.set_rollback(True)
 

@@ -142,7 +142,7 @@ def queries_of(client: Client, model: type[models.Model]) -> int:
     return len(captured)
 
 
-@pytest.mark.parametrize("listed", quick_cases([(Job, Limit), (*ROWS,)], quick=1), ids=["two lists", "all lists"])
+@pytest.mark.parametrize("listed", quick_cases([[Job, Limit], [*ROWS]], quick=1), ids=["two lists", "all lists"])
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     operator: Client, manager: Client, mine: RowsOfVO, subtests: pytest.Subtests, listed: Iterable[type[models.Model]]
 ) -> None:

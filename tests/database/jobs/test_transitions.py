@@ -38,9 +38,10 @@ def test_possible_transitions_are_made_and_others_reported() -> None:
 
 
 def test_transitions_follow_the_table_and_set_ended_at(subtests: pytest.Subtests) -> None:
+    jobs = {source: _make(*[source] * len(JobStatus)) for source in JobStatus}
     for source, target in product(JobStatus, repeat=2):
         with subtests.test(f"{source} to {target}"):
-            [job_id] = _make(source)
+            job_id = jobs[source].pop()
             recorded = transitions.record([job_id], status=target, source="x", now=LATER)
 
             job = Job.objects.get(pk=job_id)

@@ -32,7 +32,7 @@ THROTTLES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", quick_cases(range(25), quick=5))
+@pytest.mark.parametrize("seed", quick_cases(range(25), quick=3))
 def test_a_match_gives_exactly_the_jobs_of_the_preview(seed: int) -> None:
     chance = Random(seed)
     vo = make_vo()
