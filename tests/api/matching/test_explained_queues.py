@@ -79,8 +79,11 @@ def test_many_queues_need_no_more_queries_and_two_hundred_are_listed(sample: Sam
 
 
 @pytest.mark.slow
-def test_explain_and_preview_agree_on_each_queue(sample: SampleData, alice: APIClient, client_of: ClientOf) -> None:
-    chance, mallory = Random(7), client_of(sample.mallory)
+@pytest.mark.parametrize("seed", [7, 8])
+def test_explain_and_preview_agree_on_each_queue(
+    sample: SampleData, alice: APIClient, client_of: ClientOf, seed: int
+) -> None:
+    chance, mallory = Random(seed), client_of(sample.mallory)
     names = ["A", "B", "C"]
 
     def some(most: int = 2) -> list[str]:
@@ -107,7 +110,7 @@ def test_explain_and_preview_agree_on_each_queue(sample: SampleData, alice: APIC
             )
     queues = list(Queue.objects.select_related("ce__site"))
     fits = 0
-    for number in range(12):
+    for number in range(6):
         sites = chance.sample([f"site{n}" for n in range(6)], 3)
         job = submitted(
             alice,
@@ -143,7 +146,7 @@ def test_explain_and_preview_agree_on_each_queue(sample: SampleData, alice: APIC
             previewed = {each["id"] for each in answer.json()["task_queues"]}
             assert fit_at[place] is (said["task_queue"] in previewed), (place, job.description)
             fits += fit_at[place]
-    assert 10 < fits < 150
+    assert 5 < fits < 75
 
 
 def test_required_tags_and_job_types_of_queues_are_shown(alice: APIClient, sample: SampleData) -> None:

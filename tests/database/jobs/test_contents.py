@@ -170,7 +170,8 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.mark.slow
-def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> None:
+@pytest.mark.parametrize("values_of_each", [2, 99])
+def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User, values_of_each: int) -> None:
     chance = Random(3)
     bob = factories.make_user(username="bob", groups=[factories.make_group()])
     names = (["sim-1"], ["sim-1", "sim-2", "sim-10"], ["sim-1x", "sim-1y"], ["", "7"], ["a_1x", "aB"], ["sim-"])
@@ -201,7 +202,7 @@ def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> Non
     operator = factories.make_user(operator=True)
     middle = Job.objects.order_by("pk")[Job.objects.count() // 2].pk
     values_of = {**VALUES, "id": (str(middle), "0")}
-    chosen = [{name: value} for name, values in values_of.items() for value in values]
+    chosen = [{name: value} for name, values in values_of.items() for value in values[:values_of_each]]
     chosen += [{**one, **two} for one, two in combinations(chosen, 2) if one.keys() != two.keys()]
     found_some = 0
     for number, values in enumerate(chosen):
@@ -229,4 +230,4 @@ def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User) -> Non
             }
             assert tallies == Counter(jobs.values_list(*(queries.GROUP_BY[name] for name in group_by))), (values, actor)
         found_some += bool(ids)
-    assert found_some > 150
+    assert found_some > len(chosen) / 6

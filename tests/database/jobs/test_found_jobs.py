@@ -82,7 +82,13 @@ PAIRS = [{**one, **two} for one, two in combinations(ALONE[1:], 2) if one.keys()
 FIRST_PAIRS = [dict(pair) for pair in combinations([(name, values[0]) for name, values in VALUES.items()], 2)]
 
 
-@pytest.mark.parametrize("chosen", [ALONE + FIRST_PAIRS, pytest.param(ALONE + PAIRS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param(ALONE + FIRST_PAIRS, id="first values"),
+        pytest.param(ALONE + PAIRS, id="all values", marks=pytest.mark.slow),
+    ],
+)
 def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User], chosen: list[dict[str, str]]) -> None:
     middle = Job.objects.order_by("pk")[100].pk
     found_some = 0

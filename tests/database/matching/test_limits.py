@@ -23,9 +23,10 @@ from taskqueues.models import Limit, LimitCount, LimitEvent, LimitHour, LimitSlo
 from taskqueues.queries import limit_standings, room_in_words, with_counts
 from taskqueues.services import priorities
 from tests.clock import pass_time, stop_clock
-from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user, make_vo
+from tests.factories import LARGE_SLOT, NOW, make_group, make_job, make_pilot, make_queue, make_user, make_vo, submit
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -280,9 +281,8 @@ def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
     vo = make_vo()
     limited, one, three = (make_group(vo=vo, priority=priority, shares_jobs=True) for priority in (600, 100, 300))
     for group in (limited, one, three):
-        owner = make_user(groups=[group])
-        for _ in range(400):
-            make_job(group=group, owner=owner)
+        jobs = parse_submission({"jobs": [{"executable": "a.sh"}] * 400, "group": group.name})
+        submit(jobs, owner=make_user(groups=[group]), now=NOW)
     priorities.recalculate()
     Limit.objects.create(running=0, group=limited)
     taken = take(make_pilot(vo=vo, queue=make_queue(**LARGE_SLOT)), at_most=400)
