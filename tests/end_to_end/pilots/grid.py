@@ -313,8 +313,10 @@ def _site(name: str, ce: Record, **queue: object) -> dict[str, object]:
 
 def _names(process: psutil.Process, *directories: Path) -> bool:
     try:
-        words = [*process.cmdline(), process.cwd()]
+        words = process.cmdline()
         lives = process.status() != psutil.STATUS_ZOMBIE
+        with suppress(psutil.AccessDenied):  # agents hide theirs from their own account
+            words.append(process.cwd())
     except psutil.Error:
         return False
     return lives and any(str(directory) in word for word in words for directory in directories)
