@@ -14,13 +14,11 @@ _EVERYBODYS = ("/srv", "/run/lock")
 
 
 @contextmanager
-def directory_of_agents(own: Path) -> Iterator[Path]:
-    """Yield the test's own directory; under root one that other users can enter, because payloads are other users."""
-    if os.geteuid() != 0:
-        yield own
-        return
-    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
-    directory.chmod(0o777)
+def directory_of_agents() -> Iterator[Path]:
+    """Yield a directory with a short path; under root other users can enter it, because payloads are other users."""
+    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))
+    if os.geteuid() == 0:
+        directory.chmod(0o777)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -75,7 +75,9 @@ def test_output_that_cannot_be_kept_is_reported_as_lost(
     )
 
 
-def test_a_long_reason_is_cut(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
     lfn = f"/lhcb/user/a/alice/{'long' * 30}/missing.dst"
     place = {"storage_element": "CERN-DST", "url": f"file://{tmp_path}/se", "path": "/lhcb/user/a/alice/1"}
     server.add_job(

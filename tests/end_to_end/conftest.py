@@ -19,9 +19,9 @@ _AT_WORK = """
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
+def tmp_path() -> Iterator[Path]:
     """Return a directory that other users can enter and write to: a root agent runs payloads as other users."""
-    with directory_of_agents(tmp_path) as directory:
+    with directory_of_agents() as directory:
         yield directory
 
 

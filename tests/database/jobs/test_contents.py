@@ -170,8 +170,13 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("values_of_each", [2, 99])
-def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User, values_of_each: int) -> None:
+@pytest.mark.parametrize(
+    ("values_of_each", "found_at_least"),
+    [pytest.param(2, 30, id="two values of each"), pytest.param(99, 150, id="all values")],
+)
+def test_lists_and_summaries_are_what_the_filters_alone_give(
+    alice: User, values_of_each: int, found_at_least: int
+) -> None:
     chance = Random(3)
     bob = factories.make_user(username="bob", groups=[factories.make_group()])
     names = (["sim-1"], ["sim-1", "sim-2", "sim-10"], ["sim-1x", "sim-1y"], ["", "7"], ["a_1x", "aB"], ["sim-"])
@@ -230,4 +235,4 @@ def test_lists_and_summaries_are_what_the_filters_alone_give(alice: User, values
             }
             assert tallies == Counter(jobs.values_list(*(queries.GROUP_BY[name] for name in group_by))), (values, actor)
         found_some += bool(ids)
-    assert found_some > len(chosen) / 6
+    assert found_some > found_at_least

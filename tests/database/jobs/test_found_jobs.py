@@ -83,13 +83,15 @@ FIRST_PAIRS = [dict(pair) for pair in combinations([(name, values[0]) for name, 
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    ("chosen", "found_at_least"),
     [
-        pytest.param(ALONE + FIRST_PAIRS, id="first values"),
-        pytest.param(ALONE + PAIRS, id="all values", marks=pytest.mark.slow),
+        pytest.param(ALONE + FIRST_PAIRS, 20, id="first values"),
+        pytest.param(ALONE + PAIRS, 60, id="all values", marks=pytest.mark.slow),
     ],
 )
-def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User], chosen: list[dict[str, str]]) -> None:
+def test_every_part_of_every_list_is_what_the_filters_give(
+    actors: list[User], chosen: list[dict[str, str]], found_at_least: int
+) -> None:
     middle = Job.objects.order_by("pk")[100].pk
     found_some = 0
     for number, values in enumerate(chosen):
@@ -103,7 +105,8 @@ def test_every_part_of_every_list_is_what_the_filters_give(actors: list[User], c
         expected = list(extent.within(ordered).values_list("pk", flat=True)[: extent.at_most])
         assert [job.pk for job in queries.listed(filters, extent, by=actor)] == expected, (values, actor, extent)
         found_some += bool(expected)
-    assert found_some > len(chosen) / 4
+    assert found_some > found_at_least
+    assert len(ALONE + PAIRS) > 200
 
 
 @pytest.mark.slow

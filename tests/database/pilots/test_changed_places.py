@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 _job_ids = count(4_000_001)
 #: Of the clock until the next attempt.
-STEP = timedelta(minutes=5)
+STEP = timedelta(minutes=1)
 
 
 @pytest.fixture

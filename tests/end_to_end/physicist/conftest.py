@@ -26,9 +26,9 @@ class InstalledClient:
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """Yield a directory that the accounts of payloads can enter."""
-    with directory_of_agents(tmp_path_factory.mktemp("physicist")) as made:
+    with directory_of_agents() as made:
         yield made
 
 

@@ -65,8 +65,8 @@ def of_this_machine(real: Mapping[str, object], directory: Path) -> Callable[[Op
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with directory_of_agents(tmp_path_factory.mktemp("sites")) as directory:
+def directory() -> Iterator[Path]:
+    with directory_of_agents() as directory:
         yield directory
 
 
