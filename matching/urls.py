@@ -1,7 +1,7 @@
 from django.urls import URLPattern, path
 
 from matching.api.advertisements import AdvertisementsView
-from matching.api.data import LeaseReplicasView
+from matching.api.data import LeaseOutputsView, LeaseReplicasView
 from matching.api.explain import ExplainView
 from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.rehearsal import RehearsalView
@@ -21,6 +21,7 @@ urlpatterns: list[URLPattern] = [
     path("matches/<uuid:match_id>/sandboxes/", LeaseSandboxesView.as_view(), name="match-sandboxes"),
     path("matches/<uuid:match_id>/sandboxes/<str:digest>/", LeaseSandboxView.as_view(), name="match-sandbox"),
     path("sites/<str:name>/advertisements/", AdvertisementsView.as_view(), name="site-advertisements"),
+    path("matches/<uuid:match_id>/outputs/", LeaseOutputsView.as_view(), name="match-outputs"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),

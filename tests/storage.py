@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from cryptography import x509
@@ -26,6 +27,9 @@ class StorageServer(LoopbackServer):
         answers: statuses of the next requests, or addresses to redirect to.
         cuts: number of bytes really sent of each of the next files, while all are announced.
         refused: paths that are never written.
+        moves: whether it knows MOVE.
+        honours: whether it obeys ``Overwrite: F`` and ``If-None-Match: *``.
+        losing: verbs whose next request is carried out and not answered.
         certificate: to be trusted.
     """
 
@@ -38,6 +42,8 @@ class StorageServer(LoopbackServer):
         self.answers: list[int | str] = []
         self.cuts: list[int] = []
         self.refused: set[str] = set()
+        self.moves = self.honours = True
+        self.losing: list[str] = []
         self.token = token
         self.certificate = directory / "storage.pem"
         write_certificate(self.certificate)
@@ -63,8 +69,30 @@ class _Handler(BaseHTTPRequestHandler):
             if self.path in self.storage.refused or not self._has_directory(self.path):
                 self._answer(403 if self.path in self.storage.refused else 409, b"")
                 return
+            if self.headers["If-None-Match"] and self.storage.honours and self.path in self.storage.files:
+                self._answer(412, b"")
+                return
             self.storage.files[self.path] = content
             self._answer(201, b"")
+
+    def do_MOVE(self) -> None:
+        if not self._may():
+            return
+        target = urlsplit(self.headers["Destination"]).path
+        exists = target in self.storage.files
+        if not self.storage.moves:
+            self._answer(405, b"")
+        elif target in self.storage.refused or self.path not in self.storage.files:
+            self._answer(403 if target in self.storage.refused else 404, b"")
+        elif exists and self.headers["Overwrite"] == "F" and self.storage.honours:
+            self._answer(412, b"")
+        else:
+            self.storage.files[target] = self.storage.files.pop(self.path)
+            self._answer(204 if exists else 201, b"")
+
+    def do_DELETE(self) -> None:
+        if self._may():
+            self._answer(404 if self.storage.files.pop(self.path, None) is None else 204, b"")
 
     def do_MKCOL(self) -> None:
         directory = self.path.rstrip("/")
@@ -103,6 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _answer(self, status: int, content: bytes) -> None:
+        if self.command in self.storage.losing:
+            self.storage.losing.remove(self.command)
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -1,5 +1,6 @@
 """The tables of docs/descriptions.md: the fields of a job description, with their types, bounds and defaults."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -29,6 +30,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Files": (
         *("input_sandbox", "output_sandbox", "input_data", "input_data_policy", "output_data", "output_se"),
         "output_path",
+        "overwrite",
     ),
     "Many jobs": ("parameters",),
 }
@@ -74,6 +76,8 @@ def _type(field: "serializers.Field[Any, Any, Any, Any]") -> str:
         words = f"whole number, {field.min_value} to {field.max_value}"
     elif isinstance(field, serializers.FloatField):
         words = f"number, {field.min_value:g} to {field.max_value:g}"
+    elif isinstance(field, serializers.BooleanField):
+        words = "true or false"
     elif isinstance(field, serializers.ListField):
         words = "list of texts"
     elif isinstance(field, serializers.DictField):
@@ -96,8 +100,8 @@ def _default(name: str) -> str:
     value = _DEFAULTS.get(name)
     if value == () or name == "parameters":
         return "none"
-    if value is None:
-        return "`null`"
+    if value is None or isinstance(value, bool):
+        return f"`{json.dumps(value)}`"
     return f"`{value}`" if value != "" else "empty"
 
 

@@ -2,42 +2,24 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from django.db import transaction
-
 from matching.models import Match
-from matching.services import leases
 from matching.services.claim import Claimed
-from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
+from resources.domain.files import lfn_problem
 from resources.models import StorageElement
 from resources.queries.replicas import ReplicaCopy, copies, elements_of_site
-from resources.services.replicas import record, supersede
-from wms.jobs.domain.data import is_own, lfn_of_output, output_directory, sandbox_lfn
-from wms.jobs.domain.lifecycle import LEASED
+from wms.jobs.domain.data import is_own, lease_directory, lfn_of_output, output_directory
 from wms.jobs.models import Job
 from wms.jobs.queries import own_directories
-from wms.kernel.errors import ConflictError, RejectedError
 from wms.kernel.secrets import UndecipherableError, decrypt
 
 logger = logging.getLogger(__name__)
 
 #: Copies of one file: if a pilot cannot read any of the nearest five, the job should run elsewhere.
 MAX_COPIES: Final = 5
-
-
-class NotOutputOfJobError(RejectedError):
-    """The file, or its storage element, is not part of the job's output."""
-
-    code = "not_output_of_job"
-
-
-class JobIsOverError(ConflictError):
-    """The job was killed or rescheduled; its output is not accepted any more."""
-
-    code = "job_is_over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +40,9 @@ class LeaseData:
     #: Copies of each file, nearest first, at most MAX_COPIES; empty: no copy is left.
     input_files: Mapping[str, Sequence[ReplicaCopy]]
     #: None: the job has no output, or no storage element for it.
+    destination: OutputPlace | None
+    #: For agents of version 0.1.0, which reserve no names and replace what they find: a directory of this lease alone.
+    #: None also if the job itself says where its output goes.
     output: OutputPlace | None
     #: {storage element: token}, of the elements above whose credential an operator gives to pilots.
     credentials: Mapping[str, str]
@@ -74,72 +59,30 @@ def data_of(leases: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
     rows = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group", "job__stored_description")
     matches = rows.in_bulk([m.match_id for m in wanting])
     match = matches[wanting[0].match_id]
-    own = _elements_there(match)
+    own = elements_there(match)
     lfns = {lfn for lease in wanting for lfn in lease.description["input_data"]}
     nearest = _nearest(copies(match.job.vo_id, lfns), own={element.pk for element in own}) if lfns else {}
-    return {
-        lease.match_id: _data(lease.description, matches[lease.match_id].job, nearest=nearest, own=own)
-        for lease in wanting
-    }
+    return {lease.match_id: _data(lease, matches[lease.match_id].job, nearest=nearest, own=own) for lease in wanting}
 
 
-def register_output(match_id: UUID, replica: GivenReplica) -> None:
-    """Record that the pilot has stored an output file of its job; repeating it is harmless.
-
-    It replaces a file of the same name: copies of the previous file, at any storage element, are deleted from the
-    catalogue.
-
-    Raises:
-        LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
-        JobIsOverError: the job's output is not accepted any more.
-        NotOutputOfJobError: the file, or the storage element, is not one of this job's.
-        ReplicasError: the storage element does not exist or does not serve the job's VO.
-    """
-    with transaction.atomic(durable=True):
-        job = leases.open_job(match_id)
-        if job.status not in LEASED:
-            raise JobIsOverError(f"Job {job.pk} is {job.status}; its output is not accepted any more.")
-        match = Match.objects.select_related("queue__ce", "job").get(pk=match_id)
-        _refuse_others_files(job, match, replica)
-        record([replica], vo=job.vo)
-        supersede(replica, vo=job.vo)
-    logger.info("job.output_registered", extra={"job_id": job.pk, "lfn": replica.lfn})
-
-
-def _refuse_others_files(job: Job, match: Match, replica: GivenReplica) -> None:
-    directory = _directory(job)
-    expected_names = {sandbox_lfn(directory, job_id=job.pk)} if job.description.get("output_se") else set()
-    expected_names |= _logical_names(job) - _others_names(job)
-    below = bool(job.description["output_data"]) and is_below(replica.lfn, directory)
-    if lfn_problem(replica.lfn) or not (below or replica.lfn in expected_names):
-        sentence = f"{shown(replica.lfn)} is not an output of job {job.pk}: its outputs are below {directory}."
-        raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})
-    named = job.description.get("output_se")
-    own = [element.name for element in _elements_there(match)]
-    if replica.storage_element not in ([named] if named else own):
-        expected = named or " or ".join(own) or "none, for the site has no storage element"
-        sentence = f"Output of job {job.pk} goes to {expected}, not to {shown(replica.storage_element)}."
-        raise NotOutputOfJobError(sentence, errors={"storage_element": [sentence]})
-
-
-def _logical_names(job: Job) -> frozenset[str]:
+def logical_names(job: Job) -> frozenset[str]:
     """Return the logical names that a job gives to files of its output data."""
     return frozenset(lfn for entry in job.description["output_data"] if (lfn := lfn_of_output(entry)))
 
 
-def _others_names(job: Job) -> frozenset[str]:
+def others_names(job: Job) -> frozenset[str]:
     """Return those of these names whose directory the job may not, or no longer, write to.
 
     Jobs submitted before such names had a meaning were not checked for them.
     """
-    names = _logical_names(job)
+    names = logical_names(job)
     directories = own_directories(job.owner, group=job.group, vo=job.vo) if names else ()
     return frozenset(
         lfn for lfn in names if lfn_problem(lfn) or not is_own(lfn.rpartition("/")[0], directories=directories)
     )
 
 
-def _elements_there(match: Match) -> Sequence[StorageElement]:
+def elements_there(match: Match) -> Sequence[StorageElement]:
     """Return the storage elements of the job's VO at the pilot's site; none if the site is unknown."""
     site_id = match.job.site_id if match.queue is None else match.queue.ce.site_id
     return [] if site_id is None else elements_of_site(site_id, vo_id=match.job.vo_id)
@@ -163,23 +106,30 @@ def _nearest(replicas: Iterable[ReplicaCopy], *, own: set[int]) -> Mapping[str, 
 
 
 def _data(
-    description: Mapping[str, object],
+    lease: Claimed,
     job: Job,
     *,
     nearest: Mapping[str, Sequence[ReplicaCopy]],
     own: Sequence[StorageElement],
 ) -> LeaseData:
     files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}
-    element = _output_element(description, own=own, vo_id=job.vo_id)
-    if element is not None and (others := _others_names(job)):
+    element = _output_element(lease.description, own=own, vo_id=job.vo_id)
+    if element is not None and (others := others_names(job)):
         logger.warning("job.output_not_its_own", extra={"job_id": job.pk, "lfns": sorted(others)})
         element = None
     used = {copy.storage_element for of_file in files.values() for copy in of_file}
-    place = None
+    place = output = None
     if element is not None:
         used.add(element.name)
-        place = OutputPlace(storage_element=element.name, url=element.url, path=_directory(job))
-    return LeaseData(input_files=files, output=place, credentials=credentials_of_lease(used, vo_id=job.vo_id))
+        place = OutputPlace(storage_element=element.name, url=element.url, path=directory_of(job))
+        if not job.description.get("output_path") and not logical_names(job):
+            output = replace(place, path=lease_directory(place.path, match_id=lease.match_id))
+    return LeaseData(
+        input_files=files,
+        destination=place,
+        output=output,
+        credentials=credentials_of_lease(used, vo_id=job.vo_id),
+    )
 
 
 def _output_element(
@@ -192,7 +142,8 @@ def _output_element(
     return next(iter(own), None)
 
 
-def _directory(job: Job) -> str:
+def directory_of(job: Job) -> str:
+    """Return the logical directory of a job's output data, those apart that have a logical name."""
     path = job.description.get("output_path")
     return output_directory(path, vo=job.vo.name, username=job.owner.username, job_id=job.pk)
 

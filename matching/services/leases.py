@@ -25,7 +25,7 @@ from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import sandboxes, transitions
-from wms.kernel.db import array_of
+from wms.kernel.db import array_of, transaction_required
 from wms.kernel.errors import ConflictError, NotFoundError, WmsError
 from wms.kernel.fast.statements import query_directly
 from wms.kernel.fields import compressed
@@ -246,12 +246,33 @@ def open_job(match_id: UUID) -> Job:
         PilotRevokedError: the credentials of the lease's pilot were revoked.
         LeaseEndedError: the lease has ended.
     """
-    match = Match.objects.select_related("job__owner", "job__vo", "job__stored_description", "pilot").get(pk=match_id)
+    return _open(Match.objects.select_related(*_FOR_DATA).get(pk=match_id)).job
+
+
+@transaction_required
+def locked_open_lease(match_id: UUID) -> Match:
+    """Lock the job of an open lease, then the lease, and return it with job, owner, group and VO.
+
+    Until the end of the transaction the lease is not ended, nor does the job get another status.
+
+    Raises:
+        PilotRevokedError, LeaseEndedError: as for ``open_job``.
+    """
+    job_id = Match.objects.values_list("job_id", flat=True).get(pk=match_id)
+    Job.objects.select_for_update(of=("self",), no_key=True).get(pk=job_id)
+    locked = Match.objects.select_for_update(of=("self",), no_key=True)
+    return _open(locked.select_related(*_FOR_DATA, "job__group", "queue__ce").get(pk=match_id))
+
+
+_FOR_DATA: Final = ("job__owner", "job__vo", "job__stored_description", "pilot")
+
+
+def _open(match: Match) -> Match:
     if match.pilot.revoked_at is not None:
         raise _revoked()
     if match.ended_at is not None:
         raise _ended(match.end_reason)
-    return match.job
+    return match
 
 
 class _Answer(TypedDict, total=False):

@@ -14,10 +14,18 @@ from resources.models.places import (
     ThrottleState,
     ce_types,
 )
-from resources.models.storage import Replica, ReplicaChange, ReplicaQuerySet, StorageElement, StorageElementQuerySet
+from resources.models.storage import (
+    OutputName,
+    Replica,
+    ReplicaChange,
+    ReplicaQuerySet,
+    StorageElement,
+    StorageElementQuerySet,
+)
 
 __all__ = [
     "ComputingElement",
+    "OutputName",
     "Platform",
     "Queue",
     "Replica",

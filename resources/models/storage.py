@@ -109,3 +109,34 @@ class ReplicaChange(models.Model):
 
     def __str__(self) -> str:
         return f"change {self.pk}"
+
+
+class OutputName(models.Model):
+    """One row is a logical name under which a job stores output, or has stored it (ADR 72).
+
+    It outlives replicas and jobs, so that bytes which an attempt left at a storage element are known as such. Jobs and
+    leases are plain numbers: this app does not depend on theirs.
+    """
+
+    vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    lfn = models.CharField("LFN", max_length=255, db_collation="C", help_text="Logical file name.")
+    planned_id = models.BigIntegerField(null=True, help_text="Last submitted job that names it.")
+    match_id = models.UUIDField(null=True, help_text="Lease that reserves the name until it ends.")
+    replaces = models.BooleanField(default=False, help_text="Whether this lease may replace a registered file.")
+    writer_id = models.BigIntegerField(null=True, help_text="Job that registered the file; empty: none, or removed.")
+    owner = models.ForeignKey(
+        User, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False,
+        help_text="Owner of this job.",
+    )  # fmt: skip
+    contents = models.JSONField(
+        default=list, help_text="What leases may have stored under the name, the newest first: LeftContent of matching."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a_name_is_written_by_one_job_at_a_time", fields=["vo", "lfn"]),
+            models.CheckConstraint(name="output_lfn_is_an_absolute_path", condition=Q(lfn__startswith="/")),
+        ]
+
+    def __str__(self) -> str:
+        return self.lfn

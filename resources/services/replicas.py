@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from resources import sql
 from resources.domain.files import GivenReplica, ReplicasError, refused, vo_of
-from resources.models import Replica, StorageElement
+from resources.models import OutputName, Replica, StorageElement
 from wms.accounts.models import VO, User
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
@@ -22,7 +22,7 @@ MAX_UNKNOWN = 5
 
 
 class NotYourFilesError(ForbiddenError):
-    """Only managers of a VO and operators may register or remove replicas of its files."""
+    """Only managers of a VO and operators may change replicas of its files; owners remove those of their jobs."""
 
     code = "not_your_files"
 
@@ -60,16 +60,23 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
     """Remove replicas of one VO's files, all or none, from the catalogue; return how many there were.
 
     The arguments and errors are those of ``register``; without a storage element, all replicas of the file are removed.
+    The owner of jobs may remove what these have registered. A name without a replica is free for other jobs.
     """
-    vo = _vo(replicas, vo_name, by=by)
+    vo = _vo(replicas, vo_name, by=by, of_owner=True)
+    lfns = {replica.lfn for replica in replicas}
+    written = OutputName.objects.filter(vo=vo, lfn__in=lfns)
+    # Before the replicas, as a registration does.
+    list(written.order_by("lfn").select_for_update(of=("self",)))
     named = [replica.storage_element for replica in replicas if replica.storage_element]
     # Also storage elements that no longer serve the VO: their replicas can be removed.
-    holding = Replica.objects.filter(vo=vo, lfn__in={replica.lfn for replica in replicas}).values("storage_element")
+    holding = Replica.objects.filter(vo=vo, lfn__in=lfns).values("storage_element")
     ids = _ids(named, vo=vo, known=StorageElement.objects.filter(Q(vos=vo) | Q(pk__in=holding)).distinct())
     gone = sql.remove(
         [(each.lfn, ids[each.storage_element] if each.storage_element else None) for each in replicas], vo_id=vo.pk
     )
     sql.mark(set(gone), vo_id=vo.pk)
+    left = Replica.objects.filter(vo=vo, lfn__in=lfns).values("lfn")
+    written.exclude(lfn__in=left).update(writer_id=None, owner=None)
     logger.info("replicas.removed", extra={"vo": vo.name, "by": by.username, "removed": len(gone)})
     return len(gone)
 
@@ -133,7 +140,7 @@ def _ids(names: Collection[str], *, vo: VO, known: QuerySet[StorageElement]) -> 
     return ids
 
 
-def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User) -> VO:
+def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User, of_owner: bool = False) -> VO:
     if name is None:
         names = {vo_of(replica.lfn) for replica in replicas}
         if len(names) > 1:
@@ -143,9 +150,17 @@ def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User) -> VO:
     managed = {vo.name: vo for vo in VO.objects.managed_by(by)}
     if name in managed:
         return managed[name]
-    if VO.objects.visible_to(by).filter(name=name).exists():
-        raise NotYourFilesError(f"Only managers of {name} and operators may register its replicas; ask one of them.")
+    vo = VO.objects.visible_to(by).filter(name=name).first()
+    if vo is not None:
+        if of_owner and _are_output_of(by, {replica.lfn for replica in replicas}, vo=vo):
+            return vo
+        but = "remove files that your jobs have not stored" if of_owner else "register its replicas"
+        raise NotYourFilesError(f"Only managers of {name} and operators may {but}; ask one of them.")
     raise unknown_vo(name, managed)
+
+
+def _are_output_of(user: User, lfns: Collection[str], *, vo: VO) -> bool:
+    return OutputName.objects.filter(vo=vo, lfn__in=lfns, owner=user).count() == len(lfns)
 
 
 def unknown_vo(name: str, known: Collection[str]) -> ReplicasError:

@@ -104,6 +104,8 @@ class ScriptedServer(LoopbackServer):
         self.sandboxes: dict[str, bytes] = {}
         self.scripts: dict[str, list[object]] = {}
         self.renewals: dict[str, str] = {}
+        #: {logical name: what the answer to its reservation says beside the usual}.
+        self.reservations: dict[str, dict[str, Any]] = {}
         self.node_reports: list[dict[str, Any]] = []
         self.flaws: list[dict[str, Any]] = []
         self.leaving: list[str] = []
@@ -239,10 +241,10 @@ class ScriptedServer(LoopbackServer):
             return 200, {"status": "Done"}
         if lease.ended and not (parts[0] == "finish" and lease.ended == "killed"):
             return 409, {"code": "lease_ended", "detail": f"This lease has ended ({lease.ended})."}
-        if parts[0] in {"sandboxes", "replicas"}:
+        if parts[0] in {"sandboxes", "outputs", "replicas"}:
             if not is_job:
                 return 403, {"code": "forbidden", "detail": "only with the token of the match"}
-            return self._sandbox(lease, parts[1:], seen) if parts[0] == "sandboxes" else _replica(lease, seen)
+            return self._on_files(lease, parts, seen)
         if parts[0] == "status":
             lease.statuses.append(seen.body["status"])
         if parts[0] == "heartbeat":
@@ -260,12 +262,25 @@ class ScriptedServer(LoopbackServer):
         kind = "job" if is_job else "pilot"
         return 200, answer | ({"token": self.renewals[kind]} if kind in self.renewals else {})
 
+    def _on_files(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
+        if parts[0] == "outputs":
+            return 200, {"files": [self._reserved(lease, file) for file in seen.body["files"]]}
+        return self._sandbox(lease, parts[1:], seen) if parts[0] == "sandboxes" else _replica(lease, seen)
+
     def _sandbox(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         if seen.method == "GET":
             content = self.sandboxes.get(parts[0])
             return (200, content) if content is not None else (404, {"code": "no_sandbox", "detail": "no such sandbox"})
         lease.output = seen.body
         return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
+
+    def _reserved(self, lease: Lease, file: Mapping[str, Any]) -> dict[str, Any]:
+        directory, _, name = file["lfn"].rpartition("/")
+        stored_as = f"/default/{name}" if file["exists"] else file["lfn"]
+        upload = f"{directory}/.wms-{lease.match_id}-{name}"
+        usual = {"lfn": file["lfn"], "stored_as": stored_as, "reason": "it exists" if file["exists"] else ""}
+        usual |= {"upload": upload, "replaces": False, "earlier": [], "leftovers": []}
+        return usual | self.reservations.get(stored_as, {})
 
     def delay_s(self, path: str) -> float:
         """Return the seconds before the answer is sent; other requests are answered meanwhile."""

@@ -29,7 +29,7 @@ def input_file(lfn: str, url: str, **more: object) -> dict[str, Any]:
 
 
 def job_data(*files: dict[str, Any], output: dict[str, str] | None = None, token: str = TOKEN) -> dict[str, Any]:
-    return {"input_files": list(files), "output": output, "credentials": {"SE": token} if token else {}}
+    return {"input_files": list(files), "destination": output, "credentials": {"SE": token} if token else {}}
 
 
 def stored_url(directory: Path, lfn: str, content: bytes) -> str:
@@ -290,7 +290,7 @@ def test_a_storage_element_that_still_refuses_the_file_fails_the_job(
     assert server.lease.replicas == []
 
 
-def test_output_is_copied_to_a_directory_atomically(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+def test_output_does_not_replace_a_file_of_its_name(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
     disk = tmp_path / "a disk"
     old = disk / "lhcb/x/one"
     old.parent.mkdir(parents=True)
@@ -301,9 +301,34 @@ def test_output_is_copied_to_a_directory_atomically(server: ScriptedServer, star
     agent = start()
 
     assert agent.wait() == 0, agent.log
-    assert old.read_text() == "new\n"
-    assert [path.name for path in old.parent.iterdir()] == ["one"]
-    assert len(server.lease.replicas) == 1
+    assert {str(path.relative_to(disk)): path.read_text() for path in disk.rglob("*") if path.is_file()} == {
+        "lhcb/x/one": "old",
+        "default/one": "new\n",
+    }
+    assert [replica["lfn"] for replica in server.lease.replicas] == ["/default/one"]
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == (
+        "Execution complete; /lhcb/x/one: it exists, so it is stored as LFN:/default/one"
+    )
+
+
+def test_what_an_earlier_attempt_has_left_is_removed_and_replaced(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    (disk / "lhcb").mkdir(parents=True)
+    for name in ("one", ".wms-earlier"):
+        (disk / "lhcb" / name).write_text("old")
+    left = {"size_bytes": 3, "checksum": sha256(b"old")}
+    server.reservations["/lhcb/one"] = {"earlier": [left], "leftovers": ["/lhcb/.wms-earlier"]}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb"}
+    server.add_job("/bin/sh", "-c 'echo new > one'", job_data=job_data(output=place), output_data=["one"])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert {path.name: path.read_text() for path in (disk / "lhcb").iterdir()} == {"one": "new\n"}
+    assert [replica["lfn"] for replica in server.lease.replicas] == ["/lhcb/one"]
 
 
 @pytest.mark.parametrize(

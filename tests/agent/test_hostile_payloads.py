@@ -115,7 +115,7 @@ def test_output_data_of_any_name_are_reported(
     place = {"storage_element": "SE", "url": f"file://{tmp_path}", "path": "/lhcb/x"}
     server.add_job(
         *_python(r"import os; os.symlink('/etc/passwd', b'\xff.dat')"),
-        output_data=["*.dat"], job_data={"output": place},
+        output_data=["*.dat"], job_data={"destination": place},
     )  # fmt: skip
 
     assert start_plainly().wait() == 0

@@ -212,6 +212,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST match-finish": LEASE,
         "POST match-sandboxes": JOBS,
         "GET match-sandbox": JOBS,
+        "POST match-outputs": JOBS,
         "POST match-replicas": JOBS,
         # The admin beside its models.
         "GET /admin/login/": OF_THE_ADMIN | {NOBODY_KNOWN},

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pilots.agent.data.placing import element_at
 from pilots.agent.data.storage import Storage, StorageError
 
 LFN = "/lhcb/user/m/mallory/1/data"
@@ -48,8 +49,10 @@ def fetch(element: Path, into: Path) -> str:
     return into.read_text()
 
 
-def put(element: Path, content: bytes) -> None:
-    Storage().put(io.BytesIO(content), f"{element.as_uri()}{LFN}", token="", give_up=lambda: False, lfn=LFN)
+def put(element: Path, content: bytes, *, replace: bool = True) -> bool:
+    written, file, upload = element_at(Storage(), element.as_uri(), token=""), io.BytesIO(content), f"{LFN}.upload"
+    written.put(file, upload, give_up=lambda: False)
+    return written.place(file, upload, LFN, replace=replace, give_up=lambda: False)
 
 
 def contents(directory: Path) -> dict[str, str]:
@@ -64,7 +67,9 @@ def test_links_made_by_a_payload_are_not_followed(part: str, element: Path, priv
     with pytest.raises((StorageError, OSError), match="symbolic link"):
         fetch(element, tmp_path / "arrived")
     if part == EVERY_PART[-1]:
-        put(element, b"new")  # which takes the place of the link
+        assert not put(element, b"new", replace=False)
+        assert (element / part).is_symlink()
+        assert put(element, b"new")  # which takes the place of the link
         assert not (element / part).is_symlink()
     else:
         with pytest.raises(OSError, match="symbolic link"):

@@ -205,7 +205,7 @@ def test_a_payload_without_namespaces_cannot_read_its_pilot(
 
 def test_a_job_can_be_killed_while_huge_output_is_read(server: ScriptedServer, start: Start, directory: Path) -> None:
     place = {"storage_element": "disk", "url": f"file://{directory}/stored", "path": "/lhcb/user"}
-    job_data = {"input_files": [], "output": place, "credentials": {}}
+    job_data = {"input_files": [], "destination": place, "credentials": {}}
     server.add_job("/usr/bin/truncate", "-s 8T all", output_data=["all"], job_data=job_data)
     agent = start(environment={"PATH": "/usr/bin:/bin"})
     server.wait_until(lambda: server.leases and "Completing" in server.lease.statuses)

@@ -1,7 +1,7 @@
 """Real data: a pilot reads from a disk and over HTTPS, stores what its job writes, and a second job reads that."""
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +194,76 @@ def run(url: str, directory: Path, *, ca: Path | None = None) -> str:
     with RunningAgent(url, directory, *place, *trusted, token=secret, packed=True) as agent:
         assert agent.wait() == 0, agent.log
         return agent.log
+
+
+# ---- A logical name is written once ----------------------------------------------------------------------------------
+
+TAKEN = "LFN:/lhcb/user/m/mallory/same/r.txt"
+
+
+def minor_of(ask: Ask, job: dict[str, Any]) -> str:
+    ended = ask("get", f"jobs/{job['id']}/")
+    assert ended["status"] == "Done", ended["minor_status"]
+    minor: str = ended["minor_status"]
+    return minor
+
+
+@pytest.fixture(params=["directory", "server"])
+def content(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Return a function that reads a file of the site's storage element, of each kind, by its logical name."""
+    if request.param == "directory":
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        factories.make_storage_element(name="SE", url=disk.as_uri(), sites=[Site.objects.get()])
+        yield lambda lfn: (disk / lfn[1:]).read_text()
+        return
+    with StorageServer(tmp_path, token=SECRET) as storage:
+        factories.make_storage_element(name="SE", url=storage.url, credential=SECRET, sites=[Site.objects.get()])
+        yield lambda lfn: storage.files[lfn].decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_second_of_two_jobs_with_one_logical_name_keeps_its_output_elsewhere(
+    ask: Ask, content: Callable[[str], str], live_server: LiveServer, tmp_path: Path
+) -> None:
+    lfn = TAKEN.removeprefix("LFN:")
+    jobs = []
+    for word in ("first", "second"):
+        body = {"executable": "/bin/sh", "arguments": f"-c 'echo {word} > r.txt'", "output_data": [TAKEN]}
+        jobs += ask("post", "jobs/", body)["jobs"]
+    run(live_server.url, tmp_path / "pilot", ca=ca_in(tmp_path))
+
+    first, second = jobs
+    assert content(lfn) == "first\n"
+    assert minor_of(ask, first) == "Execution complete"
+    own = f"/lhcb/user/m/mallory/{second['id']}/r.txt"
+    assert content(own) == "second\n"
+    said = f"Execution complete; {lfn}: it is a file of job {first['id']}, so it is stored as LFN:{own}"
+    assert minor_of(ask, second) == said
+    assert set(Replica.objects.values_list("lfn", flat=True)) == {lfn, own}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_registered_input_is_not_replaced_by_the_output_of_a_job(
+    ask: Ask, content: Callable[[str], str], live_server: LiveServer, tmp_path: Path
+) -> None:
+    lfn = TAKEN.removeprefix("LFN:")
+    body = {"executable": "/bin/sh", "arguments": "-c 'echo precious > r.txt'", "output_data": [TAKEN]}
+    ask("post", "jobs/", body)
+    run(live_server.url, tmp_path / "one", ca=ca_in(tmp_path))
+    factories.make_replica(lfn, vo=Replica.objects.get().vo, storage_element=factories.make_storage_element(name="far"))
+    body |= {"input_data": [lfn], "arguments": "-c 'rm r.txt; echo new > r.txt'"}
+    # Of a pattern nobody knows before which name it is.
+    body |= {"output_data": ["*.txt"], "output_path": lfn.rpartition("/")[0]}
+    (job,) = ask("post", "jobs/", body)["jobs"]
+
+    run(live_server.url, tmp_path / "two", ca=ca_in(tmp_path))
+
+    assert content(lfn) == "precious\n"
+    assert Replica.objects.filter(lfn=lfn).count() == 2
+    assert f"stored as LFN:/lhcb/user/m/mallory/{job['id']}/r.txt" in minor_of(ask, job)
+
+
+def ca_in(directory: Path) -> Path | None:
+    certificate = directory / "storage.pem"
+    return certificate if certificate.exists() else None

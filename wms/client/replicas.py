@@ -15,6 +15,7 @@ from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
 from .storage import UnreadableError, opened, path_of, token_in
+from .storage import remove as remove_file
 from .wire.protocol import API_V1
 from .wire.storage import checksum_of
 
@@ -121,6 +122,40 @@ def fetch(
             return replica
     hint = "" if token else " If they need a token of yours, set BEARER_TOKEN or BEARER_TOKEN_FILE."
     raise NoReadableReplicaError(f"No replica of {replicas[0]['lfn']} can be read from here.{hint}", problems)
+
+
+def remove(
+    connection: Connection, replicas: Sequence[Record], *, environment: Mapping[str, str] | None = os.environ
+) -> Mapping[str, str]:
+    """Remove replicas of one file from the catalogue, then delete their files; return what could not be deleted.
+
+    The catalogue comes first: it decides whether the user may. A file that cannot be deleted from here is left, and
+    the name is free nevertheless.
+
+    Args:
+        connection: of the user.
+        replicas: at least one, as returned by ``replicas_of``.
+        environment: as of ``fetch``; None: nothing is deleted.
+
+    Returns:
+        {storage element: why its file is left}.
+    """
+    token = "" if environment is None else token_in(environment)
+    named = [{"lfn": each["lfn"], "storage_element": each["storage_element"]} for each in replicas]
+    connection.post(f"{API_V1}replicas/remove/", {"vo": replicas[0]["vo"], "replicas": named})
+    if environment is None:
+        return {}
+    reasons = {str(each["storage_element"]): _why_left(str(each.get("url") or ""), token=token) for each in replicas}
+    return {element: why for element, why in reasons.items() if why}
+
+
+def _why_left(url: str, *, token: str) -> str:
+    """Delete the file at an address; return why that is not possible, empty if it is."""
+    try:
+        remove_file(url, token=token)
+    except (UnreadableError, ServerRefusedError, NotReachableError) as error:
+        return str(error)
+    return ""
 
 
 def _accept(file: Path, *, replica: Record, target: Path, force: bool) -> None:

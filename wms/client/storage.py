@@ -30,7 +30,7 @@ class UnreadableError(Exception):
 
 
 @contextmanager
-def opened(url: str, headers: Mapping[str, str], *, token: str) -> Iterator[HTTPResponse]:
+def opened(url: str, headers: Mapping[str, str], *, token: str, method: str = "GET") -> Iterator[HTTPResponse]:
     """Yield the answer of a storage element with status 2xx, after its redirects.
 
     The token is sent to the storage element itself only, and only encrypted.
@@ -42,7 +42,7 @@ def opened(url: str, headers: Mapping[str, str], *, token: str) -> Iterator[HTTP
         address = f"{parts.scheme}://{parts.netloc}"
         http = HttpClient(address, user_agent=USER_AGENT, timeout_s=TIMEOUT_S, with_proxy=True)
         try:
-            return http.send("GET", target, headers=sent, repeatable=False)
+            return http.send(method, target, headers=sent, repeatable=False)
         except NotSentError as error:
             if getattr(error.__cause__, "verify_message", ""):
                 raise UnreadableError(
@@ -60,6 +60,26 @@ def opened(url: str, headers: Mapping[str, str], *, token: str) -> Iterator[HTTP
     with closing(exchange):
         _refuse_error(exchange.response)
         yield exchange.response
+
+
+def remove(url: str, *, token: str) -> None:
+    """Delete the file at an address, if it exists.
+
+    Raises:
+        UnreadableError, ServerRefusedError, NotReachableError: it cannot be deleted from here.
+    """
+    path = path_of(url)
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+        else:
+            with opened(url, {}, token=token, method="DELETE"):
+                pass
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be deleted on this computer ({error.strerror})") from error
+    except ServerRefusedError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+            raise
 
 
 def path_of(url: str) -> Path | None:

@@ -62,6 +62,8 @@ MAX_DETAIL = 1000
 MAX_LOG_CHUNK = 64 * 1024
 #: Characters of a logical file name.
 MAX_LFN = 255
+#: Output files of one job.
+MAX_OUTPUT_FILES = 500
 #: Jobs of one match.
 MAX_JOBS = 100
 #: Largest number in an offer or exit code: that of PostgreSQL's integer.

@@ -37,26 +37,86 @@ def opened(base: Path, relative: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replaced(base: Path, relative: str) -> Iterator[BinaryIO]:
-    """Open a new file that replaces the file *relative* to *base* at the end of ``with``, unless that fails.
+def written(base: Path, relative: str) -> Iterator[BinaryIO]:
+    """Open the file *relative* to *base* for writing, anew; it is on the disk at the end of ``with``.
 
-    Missing directories are created.
+    Missing directories are created. A file that was there, and one whose writing failed, is removed.
 
     Raises:
         OSError: it cannot be written, or the path contains a link of another user than root.
     """
     *directories, name = relative.split("/")
-    part = f".{name[:200]}.{os.getpid()}.part"
     with _directory(base, directories, make=True) as parent:
         with suppress(FileNotFoundError):
-            os.unlink(part, dir_fd=parent)
+            os.unlink(name, dir_fd=parent)
         try:
-            with os.fdopen(os.open(part, _NEW, 0o666, dir_fd=parent), "wb") as file:
+            with os.fdopen(os.open(name, _NEW, 0o666, dir_fd=parent), "wb") as file:
                 yield file
-            os.rename(part, name, src_dir_fd=parent, dst_dir_fd=parent)
-        finally:
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
             with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=parent)
+                os.unlink(name, dir_fd=parent)
+            raise
+
+
+def moved(base: Path, source: str, target: str, *, replace: bool) -> bool:
+    """Rename a file below *base*; without *replace*, return False if there is a *target*, whatever it is.
+
+    Raises:
+        FileNotFoundError: there is no *source*.
+        OSError: it cannot be renamed, or a path contains a link of another user than root.
+    """
+    *directories, name = source.split("/")
+    *new_directories, new_name = target.split("/")
+    with _directory(base, directories, make=False) as old, _directory(base, new_directories, make=True) as new:
+        if not replace:
+            return _moved_if_new(name, new_name, old=old, new=new)
+        os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+        # A rename between two links of one file does nothing.
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=old)
+    return True
+
+
+def _moved_if_new(name: str, new_name: str, *, old: int, new: int) -> bool:
+    try:
+        os.link(name, new_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
+    except FileExistsError:
+        # NFS answers so too if it repeats a call whose answer was lost.
+        if not os.path.samestat(os.lstat(name, dir_fd=old), os.lstat(new_name, dir_fd=new)):
+            return False
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return _moved_without_links(name, new_name, old=old, new=new)
+    os.unlink(name, dir_fd=old)
+    return True
+
+
+def _moved_without_links(name: str, new_name: str, *, old: int, new: int) -> bool:
+    """Do the same on a file system without links: an empty file of this name, made here, is replaced."""
+    try:
+        os.close(os.open(new_name, _NEW, 0o666, dir_fd=new))
+    except FileExistsError:
+        return False
+    try:
+        os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+    except OSError:
+        os.unlink(new_name, dir_fd=new)
+        raise
+    return True
+
+
+def removed(base: Path, relative: str) -> None:
+    """Remove the file *relative* to *base*, if it exists.
+
+    Raises:
+        OSError: it cannot be removed, or the path contains a link of another user than root.
+    """
+    *directories, name = relative.split("/")
+    with suppress(FileNotFoundError), _directory(base, directories, make=False) as parent:
+        os.unlink(name, dir_fd=parent)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -9,10 +10,11 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 from urllib.parse import SplitResult, urlsplit
 
-from pilots.agent.data.safe_paths import opened, replaced
+from pilots.agent.data.safe_paths import opened
 from pilots.agent.server.http import (
     SERVER_TROUBLE,
     TOO_MANY,
@@ -26,6 +28,11 @@ from wms.wire.http import CHUNK_BYTES, Body, Exchange, HttpClient, NotSentError,
 from wms.wire.storage import MAX_REDIRECTS, AddressError, AddressFlaw, answered, file_path_of
 
 _CONFLICT = 409
+_PRECONDITION_FAILED = 412
+#: Statuses of files that do not exist.
+_ABSENT = frozenset({404, 410})
+#: Statuses of MOVE from servers that do not have it, or not for this credential.
+_NO_MOVE = frozenset({400, 401, 403, 405, 501})
 #: Timeout in seconds of one network operation.
 _TIMEOUT_S = 60.0
 _FLAWS: Mapping[AddressFlaw, str] = {
@@ -40,8 +47,20 @@ class StorageError(Exception):
     """The storage element does not have the file or refuses it; another try would not help."""
 
 
+class NoSuchFileError(StorageError):
+    """There is no such file."""
+
+
 class NoDirectoryError(StorageError):
     """The directory of the file must be created first."""
+
+
+class ExistsError(StorageError):
+    """There is a file of this name already, which is not replaced."""
+
+
+class NotSupportedError(StorageError):
+    """The storage element, or its credential, does not allow such requests."""
 
 
 def path_of(url: str) -> Path | None:
@@ -132,33 +151,70 @@ class Storage:
         """Return the size in bytes of the file at *url*; None: not given.
 
         Raises:
+            NoSuchFileError: there is no such file.
             UnreachableError, StorageError: as for ``fetch``.
         """
         with closing(self._answer("HEAD", url, token=token)) as exchange:
             length = exchange.response.headers.get("Content-Length", "")
             return int(length) if length.isdecimal() else None
 
-    def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool], lfn: str = "") -> None:
-        """Copy *file* to *url*, replacing an existing file as a whole; *lfn* is as for ``fetch``.
+    def checksum(self, url: str, *, token: str) -> str:
+        """Return the ``sha256:`` of the file at *url*, all of which is read; the errors are those of ``size``."""
+        digest = hashlib.sha256()
+        with closing(self._answer("GET", url, token=token)) as exchange:
+            for chunk in _chunks_of_answer(exchange):
+                digest.update(chunk)
+        return f"sha256:{digest.hexdigest()}"
+
+    def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool], only_new: bool = False) -> bool:
+        """Copy *file* to *url*, where it replaces an existing file as a whole.
+
+        Args:
+            file: to be copied, from its beginning.
+            url: http:// or https://.
+            token: of the storage element.
+            give_up: ends the copy between two chunks.
+            only_new: whether the server is asked to replace nothing; some servers do so nevertheless.
+
+        Returns:
+            False if there is a file already, by *only_new*.
 
         Raises:
             UnreachableError, StorageError, OSError, GivenUpError: as for ``fetch``.
         """
-        path = path_of(url)
-        if path is None:
-            self._put_over_http(file, url, token=token, give_up=give_up)
-            return
-        base, relative = _below(path, lfn)
-        with replaced(base, relative) as written:
-            for chunk in _chunks_of(file, give_up=give_up):
-                written.write(chunk)
+        conditions = {"If-None-Match": "*"} if only_new else {}
 
-    def _put_over_http(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool]) -> None:
+        def put() -> None:
+            self._answer("PUT", url, token=token, file=file, give_up=give_up, headers=conditions).close()
+
         try:
-            self._answer("PUT", url, token=token, file=file, give_up=give_up).close()
-        except NoDirectoryError:
-            self._make_directories(url, token=token)
-            self._answer("PUT", url, token=token, file=file, give_up=give_up).close()
+            try:
+                put()
+            except NoDirectoryError:
+                self._make_directories(url, token=token)
+                put()
+        except ExistsError:
+            return False
+        return True
+
+    def move(self, url: str, new_url: str, *, token: str, replace: bool) -> bool:
+        """Move the file at *url* to *new_url* (RFC 4918 §9.9); return False if, without *replace*, there is a file.
+
+        Raises:
+            NotSupportedError: the storage element does not move files.
+            UnreachableError, StorageError: as for ``fetch``.
+        """
+        try:
+            headers = {"Destination": new_url, "Overwrite": "T" if replace else "F"}
+            self._answer("MOVE", url, token=token, headers=headers).close()
+        except ExistsError:
+            return False
+        return True
+
+    def remove(self, url: str, *, token: str) -> None:
+        """Remove the file at *url*, if it exists; the errors are those of ``fetch``."""
+        with suppress(NoSuchFileError):
+            self._answer("DELETE", url, token=token).close()
 
     def _make_directories(self, url: str, *, token: str) -> None:
         """Create missing directories above a file, as WebDAV requires (RFC 4918 §9.3)."""
@@ -186,10 +242,11 @@ class Storage:
         token: str,
         file: BinaryIO | None = None,
         give_up: Callable[[], bool] = lambda: False,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Exchange:
         """Follow redirects; return a successful answer whose body is not read yet."""
-        headers = {} if file is None else {"Content-Length": str(os.fstat(file.fileno()).st_size)}
-        body: Body | None = None if file is None else lambda: _chunks_of(file, give_up=give_up)
+        length = {} if file is None else {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+        body: Body | None = None if file is None else lambda: chunks_of(file, give_up=give_up)
 
         def send(parts: SplitResult, target: str, trusted: bool) -> Exchange:  # noqa: FBT001 - as answered() calls it
             tokens = {"Authorization": f"Bearer {token}"} if token and trusted else {}
@@ -197,7 +254,7 @@ class Storage:
                 f"{parts.scheme}://{parts.netloc}", user_agent=USER_AGENT, timeout_s=_TIMEOUT_S, tls=self._tls
             )
             try:
-                return http.send(method, target, headers={**headers, **tokens}, body=body, repeatable=False)
+                return http.send(method, target, headers={**length, **headers, **tokens}, body=body, repeatable=False)
             except UnsendableError:
                 raise StorageError("its address or its credential has characters that cannot be sent") from None
             except (OSError, HTTPException) as error:
@@ -210,7 +267,7 @@ class Storage:
         if exchange.is_successful:
             return exchange
         exchange.close()
-        raise _error_of(exchange.response)
+        raise _error_of(method, exchange.response)
 
 
 def _address_error(error: AddressError) -> StorageError:
@@ -236,14 +293,23 @@ def _network_trouble(error: Exception) -> Exception:
     return UnreachableError(named(error))
 
 
-def _error_of(response: HTTPResponse) -> Exception:
-    if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
-        return UnreachableError(f"the storage element answered {response.status}")
-    error = NoDirectoryError if response.status == _CONFLICT else StorageError
-    return error(f"the storage element answered {response.status} {response.reason}")
+def _error_of(method: str, response: HTTPResponse) -> Exception:
+    status, error = response.status, StorageError
+    if method == "MOVE" and status in _NO_MOVE:
+        error = NotSupportedError
+    elif status == TOO_MANY or status in SERVER_TROUBLE:
+        return UnreachableError(f"the storage element answered {status}")
+    elif status in _ABSENT:
+        error = NoSuchFileError
+    elif status == _CONFLICT:
+        error = NoDirectoryError
+    elif status == _PRECONDITION_FAILED:
+        error = ExistsError
+    return error(f"the storage element answered {status} {response.reason}")
 
 
-def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes]:
+def chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield the content of a file in parts; GivenUpError: *give_up* returned true between two."""
     file.seek(0)
     return unless_given_up(iter(lambda: file.read(CHUNK_BYTES), b""), give_up)
 
@@ -253,5 +319,5 @@ def _copy(source: BinaryIO, target: Path, *, max_bytes: int | None, give_up: Cal
     if max_bytes is not None and size_bytes > max_bytes:  # before the wrong file fills the disk
         raise TooMuchError(f"it has {size_bytes} bytes, not {max_bytes}")
     with target.open("wb") as written:
-        for chunk in _chunks_of(source, give_up=give_up):
+        for chunk in chunks_of(source, give_up=give_up):
             written.write(chunk)

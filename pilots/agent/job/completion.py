@@ -15,11 +15,13 @@ from pilots.agent.data.storage import StorageError
 from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
+from pilots.agent.job.output_store import RepeatedCall, store_files
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
-from pilots.agent.job.stage_out import NoOutputDataError, RepeatedCall, present_files, store_file, store_output_data
+from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_output_data
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.server.job_data import ReservedName
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
@@ -82,6 +84,20 @@ def _missing(directory: Path, patterns: Sequence[str]) -> str:
     return f"output sandbox: not found: {named}{more}"
 
 
+def _renamed(names: Sequence[ReservedName]) -> str:
+    """Return a short sentence about the output data that got other names; empty: none did."""
+    others = [name for name in names if name.stored_as != name.lfn]
+    if not others:
+        return ""
+    first = others[0]
+    more = f", and {len(others) - 1} more in that directory" if len(others) > 1 else ""
+    return f"{_shortened(first.lfn)}: {first.reason}, so it is stored as LFN:{first.stored_as}{more}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONG_NAME else f"…{text[-_LONG_NAME:]}"
+
+
 def _both(conclusion: Conclusion, trouble: str) -> str:
     """Return the minor status of a job whose output could not be stored as asked, the reason shortened if need be."""
     code = conclusion.exit_code
@@ -102,6 +118,8 @@ class Delivery:
         self._workspace = workspace
         #: End of a sentence that says where output too large for the server is kept; empty: nowhere.
         self._keeping_place = ""
+        #: Sentence about output data that have other names than their job says; empty: none has.
+        self._renamed = ""
         self._heartbeat = heartbeat
         self._limits = ArchiveLimits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
@@ -121,6 +139,7 @@ class Delivery:
                 self._report_completing(usage)
                 conclusion = self._store_data(conclusion)
             output, trouble = self._deliver_output(conclusion)
+            trouble = "; ".join(filter(None, [self._renamed, trouble])) or None
             self._acknowledge_kills(usage)
             status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
             log.event("job.finished", job=self._lease.job.id, status=status)
@@ -183,7 +202,7 @@ class Delivery:
             return conclusion
         give_up_at = monotonic() + OUTPUT_S
         try:
-            store_output_data(
+            names = store_output_data(
                 self._context, self._lease, self._workspace.job,
                 repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
@@ -204,6 +223,7 @@ class Delivery:
             where = "" if isinstance(error, NoOutputDataError) else self._keep_data(conclusion)
             cause = str(cause)[:_MAX_REFUSAL] if where else cause
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
+        self._renamed = _renamed(names)
         return conclusion
 
     def _report_completing(self, usage: Usage) -> None:
@@ -259,8 +279,8 @@ class Delivery:
                 give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
             with packed.open("rb") as file:
-                store_file(
-                    self._context, self._lease, file, lfn, place,
+                (name,) = store_files(
+                    self._context, self._lease, [(file, lfn)], place,
                     repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
@@ -268,7 +288,7 @@ class Delivery:
             return ""
         finally:
             packed.unlink(missing_ok=True)
-        return f"all of it is stored as LFN:{lfn} at {place.storage_element}"
+        return f"all of it is stored as LFN:{name.stored_as} at {place.storage_element}"
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:

@@ -6,39 +6,26 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO
 from unicodedata import normalize
-from urllib.parse import quote
 
-from pilots.agent.base import log
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.server.job_data import OutputDestination
+from pilots.agent.job.output_store import RepeatedCall, store_files
+from pilots.agent.server.job_data import ReservedName
 from pilots.agent.server.lease import Lease
-from wms.wire.protocol import LFN_PREFIX, MAX_LFN
-from wms.wire.storage import checksum_of
-
-Result = TypeVar("Result")
-#: Output files of one job; all are open at the same time.
-MAX_FILES = 500
+from wms.wire.protocol import LFN_PREFIX, MAX_LFN, MAX_OUTPUT_FILES
 
 
 class NoOutputDataError(Exception):
     """The payload did not write the output data that the job names."""
 
 
-class RepeatedCall(Protocol):
-    """A function that repeats a call until it is answered or the time of the job is over."""
-
-    def __call__(self, what: str, attempt: Callable[[], Result]) -> Result:
-        """Return what *attempt* returns."""
-
-
 def store_output_data(
     context: JobContext, lease: Lease, directory: Path, *, repeated: RepeatedCall, give_up: Callable[[], bool]
-) -> None:
-    """Store and register all output data of a job whose payload was successful.
+) -> Sequence[ReservedName]:
+    """Store and register all output data of a job whose payload was successful; return their names.
 
     Raises:
         NoOutputDataError: a name or a pattern matches no file; nothing has been stored.
@@ -48,19 +35,19 @@ def store_output_data(
     """
     data = lease.data
     if not data.output_files:
-        return
+        return []
     if data.output is None:
         raise StorageError("the site has no storage element")
     matches = _files(directory, _patterns(data.output_files))
     lfns = _logical_names([name for _, name in matches], path=data.output.path)
     outputs = [(path, name, lfns[name]) for path, name in matches]
     outputs += _named_files(directory, data.output_files, taken=set(lfns.values()))
-    if len(outputs) > MAX_FILES:
-        raise NoOutputDataError(f"{len(outputs)} files match, at most {MAX_FILES} are stored; pack them")
+    if len(outputs) > MAX_OUTPUT_FILES:
+        raise NoOutputDataError(f"{len(outputs)} files match, at most {MAX_OUTPUT_FILES} are stored; pack them")
+    # All are open at the same time.
     with ExitStack() as opened:
         files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in outputs]
-        for file, lfn in files:
-            store_file(context, lease, file, lfn, data.output, repeated=repeated, give_up=give_up)
+        return store_files(context, lease, files, data.output, repeated=repeated, give_up=give_up)
 
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
@@ -141,30 +128,3 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
     if file is None:
         raise NoOutputDataError(f"{name} is not a plain file in the job's directory")
     return opened.enter_context(file)
-
-
-def store_file(
-    context: JobContext,
-    lease: Lease,
-    file: BinaryIO,
-    lfn: str,
-    place: OutputDestination,
-    *,
-    repeated: RepeatedCall,
-    give_up: Callable[[], bool],
-) -> None:
-    """Store and register one file under its logical name; the errors are those of store_output_data."""
-    token = lease.data.credentials.get(place.storage_element, "")
-    size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
-
-    def put() -> None:
-        context.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up, lfn=lfn)
-
-    def register() -> None:
-        context.server.register_replica(
-            lease, lfn=lfn, storage_element=place.storage_element, size_bytes=size_bytes, checksum=checksum
-        )
-
-    repeated("output_data.store", put)
-    repeated("output_data.register", register)
-    log.event("output_data.stored", job=lease.job.id, lfn=lfn, storage_element=place.storage_element, bytes=size_bytes)

@@ -14,7 +14,7 @@ from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import configuration, json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
-from pilots.agent.server.job_data import JobData, parse_data
+from pilots.agent.server.job_data import Content, JobData, ReservedName, parse_data, parse_reserved
 from pilots.agent.server.json_fields import Record
 from pilots.agent.server.lease import (
     Lease,
@@ -214,10 +214,30 @@ class Server:
             answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
         return json_fields.text(answer.record(), "sandbox")
 
-    def register_replica(self, lease: Lease, *, lfn: str, storage_element: str, size_bytes: int, checksum: str) -> None:
+    def reserve_outputs(
+        self, lease: Lease, files: Sequence[tuple[str, Content]], *, storage_element: str, exist: bool = False
+    ) -> Sequence[ReservedName]:
+        """Reserve the names of output files before they are stored, with the token of the match; idempotent.
+
+        Args:
+            lease: of the job.
+            files: (logical name, content) of each.
+            storage_element: where they will be stored.
+            exist: whether it has other files of these names, which may not be replaced.
+        """
+        described = [
+            {"lfn": lfn, "size_bytes": content.size_bytes, "checksum": content.checksum, "exists": exist}
+            for lfn, content in files
+        ]
+        path, body = f"{API_V1}matches/{lease.match_id}/outputs/", {"storage_element": storage_element}
+        with _end_noticed(not_found_too=False):
+            answer = self._client.call("POST", path, token=lease.token, body={**body, "files": described})
+        return [parse_reserved(each) for each in json_fields.records(answer.record(), "files")]
+
+    def register_replica(self, lease: Lease, lfn: str, content: Content, *, storage_element: str) -> None:
         """Register an output file that was stored, with the token of the match; idempotent."""
         path = f"{API_V1}matches/{lease.match_id}/replicas/"
-        body = {"lfn": lfn, "storage_element": storage_element, "size_bytes": size_bytes, "checksum": checksum}
+        body = {"lfn": lfn, "storage_element": storage_element, **content._asdict()}
         with _end_noticed(not_found_too=False):
             self._client.call("POST", path, token=lease.token, body=body)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import Record
@@ -31,11 +32,39 @@ class DataFile:
 
 @dataclass(frozen=True)
 class OutputDestination:
-    """The destination of output files: the file ``x`` is stored at ``<url><path>/x``."""
+    """The destination of output files: the file ``x`` is stored at ``<url><path>/x``, if the server agrees."""
 
     storage_element: str
     url: str
     path: str
+
+
+class Content(NamedTuple):
+    """The content of a file."""
+
+    size_bytes: int
+    #: ``sha256:…``
+    checksum: str
+
+
+@dataclass(frozen=True)
+class ReservedName:
+    """The name that the server has reserved for an output file until the lease ends (ADR 72)."""
+
+    #: As requested.
+    lfn: str
+    #: The name to store and register it under: *lfn*, or another if that is taken.
+    stored_as: str
+    #: Why it is another; empty: it is not.
+    reason: str
+    #: Name of this lease alone, for the bytes until all are there.
+    upload: str
+    #: Whether a file of this name may be replaced.
+    replaces: bool
+    #: Contents that earlier leases may have left under the name, and that may be replaced.
+    earlier: tuple[Content, ...]
+    #: Uploads that earlier leases may have left, to be removed.
+    leftovers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +88,7 @@ def parse_data(answer: Record) -> JobData:
     """
     job = json_fields.record(answer.get("job"), "job")
     data = json_fields.optional_record(answer, "job_data")
-    place = json_fields.optional_record(data, "output")
+    place = json_fields.optional_record(data, "destination")
     tokens = json_fields.optional_record(data, "credentials")
     return JobData(
         input_files=tuple(_input_file(each) for each in json_fields.records(data, "input_files")),
@@ -67,6 +96,27 @@ def parse_data(answer: Record) -> JobData:
         output_files=json_fields.names(job, "output_data"),
         output=_place(place) if place else None,
         credentials={name: json_fields.text(tokens, name) for name in tokens},
+    )
+
+
+def parse_reserved(data: Record) -> ReservedName:
+    """Return one name of the answer to a reservation.
+
+    Raises:
+        MalformedAnswerError: a field is missing or has a wrong type.
+    """
+    earlier = [
+        Content(json_fields.whole(each, "size_bytes"), json_fields.text(each, "checksum"))
+        for each in json_fields.records(data, "earlier")
+    ]
+    return ReservedName(
+        lfn=json_fields.text(data, "lfn"),
+        stored_as=json_fields.text(data, "stored_as"),
+        reason=json_fields.text(data, "reason", ""),
+        upload=json_fields.text(data, "upload"),
+        replaces=data.get("replaces") is True,
+        earlier=tuple(earlier),
+        leftovers=json_fields.names(data, "leftovers"),
     )
 
 

@@ -48,6 +48,7 @@ ADDRESSES = [
     "GET /api/v1/replicas/",
     "POST /api/v1/replicas/",
     "POST /api/v1/replicas/remove/",
+    "POST /api/v1/matches/{match_id}/outputs/",
     "POST /api/v1/matches/{match_id}/replicas/",
     "GET /api/v1/gateway/wms_advertise.py",
     "GET /api/v1/pilots/config/",

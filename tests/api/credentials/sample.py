@@ -90,6 +90,10 @@ class SampleData:
             "match-status": {"status": "Running"},
             "match-heartbeat": {"cpu_s": 1.0},
             "match-finish": {"exit_code": 0, "usage": {}},
+            "match-outputs": {
+                "storage_element": replica["storage_element"],
+                "files": [{"lfn": replica["lfn"], "size_bytes": 1, "checksum": "adler32:00000001"}],
+            },
             "match-replicas": replica,
             "match-sandboxes": {"file": SimpleUploadedFile("out.tar.gz", archive(b"out"))},
             "sandboxes": {"file": SimpleUploadedFile("in.tar.gz", archive(b"in"))},

@@ -66,6 +66,7 @@ def test_files_are_read_at_the_nearest_site_with_only_the_needed_credentials(
                 ],
             }
         ],
+        "destination": None,
         "output": None,
         "credentials": {"afar": "other", "near": "hush"},
     }
@@ -126,7 +127,7 @@ def test_a_pilot_of_which_only_the_site_is_known_reads_and_writes_there(
     job = make_job(sample, input_data=["/lhcb/a"], output_data=["x"])
     pilot = client_of(factories.make_pilot(vo=sample.vo, site=sample.queue.ce.site))
     data = leased(pilot)["job_data"]
-    assert (data["input_files"][0]["storage_element"], data["output"]["storage_element"]) == ("near", "near")
+    assert (data["input_files"][0]["storage_element"], data["destination"]["storage_element"]) == ("near", "near")
     job.refresh_from_db()
     assert job.site == sample.queue.ce.site
 
@@ -152,7 +153,7 @@ def test_output_is_stored_at_the_pilot_site_or_at_output_se(
 ) -> None:
     factories.make_storage_element(name="tape")
     job = make_job(sample, output_data=["x"], **described)
-    output = leased(pilot)["job_data"]["output"]
+    output = leased(pilot)["job_data"]["destination"]
     assert (output["storage_element"], output["path"]) == (element, path.format(id=job.pk))
 
 
@@ -172,7 +173,7 @@ def test_output_in_the_directory_of_another_user_gets_no_destination(
     job = Job.objects.get()
     factories.redescribe(job, output_data=[f"LFN:{lfn}"])
     lease = leased(pilot)
-    assert (lease["job_data"]["output"] is not None) == own
+    assert (lease["job_data"]["destination"] is not None) == own
     body = {"lfn": lfn, "storage_element": "near"}
     answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")
     assert answer.status_code == (201 if own else 400), answer.content
@@ -206,7 +207,7 @@ def test_registered_output_marks_the_jobs_that_wait_for_it(
         ("", ["near"]),
     ],
 )
-def test_registered_output_replaces_replicas_of_older_content(
+def test_output_that_overwrites_replaces_replicas_of_older_content(
     sample: SampleData, pilot: APIClient, disk: StorageElement, known: str, left: list[str]
 ) -> None:
     shelf = factories.make_storage_element(name="shelf")
@@ -214,7 +215,7 @@ def test_registered_output_replaces_replicas_of_older_content(
     for lfn, checksum in ((name, known), ("/lhcb/user/a/alice/run/y", "")):
         factories.make_replica(lfn, vo=sample.vo, storage_element=shelf, checksum=checksum)
     factories.make_replica(name, vo=factories.make_vo(), storage_element=shelf)
-    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run", overwrite=True)
     lease = leased(pilot)
     stored = {"lfn": name, "storage_element": "near", "size_bytes": 3, "checksum": "adler32:00000001"}
     for _ in range(2):
@@ -233,7 +234,7 @@ def test_a_job_waiting_for_output_data_is_evaluated_when_they_are_stored(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     factories.make_replica("/lhcb/a", vo=sample.vo, storage_element=factories.make_storage_element(name="shelf"))
-    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    make_job(sample, output_data=["x"], output_path="/lhcb/user/a/alice/run", overwrite=True)
     lease = leased(pilot)
     known = "/lhcb/user/a/alice/run/x"
     factories.make_replica(known, vo=sample.vo, storage_element=StorageElement.objects.get(name="shelf"))
@@ -272,7 +273,7 @@ def test_a_pilot_registers_output_of_its_own_job_only(
     factories.make_storage_element(name="tape")
     make_job(sample, output_data=["x"])
     lease = leased(pilot)
-    path = lease["job_data"]["output"]["path"]
+    path = lease["job_data"]["destination"]["path"]
     change = {name: value.format(path=path) if isinstance(value, str) else value for name, value in change.items()}
     body = {"lfn": f"{path}/x", "storage_element": "near", **change}
     answer = bearer(lease["token"]).post(f"/api/v1/matches/{lease['match_id']}/replicas/", body, format="json")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from resources.models import Replica
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
 from tests.factories import make_replica, make_storage_element, make_vo
 from tests.storage import StorageServer
@@ -74,3 +75,41 @@ def test_files_of_several_vos_with_one_name_need_the_vo(wms_of: WmsOf, sample: S
     assert (ambiguous.code, "name the VO" in ambiguous.err) == (2, True)
     assert wms("files", "get", "/x/data", "-d", tmp_path, "--vo", "atlas").code == 0
     assert (tmp_path / "data").read_text() == "hits"
+
+
+def test_files_are_removed_from_catalogue_and_storage_elements(
+    wms_of: WmsOf, sample: SampleData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    disk = tmp_path / "disk" / "lhcb"
+    disk.mkdir(parents=True)
+    (disk / "hits").write_text("hits")
+    with StorageServer(tmp_path / "keys") as storage:
+        monkeypatch.setenv("SSL_CERT_FILE", str(storage.certificate))
+        storage.files["/lhcb/hits"] = storage.files["/lhcb/kept"] = b"hits"
+        urls = {"DISK": (tmp_path / "disk").as_uri(), "HTTPS": storage.url, "TAPE": "root://tape.example.org/"}
+        for name, url in urls.items():
+            element = make_storage_element(name=name, vos=[sample.vo], url=url)
+            make_replica(lfn="/lhcb/hits", vo=sample.vo, storage_element=element)
+        make_replica(lfn="/lhcb/kept", vo=sample.vo, storage_element=element)
+        wms = wms_of(sample.olga)
+        removed = wms("files", "rm", "LFN:/lhcb/hits")
+        assert removed.code == 1
+        assert removed.rows[0] == ["/lhcb/hits", "DISK, HTTPS, TAPE"]
+        assert "The file of /lhcb/hits at TAPE is left: `wms` cannot read root:" in removed.out
+        assert set(storage.files) == {"/lhcb/kept"}
+        assert not (disk / "hits").exists()
+        assert wms("files", "rm", "/lhcb/hits").code == 1
+        assert wms("files", "rm", "/lhcb/kept", "--catalogue-only").code == 0
+        assert set(storage.files) == {"/lhcb/kept"}
+    assert not Replica.objects.exists()
+
+
+def test_a_file_that_the_user_may_not_remove_stays(sample: SampleData, wms: Wms, tmp_path: Path) -> None:
+    (tmp_path / "hits").write_text("hits")
+    element = make_storage_element(name="DISK", vos=[sample.vo], url=tmp_path.as_uri())
+    make_replica(lfn="/hits", vo=sample.vo, storage_element=element)
+    refused = wms("files", "rm", "/hits", "--vo", sample.vo.name)
+    assert (refused.code, "remove files that your jobs have not stored" in refused.err) == (1, True)
+    assert (tmp_path / "hits").exists()
+    assert Replica.objects.exists()

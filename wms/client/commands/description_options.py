@@ -25,6 +25,8 @@ class DescriptionOption(NamedTuple):
     reads: Callable[[str], int] | None = None
     #: May be repeated; the field is a list.
     is_list: bool = False
+    #: Has no value; the field is true.
+    is_flag: bool = False
 
 
 #: {option: field of the description}.
@@ -57,6 +59,9 @@ OPTIONS: Mapping[str, DescriptionOption] = {
     "--input-data": DescriptionOption(
         "input_data", "LFN", "file on storage elements that it reads; may be repeated", is_list=True
     ),
+    "--overwrite": DescriptionOption(
+        "overwrite", "", "its output data may replace registered files of yours", is_flag=True
+    ),
     "--name": DescriptionOption("job_name", "NAME", "name of the job"),
     "--label": DescriptionOption("job_group", "LABEL", "free label, by which jobs are found"),
     "--type": DescriptionOption("job_type", "TYPE", "job type"),
@@ -69,7 +74,9 @@ def add_description(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("description, in place of a file")
     for option, each in OPTIONS.items():
         dest, about = f"description_{each.field}", each.about
-        if each.reads is not None:
+        if each.is_flag:
+            group.add_argument(option, dest=dest, help=about, action="store_true", default=None)
+        elif each.reads is not None:
             group.add_argument(option, dest=dest, metavar=each.metavar, help=about, type=each.reads)
         elif each.is_list:
             group.add_argument(option, dest=dest, metavar=each.metavar, help=about, action="append")

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from ..connection import Record
 from ..downloads import OnBytes
-from ..errors import WrongUsageError
-from ..replicas import fetch, replicas_of, without_prefix
+from ..errors import Exit, WrongUsageError
+from ..replicas import fetch, remove, replicas_of, without_prefix
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
 from ..terminal.text import plain, shortened, size
@@ -30,6 +30,7 @@ _FETCHED = (
     TableColumn("STORAGE ELEMENT", importance=2),
     TableColumn("SIZE", ColumnKind.NUMBER, importance=1),
 )
+_REMOVED = (TableColumn("REMOVED", importance=2), TableColumn("STORAGE ELEMENTS", importance=1))
 _UPLOADED = (
     TableColumn("FILE", importance=1),
     TableColumn("SANDBOX", ColumnKind.WHOLE, importance=3),
@@ -55,13 +56,19 @@ def _configure(parser: ArgumentParser) -> None:
     getting.add_argument("--force", action="store_true", help="fetch again what is there")
     getting.add_argument("--storage-element", metavar="NAME", help="only from this storage element")
     getting.add_argument("--vo", metavar="VO", help="VO of the files; needed if files of several VOs have the name")
+    about = "remove files from the catalogue and from their storage elements, so that their names are free"
+    removing = actions.add_parser("rm", help=about, description=f"{about}; asks nothing", allow_abbrev=False)
+    removing.add_argument("lfns", nargs="+", metavar="LFN", help="logical name of a file")
+    removing.add_argument("--storage-element", metavar="NAME", help="only the replicas at this storage element")
+    removing.add_argument("--vo", metavar="VO", help="VO of the files; needed if files of several VOs have the name")
+    removing.add_argument("--catalogue-only", action="store_true", help="delete nothing at the storage elements")
     about = "upload files as input sandboxes; prints the name by which descriptions name each"
     putting = actions.add_parser("put", help=about, description=about, allow_abbrev=False)
     putting.add_argument("files", nargs="+", type=Path, metavar="FILE", help="file or archive of this computer")
 
 
 def _files(options: Namespace, session: CommandSession) -> CommandOutput:
-    return {"list": _list, "get": _get, "put": _put}[options.action](options, session)
+    return {"list": _list, "get": _get, "rm": _remove, "put": _put}[options.action](options, session)
 
 
 def _list(options: Namespace, session: CommandSession) -> CommandOutput:
@@ -144,6 +151,21 @@ def _progress(name: str, *, width: int) -> OnBytes:
             sys.stderr.flush()
 
     return show
+
+
+def _remove(options: Namespace, session: CommandSession) -> CommandOutput:
+    named = {
+        lfn: replicas_of(session.server, lfn, vo=options.vo, storage_element=options.storage_element)
+        for lfn in dict.fromkeys(map(without_prefix, options.lfns))
+    }
+    removed, rows, notes = [], [], []
+    for lfn, replicas in named.items():
+        left = remove(session.server, replicas, environment=None if options.catalogue_only else os.environ)
+        elements = [str(each["storage_element"]) for each in replicas]
+        removed.append({"lfn": lfn, "storage_elements": elements, "left": left})
+        rows.append([lfn, ", ".join(elements)])
+        notes += [f"The file of {plain(lfn)} at {element} is left: {why}." for element, why in left.items()]
+    return CommandOutput(removed, [Table(_REMOVED, rows), *notes], exit_code=Exit.REFUSED if notes else Exit.DONE)
 
 
 def _put(options: Namespace, session: CommandSession) -> CommandOutput:

@@ -120,6 +120,9 @@ class DescriptionBody(EditBody):
         max_length=MAX_OUTPUT_PATH,
         help_text="Logical directory of output_data; default: /VO/user/initial/user/job id.",
     )
+    overwrite = serializers.BooleanField(
+        required=False, help_text="Whether output_data may replace registered files of the owner; default false."
+    )
     std_output = _text("File for standard output; default std.out.")
     std_error = _text("File for standard error; default std.err.")
     environment = serializers.DictField(

@@ -166,12 +166,15 @@ class AttributeReader(ABC):
             raise self.value_error(name, f"{name} = {shown(value)} is not accepted: {hint}")
         self._ignored.setdefault("every description is of a job.", []).append(name)
 
-    def _read_whole_node(self, name: str) -> None:
+    def _truth(self, name: str) -> bool:
         value = self.constant(name)
-        whole = _TRUTHS.get(str(value).lower())
-        if whole is None:
+        truth = _TRUTHS.get(str(value).lower())
+        if truth is None:
             raise self.value_error(name, f"`{name}` must be true or false, not {shown(value)}.")
-        if whole:
+        return truth
+
+    def _read_whole_node(self, name: str) -> None:
+        if self._truth(name):
             self._further.setdefault("tags", []).append(_WHOLE_NODE)
             self._warnings.append(
                 f"{name} is read as the tag {_WHOLE_NODE}: the job runs only in queues that offer it, with as many "
@@ -188,6 +191,7 @@ class AttributeReader(ABC):
             "input_data_policy": self._policy,
             "job_type": self._job_type,
             "output_path": self._output_path,
+            "overwrite": self._truth,
             "tags": self._tags,
         }
         if attribute.field in special:

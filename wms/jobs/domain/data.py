@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
+from uuid import UUID
 
 from resources.domain.files import canonical_lfn, is_below, lfn_problem, without_prefix
 from wms.wire.protocol import LFN_PREFIX
@@ -39,6 +40,11 @@ def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -
     return path or f"{home_of(username, vo=vo)}/{job_id}"
 
 
+def lease_directory(directory: str, *, match_id: UUID) -> str:
+    """Return the logical directory, below that of a job, to which only one lease of it writes."""
+    return f"{directory}/attempt-{match_id.hex[:8]}"
+
+
 def canonical_output(entry: str) -> str:
     """Return an entry of the output data; a logical name is put into its stored form ``LFN:/vo/…``."""
     return entry if without_prefix(entry) == entry else f"{LFN_PREFIX}{canonical_lfn(entry)}"
@@ -59,6 +65,18 @@ def output_problem(entry: str) -> str:
 def lfn_of_output(entry: str) -> str:
     """Return the logical name in an entry of the output data (``LFN:/vo/…``); empty: it has none."""
     return entry[len(LFN_PREFIX) :] if entry.startswith(LFN_PREFIX) else ""
+
+
+def output_names(entries: Iterable[str], *, path: str | None) -> frozenset[str]:
+    """Return the logical names of output data that are known before the job runs.
+
+    Args:
+        entries: of the output data: logical names, and names or patterns below *path*.
+        path: logical directory that the job names; None: it has its own, to which no other job writes.
+    """
+    named = {lfn for entry in entries if (lfn := lfn_of_output(entry))}
+    plain = [entry for entry in entries if not lfn_of_output(entry) and not any(sign in entry for sign in "*?[")]
+    return frozenset(named | {canonical_lfn(f"{path}/{entry}") for entry in plain if path})
 
 
 def sandbox_lfn(directory: str, *, job_id: int) -> str:

@@ -72,6 +72,8 @@ class JobDescription(StatedRequirements):
     output_se: str | None = None
     #: Logical directory for output_data; None: ``data.output_directory``.
     output_path: str | None = None
+    #: Whether output_data may replace registered files of the owner.
+    overwrite: bool = False
     std_output: str = "std.out"
     std_error: str = "std.err"
     environment: tuple[tuple[str, str], ...] = ()
@@ -136,6 +138,7 @@ def _read(data: Mapping[str, object], reader: FieldReader) -> JobDescription:
         input_data_policy=checks.data_policy(reader),
         output_se=None if data.get("output_se") is None else reader.text("output_se", ""),
         output_path=checks.output_path(data, reader),
+        overwrite=reader.flag("overwrite"),
         std_output=checks.file_name("std_output", "std.out", reader),
         std_error=checks.file_name("std_error", "std.err", reader),
         environment=checks.environment(reader),

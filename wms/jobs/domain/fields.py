@@ -73,6 +73,14 @@ class FieldReader:
         self.fault(field, f"{field} must be a number{unit} from {least:g} to {most:g}, not {shown(value)}.")
         return None
 
+    def flag(self, field: str) -> bool:
+        """Read true or false, which is the default."""
+        value = self._data.get(field, False)
+        if not isinstance(value, bool):
+            self.fault(field, f"{field} must be true or false, not {shown(value)}.")
+            return False
+        return value
+
     def names(self, field: str) -> tuple[str, ...]:
         """Read a list of non-empty lines."""
         if field not in self._data:

@@ -297,6 +297,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             *_same("UserOutputSE", _OUTPUT_SE),
             _OUTPUT_PATH,
             *_same("UserOutputPath", _OUTPUT_PATH),
+            _own("Overwrite", "overwrite", "`true`: output data may replace files that are registered and are yours."),
             *_ignored(
                 "InputDataModule OutputDataModule DataAccessProtocol StorageIndex DataCatalog AllowZippedISB ZippedISB",
                 DATA_OF_OTHERS,

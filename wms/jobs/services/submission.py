@@ -29,6 +29,7 @@ from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import notices, transitions
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
+from wms.jobs.services.optimizers.output_names import plan_output_names
 from wms.jobs.services.optimizers.steps import optimize, requirements_of
 from wms.jobs.services.submission_limits import refuse_too_many_waiting
 from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
@@ -147,6 +148,7 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
                 for named in arrival.input_sandboxes.get(requested.common.input_sandbox, ())
             ),
         )
+    plan_output_names(arrival, job_ids)
     waiting = [WaitingJob(new.id, definition, new.kind.priority) for new, definition in jobs if definition is not None]
     task_queue_of = queueing.enqueue(waiting, now=arrival.now)
     return SubmissionResult(

@@ -176,6 +176,10 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
     HTTPStatus.CONFLICT: {
         "conflict": ("not possible in this state (category; used where no narrower code exists)", "see `detail`"),
         "illegal_transition": ("the job's status does not allow this", "look at its status"),
+        "name_taken": (
+            "another file has this logical name, or another job is storing one under it",
+            "reserve a name for the file, and move it there",
+        ),
         "job_is_over": ("the job was killed or rescheduled meanwhile", "drop its output"),
         "no_device_flow": ("the provider offers no device flow", "make a token in the portal"),
         "lease_ended": ("the lease has ended", "stop the payload; request another job"),

@@ -12,6 +12,7 @@ from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFi
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
+from wms.jobs.services.optimizers.output_names import check_output_names
 from wms.kernel.names import several_in_one
 
 #: {field of names that must exist: (noun, known names)}; a job with a mistyped name would wait forever.
@@ -34,6 +35,8 @@ def check_sanity(arrival: Arrival) -> None:
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)
+    if not arrival.errors:
+        check_output_names(arrival)
     _check_stall_windows(arrival)
     _warn_about_descriptions(arrival)
     if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:

@@ -1,0 +1,173 @@
+"""Storage elements to which output is written so that nothing is replaced by mistake (ADR 72).
+
+The bytes of a file go to a name that only one lease uses, its *upload*. When all are there, the file gets its own name
+in one step, which fails if there is a file of this name already. All names are logical: the URL of a file is that of
+the storage element followed by its logical name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Protocol
+from urllib.parse import quote
+
+from pilots.agent.data import safe_paths
+from pilots.agent.data.storage import (
+    NoSuchFileError,
+    NotSupportedError,
+    Storage,
+    StorageError,
+    chunks_of,
+    path_of,
+)
+from pilots.agent.server.http import GivenUpError
+from pilots.agent.server.job_data import Content, ReservedName
+from wms.wire.storage import checksum_of
+
+GiveUp = Callable[[], bool]
+
+
+class WritableElement(Protocol):
+    """A storage element. Every call may be repeated, and raises what those of ``Storage`` raise."""
+
+    def put(self, file: BinaryIO, upload: str, *, give_up: GiveUp) -> None:
+        """Store the bytes of *file* under a name of the lease alone."""
+
+    def place(self, file: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:
+        """Give an upload the name *lfn*; without *replace*, return False if there is a file of this name."""
+
+    def size(self, lfn: str) -> int | None:
+        """Return the size of a file in bytes; None: there is no such file."""
+
+    def checksum(self, lfn: str) -> str:
+        """Return the ``sha256:`` of a file, all of which is read."""
+
+    def remove(self, lfn: str) -> None:
+        """Remove a file, if it exists."""
+
+
+def element_at(storage: Storage, url: str, *, token: str) -> WritableElement:
+    """Return the storage element at *url*, to which *token* gives access."""
+    path = path_of(url)
+    return _HttpElement(storage, url, token=token) if path is None else _DirectoryElement(path)
+
+
+def placed(element: WritableElement, file: BinaryIO, name: ReservedName, content: Content, *, give_up: GiveUp) -> bool:
+    """Give an upload its name; return False, changing nothing, if another file has the name.
+
+    A file of this name is replaced only if the server allows it, or if an earlier attempt has left it there. One with
+    equal content is the result of a call whose answer was lost, or of an attempt that ended before it was registered.
+
+    Args:
+        element: where the upload is.
+        file: the same bytes, for an element that cannot move them.
+        name: that the server has reserved.
+        content: of the file.
+        give_up: ends the call before the next step.
+    """
+    size_bytes = element.size(name.stored_as)
+    if give_up():
+        raise GivenUpError
+    if size_bytes is None:
+        if element.place(file, name.upload, name.stored_as, replace=False, give_up=give_up):
+            return True
+        size_bytes = element.size(name.stored_as)
+    replaces = name.replaces
+    if not replaces and size_bytes in {content.size_bytes, *(each.size_bytes for each in name.earlier)}:
+        found = Content(size_bytes, element.checksum(name.stored_as))
+        if found == content:
+            element.remove(name.upload)
+            return True
+        replaces = found in name.earlier
+    return replaces and element.place(file, name.upload, name.stored_as, replace=True, give_up=give_up)
+
+
+class _DirectoryElement:
+    """A storage element that is a directory of a file system."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def put(self, file: BinaryIO, upload: str, *, give_up: GiveUp) -> None:
+        with safe_paths.written(self._path, upload.lstrip("/")) as target:
+            for chunk in chunks_of(file, give_up=give_up):
+                target.write(chunk)
+
+    def place(self, _: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:  # noqa: ARG002
+        return safe_paths.moved(self._path, upload.lstrip("/"), lfn.lstrip("/"), replace=replace)
+
+    def size(self, lfn: str) -> int | None:
+        try:
+            with safe_paths.opened(self._path, lfn.lstrip("/")) as file:
+                return file.seek(0, os.SEEK_END)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return None  # a link in its place, which is not followed
+
+    def checksum(self, lfn: str) -> str:
+        with safe_paths.opened(self._path, lfn.lstrip("/")) as file:
+            return checksum_of(file)
+
+    def remove(self, lfn: str) -> None:
+        safe_paths.removed(self._path, lfn.lstrip("/"))
+
+
+class _HttpElement:
+    """A storage element with WebDAV (RFC 4918), or else one that stores a file only if it is new (RFC 9110 §13.1.2)."""
+
+    def __init__(self, storage: Storage, url: str, *, token: str) -> None:
+        self._storage, self._url, self._token = storage, url.rstrip("/"), token
+        #: Whether it can move files, as far as is known; else there are no uploads.
+        self._moves = True
+
+    def put(self, file: BinaryIO, upload: str, *, give_up: GiveUp) -> None:
+        if self._moves:
+            self._storage.put(file, self._of(upload), token=self._token, give_up=give_up)
+
+    def place(self, file: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:
+        if self._moves:
+            try:
+                return self._storage.move(self._of(upload), self._of(lfn), token=self._token, replace=replace)
+            except NotSupportedError:
+                self._require_conditions(upload)
+            self._moves = False
+            self.remove(upload)
+        if replace:
+            self.remove(lfn)
+        return self._storage.put(file, self._of(lfn), token=self._token, give_up=give_up, only_new=True)
+
+    def size(self, lfn: str) -> int | None:
+        try:
+            return self._storage.size(self._of(lfn), token=self._token) or 0
+        except NoSuchFileError:
+            return None
+
+    def checksum(self, lfn: str) -> str:
+        return self._storage.checksum(self._of(lfn), token=self._token)
+
+    def remove(self, lfn: str) -> None:
+        # A credential that may only create files leaves it there; it harms nothing.
+        with suppress(StorageError):
+            self._storage.remove(self._of(lfn), token=self._token)
+
+    def _require_conditions(self, upload: str) -> None:
+        """Find out whether the server honours conditions, by a condition that is false; many servers ignore them."""
+        with Path(os.devnull).open("rb") as nothing:
+            is_stored = self._storage.put(
+                nothing, self._of(upload), token=self._token, give_up=lambda: False, only_new=True
+            )
+        if is_stored:
+            raise StorageError(
+                "its server can neither move a file without replacing another nor store only a new one; "
+                "name another OutputSE, or ask its administrators"
+            )
+
+    def _of(self, lfn: str) -> str:
+        return self._url + quote(lfn)

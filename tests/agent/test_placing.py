@@ -1,0 +1,192 @@
+"""Output is written to storage elements so that nothing is replaced by mistake (ADR 72), on each kind of element."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NoReturn, cast
+
+import pytest
+
+from pilots.agent.data.placing import WritableElement, element_at, placed
+from pilots.agent.data.storage import Storage, StorageError
+from pilots.agent.server.http import GivenUpError, UnreachableError
+from pilots.agent.server.job_data import Content, ReservedName
+from tests.storage import StorageServer
+
+LFN, UPLOAD = "/lhcb/user/a/r 1.txt", "/lhcb/user/a/.wms-0123-ab"
+OURS, OTHERS = b"ours\n", b"another file\n"
+
+
+def content_of(data: bytes) -> Content:
+    return Content(len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
+
+
+@contextmanager
+def holding(data: bytes) -> Iterator[BinaryIO]:
+    with TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield cast("BinaryIO", file)
+
+
+def name(**allowed: Any) -> ReservedName:
+    usual: dict[str, Any] = {"reason": "", "replaces": False, "earlier": (), "leftovers": ()}
+    return ReservedName(lfn=LFN, stored_as=LFN, upload=UPLOAD, **{**usual, **allowed})
+
+
+class Place:
+    """A storage element of some kind, with a view of its files from outside."""
+
+    def __init__(self, element: WritableElement, files: Callable[[], Mapping[str, bytes]], write: Any) -> None:
+        self.element, self.files, self.write = element, files, write
+
+    def store(self, data: bytes = OURS, **allowed: Any) -> bool:
+        with holding(data) as file:
+            self.element.put(file, UPLOAD, give_up=lambda: False)
+            return placed(self.element, file, name(**allowed), content_of(data), give_up=lambda: False)
+
+
+def in_directory(directory: Path) -> Place:
+    def write(lfn: str, data: bytes) -> None:
+        (directory / lfn[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (directory / lfn[1:]).write_bytes(data)
+
+    def files() -> Mapping[str, bytes]:
+        found = (path for path in directory.rglob("*") if path.is_file())
+        return {f"/{path.relative_to(directory)}": path.read_bytes() for path in found}
+
+    return Place(element_at(Storage(), directory.as_uri(), token=""), files, write)
+
+
+def at_server(server: StorageServer) -> Place:
+    def files() -> Mapping[str, bytes]:
+        return {path.removeprefix("/data").replace("%20", " "): data for path, data in server.files.items()}
+
+    def write(lfn: str, data: bytes) -> None:
+        server.files["/data" + lfn.replace(" ", "%20")] = data
+
+    storage = Storage(ca=server.certificate)
+    return Place(element_at(storage, f"{server.url}/data/", token="hush"), files, write)
+
+
+KINDS = ("directory", "directory without links", "WebDAV", "WebDAV that replaces", "conditions")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[StorageServer]:
+    with StorageServer(tmp_path, token="hush") as server:
+        yield server
+
+
+@pytest.fixture(params=KINDS)
+def place(
+    request: pytest.FixtureRequest, server: StorageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """Return a storage element of each kind; "WebDAV that replaces" ignores ``Overwrite: F``."""
+    if request.param == "directory without links":
+        monkeypatch.setattr(os, "link", no_links)
+    if request.param.startswith("directory"):
+        return in_directory(tmp_path / "element")
+    server.moves = request.param != "conditions"
+    server.honours = request.param != "WebDAV that replaces"
+    return at_server(server)
+
+
+def no_links(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def test_a_new_file_is_stored_and_its_upload_is_gone(place: Place) -> None:
+    assert place.store()
+    assert place.files() == {LFN: OURS}
+
+
+def test_another_file_is_not_replaced(place: Place) -> None:
+    place.write(LFN, OTHERS)
+    assert not place.store()
+    assert place.files()[LFN] == OTHERS
+    place.element.remove(UPLOAD)
+    assert place.files() == {LFN: OTHERS}
+
+
+def test_another_file_of_equal_size_is_not_replaced(place: Place) -> None:
+    place.write(LFN, OURS.upper())
+    assert not place.store()
+    assert place.files()[LFN] == OURS.upper()
+
+
+@pytest.mark.parametrize("left", [OTHERS, OURS])
+def test_what_an_earlier_attempt_has_left_is_replaced(place: Place, left: bytes) -> None:
+    place.write(LFN, left)
+    assert place.store(earlier=(content_of(left),))
+    assert place.files() == {LFN: OURS}
+
+
+def test_a_file_that_may_be_replaced_is(place: Place) -> None:
+    place.write(LFN, OTHERS)
+    assert place.store(replaces=True)
+    assert place.files() == {LFN: OURS}
+    assert place.store(b"once more\n", replaces=True)
+    assert place.files() == {LFN: b"once more\n"}
+
+
+def test_storing_it_again_after_a_lost_answer_is_harmless(place: Place) -> None:
+    assert place.store()
+    assert place.store()
+    assert place.files() == {LFN: OURS}
+
+
+def test_further_files_are_stored_the_same_way(place: Place) -> None:
+    assert place.store()
+    assert not place.store(OTHERS)
+    place.element.remove(UPLOAD)
+    assert place.files() == {LFN: OURS}
+
+
+def test_a_useless_file_is_not_placed(place: Place) -> None:
+    with holding(OURS) as file:
+        place.element.put(file, UPLOAD, give_up=lambda: False)
+        with pytest.raises(GivenUpError):
+            placed(place.element, file, name(), content_of(OURS), give_up=lambda: True)
+    assert LFN not in place.files()
+
+
+def test_the_answer_to_a_move_is_lost(server: StorageServer) -> None:
+    place = at_server(server)
+    server.losing = ["MOVE"]
+    with pytest.raises(UnreachableError):
+        place.store()
+    with holding(OURS) as file:
+        assert placed(place.element, file, name(), content_of(OURS), give_up=lambda: False)
+    assert place.files() == {LFN: OURS}
+
+
+def test_an_element_that_neither_moves_nor_obeys_conditions_is_refused(server: StorageServer) -> None:
+    server.moves = server.honours = False
+    place = at_server(server)
+    with pytest.raises(StorageError, match="neither move a file without replacing another nor store only a new one"):
+        place.store()
+    assert LFN not in place.files()
+
+
+def test_a_link_in_place_of_the_file_is_another_file(tmp_path: Path) -> None:
+    place = in_directory(tmp_path / "element")
+    place.write("/secret", OTHERS)
+    place.write(LFN, b"")
+    (tmp_path / "element" / LFN[1:]).unlink()
+    (tmp_path / "element" / LFN[1:]).symlink_to(tmp_path / "element/secret")
+    assert not place.store()
+    assert place.files()["/secret"] == OTHERS
+
+
+def test_a_repeated_link_of_nfs_is_no_other_file(tmp_path: Path) -> None:
+    place = in_directory(tmp_path / "element")
+    with holding(OURS) as file:
+        place.element.put(file, UPLOAD, give_up=lambda: False)
+        (tmp_path / "element" / LFN[1:]).hardlink_to(tmp_path / "element" / UPLOAD[1:])
+        assert place.element.place(file, UPLOAD, LFN, replace=False, give_up=lambda: False)
+    assert place.files() == {LFN: OURS}
