@@ -75,7 +75,10 @@ def _answer(name: str, options: Namespace) -> int:
     command_module = import_module(".commands.command", __package__)
     console = console_module.Console(sys.stdout, os.environ)
     session: CommandSession = command_module.CommandSession(os.environ, console)
-    answer: CommandOutput = command_of(name).run(options, session)
+    try:
+        answer: CommandOutput = command_of(name).run(options, session)
+    finally:
+        session.close()
     if options.json is None:
         console.print(answer.parts)
     else:

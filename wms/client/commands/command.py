@@ -52,6 +52,11 @@ class CommandSession:
             self._server = credentials.logged_in(self.environment)
         return self._server
 
+    def close(self) -> None:
+        """Close the connections to the server."""
+        if self._server is not None:
+            self._server.close()
+
     @property
     def username(self) -> str:
         """Return the user name of the token's owner."""
