@@ -14,7 +14,7 @@ import pytest
 from pilots.agent.data.placing import WritableElement, element_at, placed
 from pilots.agent.data.storage import Storage, StorageError
 from pilots.agent.server.http import GivenUpError, UnreachableError
-from pilots.agent.server.job_data import Content, ReservedName
+from pilots.agent.server.job_data import Content, GrantedName
 from tests.storage import StorageServer
 
 LFN, UPLOAD = "/lhcb/user/a/r 1.txt", "/lhcb/user/a/.wms-0123-ab"
@@ -33,9 +33,9 @@ def holding(data: bytes) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", file)
 
 
-def name(**allowed: Any) -> ReservedName:
+def name(**allowed: Any) -> GrantedName:
     usual: dict[str, Any] = {"reason": "", "replaces": False, "earlier": (), "leftovers": ()}
-    return ReservedName(lfn=LFN, stored_as=LFN, upload=UPLOAD, **{**usual, **allowed})
+    return GrantedName(lfn=LFN, stored_as=LFN, upload=UPLOAD, **{**usual, **allowed})
 
 
 class Place:

@@ -25,7 +25,7 @@ from pilots.agent.data.storage import (
     path_of,
 )
 from pilots.agent.server.http import GivenUpError
-from pilots.agent.server.job_data import Content, ReservedName
+from pilots.agent.server.job_data import Content, GrantedName
 from wms.wire.storage import checksum_of
 
 GiveUp = Callable[[], bool]
@@ -56,7 +56,7 @@ def element_at(storage: Storage, url: str, *, token: str) -> WritableElement:
     return _HttpElement(storage, url, token=token) if path is None else _DirectoryElement(path)
 
 
-def placed(element: WritableElement, file: BinaryIO, name: ReservedName, content: Content, *, give_up: GiveUp) -> bool:
+def placed(element: WritableElement, file: BinaryIO, name: GrantedName, content: Content, *, give_up: GiveUp) -> bool:
     """Give an upload its name; return False, changing nothing, if another file has the name.
 
     A file of this name is replaced only if the server allows it, or if an earlier attempt has left it there. One with

@@ -21,7 +21,7 @@ from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_o
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
-from pilots.agent.server.job_data import ReservedName
+from pilots.agent.server.job_data import GrantedName
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
@@ -84,7 +84,7 @@ def _missing(directory: Path, patterns: Sequence[str]) -> str:
     return f"output sandbox: not found: {named}{more}"
 
 
-def _renamed(names: Sequence[ReservedName]) -> str:
+def _renamed(names: Sequence[GrantedName]) -> str:
     """Return a short sentence about the output data that got other names; empty: none did."""
     others = [name for name in names if name.stored_as != name.lfn]
     if not others:

@@ -14,7 +14,7 @@ from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.server.http import GivenUpError
-from pilots.agent.server.job_data import Content, OutputDestination, ReservedName
+from pilots.agent.server.job_data import Content, GrantedName, OutputDestination
 from pilots.agent.server.lease import Lease
 from pilots.agent.server.retry import InterruptedCallError
 from wms.wire.storage import checksum_of
@@ -34,7 +34,7 @@ class RepeatedCall(Protocol):
 def store_files(
     context: JobContext, lease: Lease, files: Sequence[tuple[BinaryIO, str]], place: OutputDestination, *,
     repeated: RepeatedCall, give_up: Callable[[], bool],
-) -> Sequence[ReservedName]:  # fmt: skip
+) -> Sequence[GrantedName]:  # fmt: skip
     """Store and register files of a job; return the names that they got, in the same order.
 
     Args:
@@ -72,15 +72,15 @@ class _OutputStore:
         checksum = checksum_of(sandbox.stoppable(file, self._give_up))
         return Content(os.fstat(file.fileno()).st_size, checksum)
 
-    def reserved(self, files: Sequence[tuple[str, Content]], *, exist: bool = False) -> Sequence[ReservedName]:
-        def reserve() -> Sequence[ReservedName]:
+    def reserved(self, files: Sequence[tuple[str, Content]], *, exist: bool = False) -> Sequence[GrantedName]:
+        def reserve() -> Sequence[GrantedName]:
             return self._server.reserve_outputs(
                 self._lease, files, storage_element=self._place.storage_element, exist=exist
             )
 
         return self._repeated("output_data.reserve", reserve)
 
-    def store(self, file: BinaryIO, name: ReservedName, content: Content) -> ReservedName:
+    def store(self, file: BinaryIO, name: GrantedName, content: Content) -> GrantedName:
         """Store and register a file; return its name, which is another one if the element has a file of the first."""
         left = _MOST_NAMES
         while not self._is_placed(file, name, content):
@@ -102,7 +102,7 @@ class _OutputStore:
         )  # fmt: skip
         return name
 
-    def _is_placed(self, file: BinaryIO, name: ReservedName, content: Content) -> bool:
+    def _is_placed(self, file: BinaryIO, name: GrantedName, content: Content) -> bool:
         def put() -> None:
             for leftover in name.leftovers:
                 self._element.remove(leftover)
@@ -123,6 +123,6 @@ class _OutputStore:
             self._remove_upload(name)
         return is_placed
 
-    def _remove_upload(self, name: ReservedName) -> None:
+    def _remove_upload(self, name: GrantedName) -> None:
         with suppress(Exception):
             self._element.remove(name.upload)

@@ -13,7 +13,7 @@ from pilots.agent.data.storage import StorageError
 from pilots.agent.job import output_files, sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.output_store import RepeatedCall, store_files
-from pilots.agent.server.job_data import ReservedName
+from pilots.agent.server.job_data import GrantedName
 from pilots.agent.server.lease import Lease
 from wms.wire.protocol import LFN_PREFIX, MAX_LFN, MAX_OUTPUT_FILES
 
@@ -24,7 +24,7 @@ class NoOutputDataError(Exception):
 
 def store_output_data(
     context: JobContext, lease: Lease, directory: Path, *, repeated: RepeatedCall, give_up: Callable[[], bool]
-) -> Sequence[ReservedName]:
+) -> Sequence[GrantedName]:
     """Store and register all output data of a job whose payload was successful; return their names.
 
     Raises:

@@ -14,7 +14,7 @@ from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import configuration, json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
-from pilots.agent.server.job_data import Content, JobData, ReservedName, parse_data, parse_reserved
+from pilots.agent.server.job_data import Content, GrantedName, JobData, parse_data, parse_reserved
 from pilots.agent.server.json_fields import Record
 from pilots.agent.server.lease import (
     Lease,
@@ -216,7 +216,7 @@ class Server:
 
     def reserve_outputs(
         self, lease: Lease, files: Sequence[tuple[str, Content]], *, storage_element: str, exist: bool = False
-    ) -> Sequence[ReservedName]:
+    ) -> Sequence[GrantedName]:
         """Reserve the names of output files before they are stored, with the token of the match; idempotent.
 
         Args:

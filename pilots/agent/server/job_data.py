@@ -48,7 +48,7 @@ class Content(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReservedName:
+class GrantedName:
     """The name that the server has reserved for an output file until the lease ends (ADR 72)."""
 
     #: As requested.
@@ -99,7 +99,7 @@ def parse_data(answer: Record) -> JobData:
     )
 
 
-def parse_reserved(data: Record) -> ReservedName:
+def parse_reserved(data: Record) -> GrantedName:
     """Return one name of the answer to a reservation.
 
     Raises:
@@ -109,7 +109,7 @@ def parse_reserved(data: Record) -> ReservedName:
         Content(json_fields.whole(each, "size_bytes"), json_fields.text(each, "checksum"))
         for each in json_fields.records(data, "earlier")
     ]
-    return ReservedName(
+    return GrantedName(
         lfn=json_fields.text(data, "lfn"),
         stored_as=json_fields.text(data, "stored_as"),
         reason=json_fields.text(data, "reason", ""),

@@ -4,7 +4,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 
-from resources.models import Replica, ReplicaChange
+from resources.models import OutputName, Replica, ReplicaChange
 from tests import factories
 from tests.factories import submit
 from wms.jobs.domain.request import parse_submission
@@ -24,6 +24,16 @@ def test_a_storage_element_holds_a_file_of_a_vo_once() -> None:
         factories.make_replica("lhcb/a", vo=vo, storage_element=element)
     with transaction.atomic(), pytest.raises(IntegrityError, match="site_layout_has_one_row"):
         SiteLayout.objects.create(pk=2, digest=b"")
+
+
+def test_a_logical_name_of_output_has_one_row_in_a_vo() -> None:
+    vo = factories.make_vo()
+    OutputName.objects.create(vo=vo, lfn="/lhcb/a")
+    OutputName.objects.create(vo=factories.make_vo(), lfn="/lhcb/a")
+    with transaction.atomic(), pytest.raises(IntegrityError, match="a_name_is_written_by_one_job_at_a_time"):
+        OutputName.objects.create(vo=vo, lfn="/lhcb/a")
+    with transaction.atomic(), pytest.raises(IntegrityError, match="output_lfn_is_an_absolute_path"):
+        OutputName.objects.create(vo=vo, lfn="lhcb/a")
 
 
 def plan(rows: QuerySet[Job] | QuerySet[Replica]) -> str:
