@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 import pytest
 
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.storage import StorageServer
 
@@ -377,7 +377,7 @@ def test_refused_output_data_are_kept_on_the_node(
 
     assert agent.wait() == 0, agent.log
     assert server.lease.finished is not None
-    archive = tmp_path / "kept" / "job-1-output-data.tar.gz"
+    archive = kept_archive(server, tmp_path, "output-data.tar.gz")
     assert server.lease.finished["minor_status"].endswith(f":{archive}"), server.lease.finished
     with tarfile.open(archive) as kept_files:
         assert kept_files.getnames() == ["one"]

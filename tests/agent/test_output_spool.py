@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilots.agent.data import output_spool
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
 
@@ -24,7 +24,7 @@ def test_refused_output_is_kept_and_its_location_reported(
 
     assert agent.wait() == 0
     assert server.lease.finished is not None
-    place = tmp_path / "kept" / "job-1-output.tar.gz"
+    place = kept_archive(server, tmp_path)
     assert server.lease.finished["minor_status"].endswith(f"; it is kept at {os.uname().nodename}:{place}")
     with tarfile.open(place) as archive:
         content = archive.extractfile("std.out")
@@ -53,18 +53,14 @@ def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
     sentence = f"{trouble}; only the ends of standard output and error were"
     assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
     assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
-    with tarfile.open(tmp_path / "kept" / "job-1-output.tar.gz") as archive:
+    with tarfile.open(kept_archive(server, tmp_path)) as archive:
         assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
 
 
-def test_output_that_cannot_be_kept_is_reported_as_lost(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
-) -> None:
-    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+def test_output_that_cannot_be_kept_is_reported_as_lost(server: ScriptedServer, start: StartAgent) -> None:
+    script = "head -c 20000 /dev/urandom > big; truncate -s 300M bigger; echo out"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=["big", "bigger"])
     server.configuration["sandbox_max_bytes"] = 8000
-    (tmp_path / "kept").touch()
-    (tmp_path / "work" / "kept").parent.mkdir(exist_ok=True)
-    (tmp_path / "work" / "kept").touch()
 
     assert start().wait() == 0
 
@@ -91,7 +87,7 @@ def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
     assert minor.startswith("Output data could not be st")
-    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{tmp_path / 'kept' / 'job-1-output.tar.gz'}")
+    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{kept_archive(server, tmp_path)}")
     assert len(minor) <= 255
 
 
@@ -127,7 +123,7 @@ def test_an_upload_is_tried_again_before_anything_is_kept(
     assert start().wait() == 0
 
     assert server.lease.files()["std.out"] == "out\n"
-    assert not (tmp_path / "kept").exists()
+    assert not list(tmp_path.glob("kept*"))
 
 
 def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> Path:
@@ -138,33 +134,74 @@ def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> 
     return path
 
 
+def _keep(file: Path, *, name: str = "job-7", server: str = "https://wms.example.org") -> Path | None:
+    work = file.parent / "work"
+    where = output_spool.keep(
+        file, spool=output_spool.directory_of(work, server=server), work_directory=work, name=name
+    )  # fmt: skip
+    return None if where is None else Path(where.partition(":")[2])
+
+
 def test_old_or_excess_kept_output_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "directory").mkdir()
-    os.utime(tmp_path / "kept" / "directory", (0, 0))
-    for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
-        _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
+    first = _keep(_file(tmp_path, "first", megabytes=1), name="old")
+    assert first is not None
+    os.utime(first, (0, time.time() - 8 * 86400))
+    spool = first.parent
+    (spool / "directory").mkdir()
+    os.utime(spool / "directory", (0, 0))
+    for name, megabytes, age_s in [("big", 150, 3600), ("small", 40, 60)]:
+        _file(spool, name, megabytes=megabytes, age_s=age_s)
 
-    where = output_spool.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
+    assert _keep(_file(tmp_path, "new", megabytes=30)) == spool / "job-7"
 
-    assert where is not None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
-    too_big = _file(tmp_path, "huge", megabytes=201)
-    assert output_spool.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
+    assert sorted(path.name for path in spool.iterdir()) == ["directory", "job-7", "small"]
+    assert _keep(_file(tmp_path, "huge", megabytes=201), name="job-8") is None
+    assert sorted(path.name for path in spool.iterdir()) == ["directory", "job-7", "small"]
 
 
-def test_a_spool_directory_of_another_user_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "kept").symlink_to("elsewhere")
+def test_output_of_other_servers_and_earlier_attempts_is_not_replaced(tmp_path: Path) -> None:
+    kept = []
+    for content, server in [("a", "https://a.org"), ("b", "https://b.org"), ("c", "https://a.org/")]:
+        (tmp_path / "packed").write_text(content)
+        kept.append(_keep(tmp_path / "packed", server=server))
 
-    where = output_spool.keep(_file(tmp_path, "new", megabytes=1), work_directory=tmp_path / "work", name="job-7")
+    assert [path.read_text() for path in kept if path is not None] == ["a", "b", "c"]
+    directories = {path.parent for path in kept if path is not None}
+    assert len(directories) == 2
+    assert all(path.name.startswith(f"kept-{os.getuid()}-") for path in directories)
+    assert {path.stat().st_mode & 0o777 for path in directories} == {0o700}
 
-    assert where is not None
-    assert where.endswith(f"{tmp_path}/work/kept/job-7")
+
+@pytest.mark.parametrize("lying_in_wait", ["link", "file", "open directory"])
+def test_a_spool_that_somebody_else_could_read_or_write_is_not_used(tmp_path: Path, lying_in_wait: str) -> None:
+    spool = output_spool.directory_of(tmp_path / "work", server="https://wms.example.org")
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    if lying_in_wait == "link":
+        spool.symlink_to("elsewhere")
+    elif lying_in_wait == "file":
+        spool.touch()
+    else:
+        spool.mkdir()
+        spool.chmod(0o777)
+
+    places = [_keep(_file(tmp_path, "new", megabytes=1)) for _ in range(2)]
+
+    assert places[0] is not None
+    assert places[0].parent.parent == tmp_path
+    assert places[0].parent.name.startswith(f"{spool.name}-")
+    assert places[0].parent.stat().st_mode & 0o777 == 0o700
+    assert places[1] == places[0].with_name("2-job-7")
     assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert spool.is_file() or list(spool.iterdir()) == []
+
+
+def test_a_link_at_the_name_of_an_archive_is_not_followed(tmp_path: Path) -> None:
+    spool = output_spool.directory_of(tmp_path / "work", server="https://wms.example.org")
+    spool.mkdir(mode=0o700)
+    (spool / "job-7").symlink_to(tmp_path / "victim")
+
+    assert _keep(_file(tmp_path, "new", megabytes=1)) == spool / "2-job-7"
+    assert not (tmp_path / "victim").exists()
 
 
 @pytest.mark.parametrize("path", ["input", "output"])

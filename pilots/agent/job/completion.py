@@ -156,8 +156,9 @@ class Delivery:
             return ""  # output of a killed or stopped job is not kept
         where = output_spool.keep(
             self._workspace.scratch / name,
+            spool=self._context.spool,
             work_directory=self._context.work_directory,
-            name=f"job-{self._lease.job.id}-{name}",
+            name=f"job-{self._lease.job.id}-{self._lease.match_id[:8]}-{name}",
         )
         return f"; it is kept at {where}" if where else ""
 
