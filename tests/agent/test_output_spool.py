@@ -2,12 +2,10 @@
 
 import os
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
-from pilots.agent.data import output_spool
 from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
@@ -38,7 +36,8 @@ def test_refused_output_is_kept_and_its_location_reported(
 def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, refused: bool
 ) -> None:
-    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    script = "head -c 20000 /dev/urandom > big; echo 1 > small; echo out"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=["big", "small"])
     if refused:
         server.script("/sandboxes/", (400, {"code": "unsafe_archive", "detail": "It is not liked."}))
     else:
@@ -48,27 +47,59 @@ def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
 
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
-    over = "output sandbox over the limit of 8000 bytes, packed"
-    trouble = "the output was refused (It is not liked.)" if refused else over
-    sentence = f"{trouble}; only the ends of standard output and error were"
-    assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
-    assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
-    with tarfile.open(kept_archive(server, tmp_path)) as archive:
-        assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
+    sentence = (
+        "the output was refused (It is not liked.); only the ends of standard output and error were stored"
+        if refused
+        else "output sandbox: too large: big (20000 bytes; the limit is 8000 bytes in all, packed)"
+    )
+    archive = kept_archive(server, tmp_path, "output.tar.gz" if refused else "rest-of-output.tar.gz")
+    assert minor == f"Execution complete; {sentence}; it is kept at {os.uname().nodename}:{archive}"
+    assert server.lease.files() == {"std.err": "", "std.out": "out\n"} | ({} if refused else {"small": "1\n"})
+    with tarfile.open(archive) as content:
+        sizes = {member.name: member.size for member in content}
+    assert sizes == {"big": 20000} | ({"small": 2, "std.err": 0, "std.out": 4} if refused else {})
 
 
-def test_output_that_cannot_be_kept_is_reported_as_lost(server: ScriptedServer, start: StartAgent) -> None:
+@pytest.mark.parametrize("is_all_lost", [True, False])
+def test_output_that_cannot_be_kept_is_reported_as_lost(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, is_all_lost: bool
+) -> None:
     script = "head -c 20000 /dev/urandom > big; truncate -s 300M bigger; echo out"
-    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=["big", "bigger"])
+    wanted = ["bigger"] if is_all_lost else ["big", "bigger"]
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=wanted)
     server.configuration["sandbox_max_bytes"] = 8000
 
     assert start().wait() == 0
 
     assert server.lease.finished is not None
-    assert server.lease.finished["minor_status"] == (
-        "Execution complete; output sandbox over the limit of 8000 bytes, packed; "
-        "only the ends of standard output and error were stored, the rest is lost"
-    )
+    minor = server.lease.finished["minor_status"]
+    bigger = "bigger (300 MB; the limit is 200 MB in all)"
+    if is_all_lost:
+        assert minor == f"Execution complete; output sandbox: too large: {bigger}; it is lost"
+        return
+    archive = kept_archive(server, tmp_path, "rest-of-output.tar.gz")
+    assert bigger in minor
+    assert minor.endswith(f"; 1 of 2 files are kept at {os.uname().nodename}:{archive}")
+
+
+def test_the_output_that_fits_is_kept_too_if_the_upload_fails(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    server.configuration["sandbox_max_bytes"] = 8000
+    refusal = (400, {"code": "unsafe_archive", "detail": "It is not liked."})
+    server.script("/sandboxes/", refusal, refusal)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    packed, rest = (kept_archive(server, tmp_path, name) for name in ("output.tar.gz", "rest-of-output.tar.gz"))
+    place = f"it is kept at {os.uname().nodename}:{packed}; output sandbox: too large: big ("
+    assert place in server.lease.finished["minor_status"]
+    with tarfile.open(packed) as content:
+        assert content.getnames() == ["std.err", "std.out"]
+    with tarfile.open(rest) as content:
+        assert content.getnames() == ["big"]
 
 
 def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
@@ -87,7 +118,8 @@ def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
     assert minor.startswith("Output data could not be st")
-    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{kept_archive(server, tmp_path)}")
+    archive = kept_archive(server, tmp_path, "rest-of-output.tar.gz")
+    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{archive}")
     assert len(minor) <= 255
 
 
@@ -114,6 +146,24 @@ def test_missing_files_of_the_output_sandbox_are_named(
     assert ("here.txt" in server.lease.files()) == ("here.txt" in wanted)
 
 
+@pytest.mark.parametrize("wanted", [["link", "pipe", "none", "empty", "runs"], ["*"]])
+def test_output_that_cannot_be_stored_is_named_with_its_reason(
+    server: ScriptedServer, start: StartAgent, wanted: list[str]
+) -> None:
+    script = "ln -s nothing link; mkfifo pipe; mkdir empty; mkdir r5; echo 1 > r5/a; ln -s r5 runs"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=wanted)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    absent = "not found: none; " if "none" in wanted else ""
+    sentence = f"output sandbox: {absent}not stored: link (a link to nothing), pipe (a pipe)"
+    assert server.lease.finished["minor_status"] == f"Execution complete; {sentence}"
+    files = {"std.err": "", "std.out": "", "runs/a": "1\n"} | ({"r5/a": "1\n"} if wanted == ["*"] else {})
+    assert server.lease.files() == files
+    assert "empty" in server.lease.directories()
+
+
 def test_an_upload_is_tried_again_before_anything_is_kept(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
@@ -124,84 +174,6 @@ def test_an_upload_is_tried_again_before_anything_is_kept(
 
     assert server.lease.files()["std.out"] == "out\n"
     assert not list(tmp_path.glob("kept*"))
-
-
-def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> Path:
-    path = directory / name
-    path.touch()
-    os.truncate(path, megabytes * 1024**2)
-    os.utime(path, (time.time() - age_s, time.time() - age_s))
-    return path
-
-
-def _keep(file: Path, *, name: str = "job-7", server: str = "https://wms.example.org") -> Path | None:
-    work = file.parent / "work"
-    where = output_spool.keep(
-        file, spool=output_spool.directory_of(work, server=server), work_directory=work, name=name
-    )  # fmt: skip
-    return None if where is None else Path(where.partition(":")[2])
-
-
-def test_old_or_excess_kept_output_is_removed(tmp_path: Path) -> None:
-    first = _keep(_file(tmp_path, "first", megabytes=1), name="old")
-    assert first is not None
-    os.utime(first, (0, time.time() - 8 * 86400))
-    spool = first.parent
-    (spool / "directory").mkdir()
-    os.utime(spool / "directory", (0, 0))
-    for name, megabytes, age_s in [("big", 150, 3600), ("small", 40, 60)]:
-        _file(spool, name, megabytes=megabytes, age_s=age_s)
-
-    assert _keep(_file(tmp_path, "new", megabytes=30)) == spool / "job-7"
-
-    assert sorted(path.name for path in spool.iterdir()) == ["directory", "job-7", "small"]
-    assert _keep(_file(tmp_path, "huge", megabytes=201), name="job-8") is None
-    assert sorted(path.name for path in spool.iterdir()) == ["directory", "job-7", "small"]
-
-
-def test_output_of_other_servers_and_earlier_attempts_is_not_replaced(tmp_path: Path) -> None:
-    kept = []
-    for content, server in [("a", "https://a.org"), ("b", "https://b.org"), ("c", "https://a.org/")]:
-        (tmp_path / "packed").write_text(content)
-        kept.append(_keep(tmp_path / "packed", server=server))
-
-    assert [path.read_text() for path in kept if path is not None] == ["a", "b", "c"]
-    directories = {path.parent for path in kept if path is not None}
-    assert len(directories) == 2
-    assert all(path.name.startswith(f"kept-{os.getuid()}-") for path in directories)
-    assert {path.stat().st_mode & 0o777 for path in directories} == {0o700}
-
-
-@pytest.mark.parametrize("lying_in_wait", ["link", "file", "open directory"])
-def test_a_spool_that_somebody_else_could_read_or_write_is_not_used(tmp_path: Path, lying_in_wait: str) -> None:
-    spool = output_spool.directory_of(tmp_path / "work", server="https://wms.example.org")
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    if lying_in_wait == "link":
-        spool.symlink_to("elsewhere")
-    elif lying_in_wait == "file":
-        spool.touch()
-    else:
-        spool.mkdir()
-        spool.chmod(0o777)
-
-    places = [_keep(_file(tmp_path, "new", megabytes=1)) for _ in range(2)]
-
-    assert places[0] is not None
-    assert places[0].parent.parent == tmp_path
-    assert places[0].parent.name.startswith(f"{spool.name}-")
-    assert places[0].parent.stat().st_mode & 0o777 == 0o700
-    assert places[1] == places[0].with_name("2-job-7")
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert spool.is_file() or list(spool.iterdir()) == []
-
-
-def test_a_link_at_the_name_of_an_archive_is_not_followed(tmp_path: Path) -> None:
-    spool = output_spool.directory_of(tmp_path / "work", server="https://wms.example.org")
-    spool.mkdir(mode=0o700)
-    (spool / "job-7").symlink_to(tmp_path / "victim")
-
-    assert _keep(_file(tmp_path, "new", megabytes=1)) == spool / "2-job-7"
-    assert not (tmp_path / "victim").exists()
 
 
 @pytest.mark.parametrize("path", ["input", "output"])
