@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pilots.agent.data import output_spool
 from tests.agent.running import ORDINARY_USER, RunningAgent
 from tests.agent.scripted import ScriptedServer
 from tests.programs import directory_of_agents
@@ -18,6 +19,12 @@ from tests.programs import directory_of_agents
 PYTHON = "/usr/bin/python3"
 
 StartAgent = Callable[..., RunningAgent]
+
+
+def kept_archive(server: ScriptedServer, directory: Path, name: str = "output.tar.gz") -> Path:
+    """Return the place where the agent keeps an archive of its job that cannot be delivered."""
+    spool = output_spool.directory_of(directory / "work", server=server.url)
+    return spool / f"job-1-{server.lease.match_id[:8]}-{name}"
 
 
 @pytest.fixture

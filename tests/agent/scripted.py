@@ -77,7 +77,13 @@ class Lease:
         """Return {name: text} of the output that was uploaded."""
         assert self.output is not None
         with tarfile.open(fileobj=io.BytesIO(self.output)) as archive:
-            return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
+            return {m.name: archive.extractfile(m).read().decode() for m in archive if m.isreg()}  # type: ignore[union-attr]
+
+    def directories(self) -> list[str]:
+        """Return the names of the directories of the output that was uploaded."""
+        assert self.output is not None
+        with tarfile.open(fileobj=io.BytesIO(self.output)) as archive:
+            return [member.name for member in archive if member.isdir()]
 
 
 class ScriptedServer(LoopbackServer):

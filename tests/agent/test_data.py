@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 import pytest
 
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.storage import StorageServer
 
@@ -335,7 +335,7 @@ def test_what_an_earlier_attempt_has_left_is_removed_and_replaced(
     ("script", "patterns", "answer", "reason"),
     [
         ("echo one > one", ["two*"], None, "no file matches two*"),
-        ("ln -s /etc/passwd one", ["one"], None, "not a plain file"),
+        ("ln -s /etc/passwd one", ["one"], None, "a link out of the job's directory"),
         ("echo one > one", ["one"], 403, "403"),
     ],
 )
@@ -363,6 +363,35 @@ def test_missing_or_refused_output_data_fail_the_job_and_keep_its_sandbox(
     assert server.lease.files()["std.out"] == "said\n"
     assert server.lease.replicas == []
     assert storage.files == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("results", None),
+        ("link", None),
+        ("empty", "empty is an empty directory"),
+        ("nowhere", "nowhere is a link to nothing"),
+        ("LFN:/lhcb/x/pipe", "pipe is a pipe"),
+        ("LFN:/lhcb/x/results", "results is a directory"),
+        ("LFN:/lhcb/x/nowhere", "nowhere is a link to nothing"),
+    ],
+)
+def test_output_data_that_cannot_be_stored_are_named_with_the_reason(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, entry: str, said: str | None
+) -> None:
+    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    script = "mkdir -p results/none empty; echo 1 > results/a; ln -s results link; ln -s none nowhere; mkfifo pipe"
+    server.add_job("/bin/sh", f"-c '{script}'", job_data=job_data(output=place), output_data=[entry])
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    if said is None:
+        assert server.lease.finished["exit_code"] == 0, server.lease.finished
+        assert [each["lfn"] for each in server.lease.replicas] == [f"/lhcb/x/{entry}/a"]
+    else:
+        assert server.lease.finished["minor_status"] == f"Output data could not be stored: {said}"
 
 
 def test_the_output_of_a_payload_that_failed_is_not_stored(
@@ -402,7 +431,7 @@ def test_refused_output_data_are_kept_on_the_node(
 
     assert agent.wait() == 0, agent.log
     assert server.lease.finished is not None
-    archive = tmp_path / "kept" / "job-1-output-data.tar.gz"
+    archive = kept_archive(server, tmp_path, "output-data.tar.gz")
     assert server.lease.finished["minor_status"].endswith(f":{archive}"), server.lease.finished
     with tarfile.open(archive) as kept_files:
         assert kept_files.getnames() == ["one"]

@@ -121,5 +121,5 @@ def test_output_data_of_any_name_are_reported(
     assert start_plainly().wait() == 0
 
     assert server.lease.finished is not None
-    sentence = r"Output data could not be stored: \xff.dat is not a plain file in the job's directory"
+    sentence = r"Output data could not be stored: \xff.dat is a link out of the job's directory"
     assert server.lease.finished["minor_status"] == sentence

@@ -2,13 +2,11 @@
 
 import os
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
-from pilots.agent.data import output_spool
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import StartAgent, kept_archive
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
 
@@ -24,7 +22,7 @@ def test_refused_output_is_kept_and_its_location_reported(
 
     assert agent.wait() == 0
     assert server.lease.finished is not None
-    place = tmp_path / "kept" / "job-1-output.tar.gz"
+    place = kept_archive(server, tmp_path)
     assert server.lease.finished["minor_status"].endswith(f"; it is kept at {os.uname().nodename}:{place}")
     with tarfile.open(place) as archive:
         content = archive.extractfile("std.out")
@@ -38,7 +36,8 @@ def test_refused_output_is_kept_and_its_location_reported(
 def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, refused: bool
 ) -> None:
-    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    script = "head -c 20000 /dev/urandom > big; echo 1 > small; echo out"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=["big", "small"])
     if refused:
         server.script("/sandboxes/", (400, {"code": "unsafe_archive", "detail": "It is not liked."}))
     else:
@@ -48,31 +47,59 @@ def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
 
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
-    over = "output sandbox over the limit of 8000 bytes, packed"
-    trouble = "the output was refused (It is not liked.)" if refused else over
-    sentence = f"{trouble}; only the ends of standard output and error were"
-    assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
-    assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
-    with tarfile.open(tmp_path / "kept" / "job-1-output.tar.gz") as archive:
-        assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
+    sentence = (
+        "the output was refused (It is not liked.); only the ends of standard output and error were stored"
+        if refused
+        else "output sandbox: too large: big (20000 bytes; the limit is 8000 bytes in all, packed)"
+    )
+    archive = kept_archive(server, tmp_path, "output.tar.gz" if refused else "rest-of-output.tar.gz")
+    assert minor == f"Execution complete; {sentence}; it is kept at {os.uname().nodename}:{archive}"
+    assert server.lease.files() == {"std.err": "", "std.out": "out\n"} | ({} if refused else {"small": "1\n"})
+    with tarfile.open(archive) as content:
+        sizes = {member.name: member.size for member in content}
+    assert sizes == {"big": 20000} | ({"small": 2, "std.err": 0, "std.out": 4} if refused else {})
 
 
+@pytest.mark.parametrize("is_all_lost", [True, False])
 def test_output_that_cannot_be_kept_is_reported_as_lost(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, is_all_lost: bool
 ) -> None:
-    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    script = "head -c 20000 /dev/urandom > big; truncate -s 300M bigger; echo out"
+    wanted = ["bigger"] if is_all_lost else ["big", "bigger"]
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=wanted)
     server.configuration["sandbox_max_bytes"] = 8000
-    (tmp_path / "kept").touch()
-    (tmp_path / "work" / "kept").parent.mkdir(exist_ok=True)
-    (tmp_path / "work" / "kept").touch()
 
     assert start().wait() == 0
 
     assert server.lease.finished is not None
-    assert server.lease.finished["minor_status"] == (
-        "Execution complete; output sandbox over the limit of 8000 bytes, packed; "
-        "only the ends of standard output and error were stored, the rest is lost"
-    )
+    minor = server.lease.finished["minor_status"]
+    bigger = "bigger (300 MB; the limit is 200 MB in all)"
+    if is_all_lost:
+        assert minor == f"Execution complete; output sandbox: too large: {bigger}; it is lost"
+        return
+    archive = kept_archive(server, tmp_path, "rest-of-output.tar.gz")
+    assert bigger in minor
+    assert minor.endswith(f"; 1 of 2 files are kept at {os.uname().nodename}:{archive}")
+
+
+def test_the_output_that_fits_is_kept_too_if_the_upload_fails(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    server.configuration["sandbox_max_bytes"] = 8000
+    refusal = (400, {"code": "unsafe_archive", "detail": "It is not liked."})
+    server.script("/sandboxes/", refusal, refusal)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    packed, rest = (kept_archive(server, tmp_path, name) for name in ("output.tar.gz", "rest-of-output.tar.gz"))
+    place = f"it is kept at {os.uname().nodename}:{packed}; output sandbox: too large: big ("
+    assert place in server.lease.finished["minor_status"]
+    with tarfile.open(packed) as content:
+        assert content.getnames() == ["std.err", "std.out"]
+    with tarfile.open(rest) as content:
+        assert content.getnames() == ["big"]
 
 
 def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
@@ -91,7 +118,8 @@ def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
     assert minor.startswith("Output data could not be st")
-    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{tmp_path / 'kept' / 'job-1-output.tar.gz'}")
+    archive = kept_archive(server, tmp_path, "rest-of-output.tar.gz")
+    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{archive}")
     assert len(minor) <= 255
 
 
@@ -118,6 +146,24 @@ def test_missing_files_of_the_output_sandbox_are_named(
     assert ("here.txt" in server.lease.files()) == ("here.txt" in wanted)
 
 
+@pytest.mark.parametrize("wanted", [["link", "pipe", "none", "empty", "runs"], ["*"]])
+def test_output_that_cannot_be_stored_is_named_with_its_reason(
+    server: ScriptedServer, start: StartAgent, wanted: list[str]
+) -> None:
+    script = "ln -s nothing link; mkfifo pipe; mkdir empty; mkdir r5; echo 1 > r5/a; ln -s r5 runs"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=wanted)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    absent = "not found: none; " if "none" in wanted else ""
+    sentence = f"output sandbox: {absent}not stored: link (a link to nothing), pipe (a pipe)"
+    assert server.lease.finished["minor_status"] == f"Execution complete; {sentence}"
+    files = {"std.err": "", "std.out": "", "runs/a": "1\n"} | ({"r5/a": "1\n"} if wanted == ["*"] else {})
+    assert server.lease.files() == files
+    assert "empty" in server.lease.directories()
+
+
 def test_an_upload_is_tried_again_before_anything_is_kept(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
@@ -127,44 +173,7 @@ def test_an_upload_is_tried_again_before_anything_is_kept(
     assert start().wait() == 0
 
     assert server.lease.files()["std.out"] == "out\n"
-    assert not (tmp_path / "kept").exists()
-
-
-def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> Path:
-    path = directory / name
-    path.touch()
-    os.truncate(path, megabytes * 1024**2)
-    os.utime(path, (time.time() - age_s, time.time() - age_s))
-    return path
-
-
-def test_old_or_excess_kept_output_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "directory").mkdir()
-    os.utime(tmp_path / "kept" / "directory", (0, 0))
-    for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
-        _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
-
-    where = output_spool.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
-
-    assert where is not None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
-    too_big = _file(tmp_path, "huge", megabytes=201)
-    assert output_spool.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
-
-
-def test_a_spool_directory_of_another_user_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "kept").symlink_to("elsewhere")
-
-    where = output_spool.keep(_file(tmp_path, "new", megabytes=1), work_directory=tmp_path / "work", name="job-7")
-
-    assert where is not None
-    assert where.endswith(f"{tmp_path}/work/kept/job-7")
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not list(tmp_path.glob("kept*"))
 
 
 @pytest.mark.parametrize("path", ["input", "output"])

@@ -24,9 +24,9 @@ MAX_PATH_BYTES, MAX_PART_BYTES = 4096, 255
 MAX_HEADER_BYTES = 32 * 1024
 #: Mean header of all members: longer attributes take seconds of parsing.
 MEAN_HEADER_BYTES = 2560
-#: All headers of an archive of 64 kB or less: at most 100 ms of parsing. Equal headers pack to a hundredth.
+#: All headers of an archive of 64 kB or less: plain ones of as many members as it may have, and its end.
 SMALL_ARCHIVE_BYTES = 64 * 1024
-SMALL_ARCHIVE_HEADER_BYTES = 2400 * 1024
+SMALL_ARCHIVE_HEADER_BYTES = (MAX_MEMBERS + 2) * tarfile.BLOCKSIZE
 #: Header bytes per further packed byte: ten thousand small files with different headers pack to an eightieth.
 HEADER_BYTES_OF_PACKED_BYTE = 96
 #: Header bytes that take as long to parse as one attribute.
@@ -136,7 +136,7 @@ class ArchiveReader:
 
     def __init__(self, content: IO[bytes], *, unpacked: Callable[[IO[bytes]], Readable] = gunzipped) -> None:
         packed_bytes = content.seek(0, io.SEEK_END)
-        self._source = _ForwardFile(unpacked(content), max_bytes=_most_header_bytes(packed_bytes))
+        self._source = _ForwardFile(unpacked(content), max_bytes=most_header_bytes(packed_bytes))
         self._size_bytes = 0
 
     def __iter__(self) -> Iterator[Member]:
@@ -190,7 +190,7 @@ def _damage() -> Iterator[None]:
         raise DamagedError(str(error)) from error
 
 
-def _most_header_bytes(packed_bytes: int) -> int:
+def most_header_bytes(packed_bytes: int) -> int:
     """Return the most header bytes for an archive of this size."""
     beyond = max(0, packed_bytes - SMALL_ARCHIVE_BYTES)
     most = SMALL_ARCHIVE_HEADER_BYTES + HEADER_BYTES_OF_PACKED_BYTE * beyond
@@ -315,6 +315,10 @@ def blocks_of(member: Member, data: Iterable[bytes] = ()) -> Iterator[bytes]:
     info = tarfile.TarInfo(member.name)
     info.type, info.linkname, info.mode = _TYPES[member.kind], member.link_target, member.mode
     info.size, info.mtime = member.size_bytes, member.mtime
-    yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    try:
+        # One block, where the other form has three for a name that is long or not ASCII. Such a name is UTF-8 here too.
+        yield info.tobuf(tarfile.USTAR_FORMAT, "utf-8", "surrogateescape")
+    except ValueError:  # too long a name, or too large a number
+        yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     yield from data
     yield bytes(-member.size_bytes % tarfile.BLOCKSIZE)

@@ -12,16 +12,15 @@ from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.data import output_spool
 from pilots.agent.data.storage import StorageError
-from pilots.agent.job import output_files, sandbox
+from pilots.agent.job import output_files, packing
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.job.output_store import RepeatedCall, store_files
-from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
+from pilots.agent.job.output_store import RepeatedCall, renamed, store_files
+from pilots.agent.job.packing import ArchiveLimits, Packed
 from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_output_data
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
-from pilots.agent.server.job_data import GrantedName
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
@@ -33,19 +32,17 @@ _SHORT_S = 5.0
 _OUTPUT_OF_KILLED_S = 20.0
 #: Seconds for storing the output of any other job: an outage of the server that costs no running job costs no output.
 OUTPUT_S = 1800.0
-#: Last bytes of standard output and error each that are stored when the whole output is too large.
-_TAIL_BYTES = 1024 * 1024
 #: Characters of a refusal in a minor status, where the place of the output must also fit.
 _MAX_REFUSAL = 100
 #: Characters always left in a minor status for the reason why the job ended.
 _MIN_REASON = 30
 #: Names of archives in the scratch directory.
-_PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
+_PACKED, _DATA, _WHOLE, _REST = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz", "rest-of-output.tar.gz"
 #: For an output sandbox that goes to a storage element: the limits of storage and disk apply.
-_BOUNDLESS = ArchiveLimits(packed_bytes=2**63, unpacked_bytes=2**63)
-_LOST = ", the rest is lost"
-#: Missing files that a minor status names, and characters of each name.
-_MOST_NAMED, _LONG_NAME = 3, 40
+_BOUNDLESS = ArchiveLimits(packed_bytes=2**63, unpacked_bytes=2**63, for_server=False)
+_OF_SPOOL = ArchiveLimits(
+    packed_bytes=output_spool.MOST_BYTES, unpacked_bytes=output_spool.MOST_BYTES, for_server=False
+)  # fmt: skip
 Result = TypeVar("Result")
 
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
@@ -70,34 +67,6 @@ class Conclusion:
     fault: str | None = None
 
 
-def _missing(directory: Path, patterns: Sequence[str]) -> str:
-    """Return a short sentence that names the entries of the output sandbox that match no file; empty: all match."""
-    absent = [pattern for pattern in dict.fromkeys(patterns) if not output_files.chosen(directory, [pattern])]
-    if not absent:
-        return ""
-    # The server refuses texts with control characters, and with them the result of the job.
-    printable = [
-        "".join(character if character.isprintable() else "?" for character in name) for name in absent[:_MOST_NAMED]
-    ]
-    named = ", ".join(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…" for name in printable)
-    more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
-    return f"output sandbox: not found: {named}{more}"
-
-
-def _renamed(names: Sequence[GrantedName]) -> str:
-    """Return a short sentence about the output data that got other names; empty: none did."""
-    others = [name for name in names if name.stored_as != name.lfn]
-    if not others:
-        return ""
-    first = others[0]
-    more = f", and {len(others) - 1} more in that directory" if len(others) > 1 else ""
-    return f"{_shortened(first.lfn)}: {first.reason}, so it is stored as LFN:{first.stored_as}{more}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONG_NAME else f"…{text[-_LONG_NAME:]}"
-
-
 def _both(conclusion: Conclusion, trouble: str) -> str:
     """Return the minor status of a job whose output could not be stored as asked, the reason shortened if need be."""
     code = conclusion.exit_code
@@ -116,8 +85,6 @@ class Delivery:
         self._context = context
         self._lease = lease
         self._workspace = workspace
-        #: End of a sentence that says where output too large for the server is kept; empty: nowhere.
-        self._keeping_place = ""
         #: Sentence about output data that have other names than their job says; empty: none has.
         self._renamed = ""
         self._heartbeat = heartbeat
@@ -158,13 +125,9 @@ class Delivery:
         patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else OUTPUT_S
         try:
             return self._store_output(conclusion, give_up_at=monotonic() + patience_s)
-        except _UNANSWERED as error:
+        except GivenUpError as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
-            return None, f"the output could not be uploaded{self._keeping_place or self._keep(_PACKED, conclusion)}"
-        except RefusedError as error:
-            log.event("output.refused", job=self._lease.job.id, error=error)
-            where = self._keeping_place or self._keep(_PACKED, conclusion)
-            return None, f"the output was refused: {error.detail[:_MAX_REFUSAL]}{where}"
+            return None, "the output could not be uploaded"
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
@@ -175,8 +138,9 @@ class Delivery:
             return ""  # output of a killed or stopped job is not kept
         where = output_spool.keep(
             self._workspace.scratch / name,
+            spool=self._context.spool,
             work_directory=self._context.work_directory,
-            name=f"job-{self._lease.job.id}-{name}",
+            name=f"job-{self._lease.job.id}-{self._lease.match_id[:8]}-{name}",
         )
         return f"; it is kept at {where}" if where else ""
 
@@ -185,16 +149,18 @@ class Delivery:
         return self._pack_and_keep(files, _DATA, conclusion) if files else ""
 
     def _pack_and_keep(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
-        most = ArchiveLimits(packed_bytes=output_spool.MOST_BYTES, unpacked_bytes=output_spool.MOST_BYTES)
         try:
-            sandbox.pack(
-                self._workspace.job, files, into=self._workspace.scratch / name, limits=most,
+            packed = packing.pack(
+                self._workspace.job, files, into=self._workspace.scratch / name, limits=_OF_SPOOL,
                 give_up=lambda: self._is_interrupted(conclusion.reason),
             )  # fmt: skip
-        except (OSError, OutputTooLargeError, GivenUpError) as error:
+        except (OSError, GivenUpError) as error:
             log.event("output.not_kept", job=self._lease.job.id, archive=name, error=error)
             return ""
-        return self._keep(name, conclusion)
+        if not packed.members:
+            return ""
+        where = self._keep(name, conclusion)
+        return where.replace("it is", f"{packed.members} of {len(files)} files are") if packed.left_out else where
 
     def _store_data(self, conclusion: Conclusion) -> Conclusion:
         """Store the output data of a successful payload; if that fails, the job fails or is handed back."""
@@ -223,7 +189,7 @@ class Delivery:
             where = "" if isinstance(error, NoOutputDataError) else self._keep_data(conclusion)
             cause = str(cause)[:_MAX_REFUSAL] if where else cause
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
-        self._renamed = _renamed(names)
+        self._renamed = renamed(names)
         return conclusion
 
     def _report_completing(self, usage: Usage) -> None:
@@ -241,30 +207,55 @@ class Delivery:
         except (*_UNANSWERED, RefusedError) as error:
             log.event("status.not_reported", job=self._lease.job.id, error=error)
 
-    def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str, str | None]:
+    def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str | None, str | None]:
         job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
-        packed = self._workspace.scratch / _PACKED
-        missing = _missing(directory, job.output_sandbox) if reason is None else ""
-        files = output_files.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
+        archive, streams = self._workspace.scratch / _PACKED, (job.std_output, job.std_error)
+        missing = packing.absent(directory, job.output_sandbox) if reason is None else []
+        files = output_files.chosen(directory, [*job.output_sandbox, *streams])
+        packed = packing.pack(
+            directory, files, into=archive, limits=self._limits, streams=streams,
+            give_up=lambda: self._is_interrupted(reason),
+        )  # fmt: skip
+        where = self._deliver_rest(files, packed, conclusion, give_up_at=give_up_at)
+        named = packing.troubles(missing, packed.left_out, where, room=MAX_NAME - len("; ") - _MIN_REASON)
         try:
-            sandbox.pack(
-                directory, files, into=packed, limits=self._limits, give_up=lambda: self._is_interrupted(reason)
-            )  # fmt: skip
-            return self._store(packed, give_up_at=give_up_at, reason=reason), missing or None
-        except OutputTooLargeError as error:
-            trouble = f"output sandbox over the limit of {error}"
+            return self._store(archive, give_up_at=give_up_at, reason=reason), named or None
         except RefusedError as error:
-            trouble = f"the output was refused ({error.detail[:_MAX_REFUSAL]})"
-        log.event("output.reduced", job=job.id, trouble=trouble)
-        elsewhere = self._stored_at_element(files, give_up_at=give_up_at) if reason is None else ""
-        if reason is None and not elsewhere:
-            self._keeping_place = self._pack_and_keep(files, _PACKED, conclusion)
+            log.event("output.refused", job=job.id, error=error)
+            reference, trouble = self._store_ends(error, files, conclusion, give_up_at=give_up_at)
+        except _UNANSWERED as error:
+            log.event("output.not_stored", job=job.id, error=error)
+            reference, trouble = None, f"the output could not be uploaded{self._keep(_PACKED, conclusion)}"
+        return reference, f"{trouble}; {named}" if named else trouble
+
+    def _deliver_rest(
+        self, files: Sequence[tuple[Path, str]], packed: Packed, conclusion: Conclusion, *, give_up_at: float
+    ) -> str:
+        """Store or keep what was too large; return the end of a sentence that says where, empty for nothing."""
+        if not packed.too_large or conclusion.reason is not None:
+            return ""
+        log.event("output.reduced", job=self._lease.job.id, too_large=len(packed.too_large))
+        if elsewhere := self._stored_at_element(files, give_up_at=give_up_at):
+            return f"; {elsewhere}"
+        return self._pack_and_keep(packed.too_large, _REST, conclusion) or "; it is lost"
+
+    def _store_ends(
+        self, refusal: RefusedError, files: Sequence[tuple[Path, str]], conclusion: Conclusion, *, give_up_at: float
+    ) -> tuple[str | None, str]:
+        """Store only the ends of standard output and error, after the server refused the archive."""
+        job, directory, archive = self._lease.job, self._workspace.job, self._workspace.scratch / _PACKED
+        elsewhere = self._stored_at_element(files, give_up_at=give_up_at) if conclusion.reason is None else ""
+        kept = f"; {elsewhere}" if elsewhere else self._keep(_PACKED, conclusion)
         streams = output_files.chosen(directory, [job.std_output, job.std_error])
-        tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
-        sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
-        where = elsewhere or f"only the ends of standard output and error were stored{self._keeping_place or _LOST}"
-        sentences = "; ".join(sentence for sentence in (trouble, where, missing) if sentence)
-        return self._store(packed, give_up_at=give_up_at, reason=reason), sentences
+        packing.pack_tails(directory, streams, into=archive, limits=self._limits)
+        refused, detail = "the output was refused", refusal.detail[:_MAX_REFUSAL]
+        try:
+            reference = self._store(archive, give_up_at=give_up_at, reason=conclusion.reason)
+        except (*_UNANSWERED, RefusedError) as error:
+            log.event("output.not_stored", job=job.id, error=error)
+            return None, f"{refused}: {detail}{kept}"
+        ends = "only the ends of standard output and error were stored"
+        return reference, f"{refused} ({detail}); {elsewhere or ends + (kept or ', the rest is lost')}"
 
     def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
         """Store the whole output at the storage element that the job names; return a sentence, empty if that fails."""
@@ -274,7 +265,7 @@ class Delivery:
         packed = self._workspace.scratch / _WHOLE
         lfn = f"{place.path}/output_sandbox_{job.id}.tar.gz"
         try:
-            sandbox.pack(
+            packing.pack(
                 self._workspace.job, files, into=packed, limits=_BOUNDLESS,
                 give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
@@ -283,7 +274,7 @@ class Delivery:
                     self._context, self._lease, [(file, lfn)], place,
                     repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
-        except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
+        except (*_UNANSWERED, StorageError, RefusedError, OSError) as error:
             log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
             return ""
         finally:

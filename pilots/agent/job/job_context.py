@@ -35,6 +35,8 @@ class JobContext:
     parent: int
     #: Directory for this job in ``work_directory``; not made yet.
     job_directory: Path
+    #: Directory for output that cannot be delivered; not made yet.
+    spool: Path
     #: Hidden from payloads that have a mount namespace.
     hidden: tuple[Path, ...]
     #: Visible to these payloads even below a hidden directory.

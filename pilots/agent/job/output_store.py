@@ -21,6 +21,8 @@ from wms.wire.storage import checksum_of
 
 #: Names that are tried for one file; the last is of the lease alone.
 _MOST_NAMES = 3
+#: Characters of a requested name in a minor status.
+_LONG_NAME = 40
 Result = TypeVar("Result")
 
 
@@ -54,6 +56,20 @@ def store_files(
     contents = [store.content_of(file) for file, _ in files]
     names = store.reserved([(lfn, content) for (_, lfn), content in zip(files, contents)])
     return [store.store(file, name, content) for (file, _), name, content in zip(files, names, contents)]
+
+
+def renamed(names: Sequence[GrantedName]) -> str:
+    """Return a short sentence about the files that got other names, for the minor status; empty: none did."""
+    others = [name for name in names if name.stored_as != name.lfn]
+    if not others:
+        return ""
+    first = others[0]
+    more = f", and {len(others) - 1} more in that directory" if len(others) > 1 else ""
+    return f"{_shortened(first.lfn)}: {first.reason}, so it is stored as LFN:{first.stored_as}{more}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONG_NAME else f"…{text[-_LONG_NAME:]}"
 
 
 class _OutputStore:

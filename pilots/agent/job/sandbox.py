@@ -1,26 +1,22 @@
-"""Archives: unpacking of input and packing of output, neither of which leaves the job's directory."""
+"""Files of a job: input archives are unpacked and output files opened, always inside of the job's directory."""
 
 from __future__ import annotations
 
-import gzip
+import errno
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pilots.agent.server.http import GivenUpError
 from wms.wire.archives import (
-    CHUNK_BYTES,
-    END,
     MAX_DEPTH,
     MAX_MEMBERS,
     ArchiveReader,
     Member,
     MemberKind,
-    blocks_of,
     components,
     may_lead_out,
 )
@@ -32,18 +28,6 @@ _STEP_BYTES = 1024 * 1024
 
 class UnsafeMemberError(Exception):
     """A member of the archive leads out of the directory, or the archive is too large."""
-
-
-class OutputTooLargeError(Exception):
-    """The output exceeds a limit of the server; the text of the error is the limit."""
-
-
-@dataclass(frozen=True)
-class ArchiveLimits:
-    """Limits of one sandbox, in bytes."""
-
-    packed_bytes: int
-    unpacked_bytes: int
 
 
 def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
@@ -111,91 +95,6 @@ def stoppable(file: BinaryIO, give_up: Callable[[], bool]) -> BinaryIO:
     A sparse file may have terabytes.
     """
     return io.BufferedReader(_Stoppable(file, give_up), _STEP_BYTES)
-
-
-def pack(
-    directory: Path,
-    names: Sequence[tuple[Path, str]],
-    *,
-    into: Path,
-    limits: ArchiveLimits,
-    give_up: Callable[[], bool] = lambda: False,
-) -> int:
-    """Write a .tar.gz of the files *names* (path, name within the archive); return their number.
-
-    Raises:
-        OutputTooLargeError: they exceed a limit of the server.
-        GivenUpError: *give_up* returned true; the archive is removed.
-    """
-    try:
-        return _pack(directory, names, into=into, limits=limits, give_up=give_up)
-    except GivenUpError:
-        into.unlink(missing_ok=True)
-        raise
-
-
-def _pack(
-    directory: Path,
-    names: Sequence[tuple[Path, str]],
-    *,
-    into: Path,
-    limits: ArchiveLimits,
-    give_up: Callable[[], bool],
-) -> int:
-    left = limits.unpacked_bytes
-    if len(names) > MAX_MEMBERS:
-        raise OutputTooLargeError(f"{MAX_MEMBERS} files")
-    packed = 0
-    with into.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb") as archive:
-        for path, name in names:
-            content = open_inside(path, directory)
-            if content is None:
-                continue
-            with content:
-                member = _member(name, os.fstat(content.fileno()))
-                left -= member.size_bytes
-                if left < 0:
-                    raise OutputTooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
-                archive.writelines(blocks_of(member, _data(stoppable(content, give_up), member.size_bytes)))
-                packed += 1
-            if file.tell() > limits.packed_bytes:
-                break
-        archive.write(END)
-    if into.stat().st_size > limits.packed_bytes:
-        raise OutputTooLargeError(f"{_shown(limits.packed_bytes)}, packed")
-    return packed
-
-
-def _data(content: BinaryIO, size_bytes: int) -> Iterator[bytes]:
-    """Yield the data of a file, which may have become longer meanwhile."""
-    while size_bytes:
-        chunk = content.read(min(CHUNK_BYTES, size_bytes))
-        if not chunk:
-            raise OSError("unexpected end of data")
-        size_bytes -= len(chunk)
-        yield chunk
-
-
-def _shown(size_bytes: int) -> str:
-    return f"{size_bytes / 1024**2:.4g} MB" if size_bytes >= 1024**2 else f"{size_bytes} bytes"
-
-
-def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:
-    """Write a .tar.gz of the last *tail_bytes* of each file, for output that is too large; return their number."""
-    packed = 0
-    with gzip.open(into, "wb") as archive:
-        for path, name in names:
-            content = open_inside(path, directory)
-            if content is None:
-                continue
-            with content:
-                status = os.fstat(content.fileno())
-                content.seek(max(0, status.st_size - tail_bytes))
-                tail = content.read(tail_bytes)
-                archive.writelines(blocks_of(_member(name, status)._replace(size_bytes=len(tail)), [tail]))
-                packed += 1
-        archive.write(END)
-    return packed
 
 
 def _unpack_member(reader: ArchiveReader, member: Member, into: Path) -> None:
@@ -304,14 +203,41 @@ def open_inside(path: Path, directory: Path) -> BinaryIO | None:
     return None
 
 
+#: Words of obstacle() for directories that are no links.
+EMPTY_DIRECTORY, DIRECTORY = "an empty directory", "a directory"
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def obstacle(path: Path, directory: Path) -> str:
+    """Return a few words that say as what open_inside() does not open a path, such as "a pipe"."""
+    is_link = path.is_symlink()
+    try:
+        real = path.resolve(strict=True)
+        if directory.resolve() not in (real, *real.parents):
+            return f"{'' if is_link else 'behind '}a link out of the job's directory"
+        return _kind_of(real, is_link=is_link)
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:  # before and since Python 3.13
+            return "a link to itself"
+        is_missing = error.errno in {errno.ENOENT, errno.ENOTDIR}
+        return "a link to nothing" if is_link and is_missing else f"not readable: {error.strerror}"
+
+
+def _kind_of(real: Path, *, is_link: bool) -> str:
+    kind = stat.S_IFMT(real.stat().st_mode)
+    if kind == stat.S_IFDIR:
+        if not os.listdir(real):
+            return EMPTY_DIRECTORY
+        return "a link to a directory that it is in" if is_link else DIRECTORY
+    if kind in _KINDS:
+        return f"a link to {_KINDS[kind]}" if is_link else _KINDS[kind]
+    os.close(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+    return "not readable"
+
+
 def _next_below(above: int, name: str) -> int:
     """Open a directory within the open directory *above*, and close *above*."""
     try:
         return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     finally:
         os.close(above)
-
-
-def _member(name: str, status: os.stat_result) -> Member:
-    mode = (status.st_mode & 0o755) | 0o600
-    return Member(name, MemberKind.FILE, mode=mode, size_bytes=status.st_size, mtime=int(status.st_mtime))

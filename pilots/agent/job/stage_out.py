@@ -83,18 +83,17 @@ def _lfns(entries: Iterable[str]) -> Iterable[str]:
 
 
 def _file_called(directory: Path, name: str) -> Path | None:
-    """Return the file *name* of a directory; None: there is none.
+    """Return the path of what has this name in a directory; None: nothing has.
 
     A logical name is in Unicode's composed form (NFC); the payload may have used another form.
     """
-    if (directory / name).is_file():
+    if os.path.lexists(directory / name):
         return directory / name
     try:
         names = sorted(os.listdir(directory))
     except OSError:
         return None  # the payload has removed the directory
-    spelled = (directory / spelling for spelling in names if normalize("NFC", spelling) == name)
-    return next((path for path in spelled if path.is_file()), None)
+    return next((directory / spelling for spelling in names if normalize("NFC", spelling) == name), None)
 
 
 def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
@@ -103,8 +102,14 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
         chosen = output_files.chosen(directory, [pattern])
         if not chosen:
             raise NoOutputDataError(f"no file matches {pattern}")
-        files.update({name: path for path, name in chosen})
+        # Empty directories cannot be registered; one that is all there is will be named as such.
+        storable = [(path, name) for path, name in chosen if not _is_empty_directory(path, directory)]
+        files.update({name: path for path, name in storable or chosen})
     return [(files[name], name) for name in sorted(files)]
+
+
+def _is_empty_directory(path: Path, directory: Path) -> bool:
+    return path.is_dir() and sandbox.obstacle(path, directory) == sandbox.EMPTY_DIRECTORY
 
 
 def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
@@ -126,5 +131,5 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
     """Open a file; one outside the job's directory, behind a link, may be readable only for the pilot."""
     file = sandbox.open_inside(path, directory)
     if file is None:
-        raise NoOutputDataError(f"{name} is not a plain file in the job's directory")
+        raise NoOutputDataError(f"{name} is {sandbox.obstacle(path, directory)}")
     return opened.enter_context(file)

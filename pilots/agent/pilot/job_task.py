@@ -126,6 +126,7 @@ def _context(server: Server, storage: Storage, options: Options, *, directory: P
         # A payload may run on for some time after the signal; the timer wakes the main thread at its end.
         signal.setitimer(signal.ITIMER_REAL, context.payload_may_go_on_s + 0.001)
 
+    spool = output_spool.directory_of(options.work_dir, server=options.server)
     context = JobContext(
         server=server,
         wakeup=wakeup,
@@ -135,7 +136,8 @@ def _context(server: Server, storage: Storage, options: Options, *, directory: P
         work_directory=options.work_dir,
         parent=parent,
         job_directory=directory,
-        hidden=_hidden_from_payloads(options),
+        spool=spool,
+        hidden=_hidden_from_payloads(options, spool),
         shown=options.show,
         grace_s=options.grace_s,
         stop_within_s=options.stop_within_s,
@@ -149,9 +151,8 @@ def _context(server: Server, storage: Storage, options: Options, *, directory: P
     return context
 
 
-def _hidden_from_payloads(options: Options) -> tuple[Path, ...]:
+def _hidden_from_payloads(options: Options, spool: Path) -> tuple[Path, ...]:
     """Return the pilot's own paths and those of --hide, which payloads must not reach."""
-    spool = options.work_dir.resolve().parent / output_spool.DIRECTORY_NAME
     of_all_pilots = [shared_directories.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
     # Its socket lets a user start processes outside by systemd.
     of_user = Path(f"/run/user/{os.getuid()}")

@@ -1,6 +1,7 @@
 """The rules for members of archives, and reading real archives, compared with a real unpacking."""
 
 import errno
+import gzip
 import io
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ from wms.jobs.domain.archives import (
     check_members,
     flaw_of_name,
 )
-from wms.wire.archives import MAX_DEPTH, Member, MemberKind
+from wms.jobs.services.archives import check_output_archive, is_safe_archive
+from wms.wire.archives import END, MAX_DEPTH, MAX_MEMBERS, ArchiveReader, Member, MemberKind, blocks_of
 
 FILE, DIRECTORY, SYMLINK, HARD_LINK, SPECIAL = MemberKind
 
@@ -213,3 +215,22 @@ def test_a_link_is_to_a_path_that_a_system_can_hold() -> None:
     check(symlink("a", "d/" * 2047))
     with pytest.raises(UnsafeArchiveError, match="is a link to a path of 4096 bytes or more"):
         check(symlink("a", "d/" * 2048))
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"), [("f{}", 1), ("é" * 40 + "{}", 1), ("d" * 100 + "/" + "é" * 40 + "{}", 1), ("x" * 97 + "{}", 3)]
+)
+def test_a_plain_header_is_written_if_the_name_fits(name: str, blocks: int) -> None:
+    written = b"".join(blocks_of(file(name.format(1000), size_bytes=0)))
+
+    assert len(written) == blocks * tarfile.BLOCKSIZE
+    assert [member.name for member in ArchiveReader(io.BytesIO(gzip.compress(written)))] == [name.format(1000)]
+
+
+@pytest.mark.parametrize("name", ["f{}", "é" * 40 + "{}"])
+def test_an_archive_of_as_many_equal_files_as_allowed_is_accepted(name: str) -> None:
+    members = [b"".join(blocks_of(file(name.format(number), size_bytes=0))) for number in range(MAX_MEMBERS)]
+    content = gzip.compress(b"".join(members) + END)
+
+    check_output_archive(io.BytesIO(content), max_unpacked_bytes=1)
+    assert is_safe_archive(io.BytesIO(content), max_unpacked_bytes=1)
