@@ -50,7 +50,7 @@ def test_oversized_output_is_kept_on_the_node_and_its_ends_stored(
     sentence = (
         "the output was refused (It is not liked.); only the ends of standard output and error were stored"
         if refused
-        else "output sandbox: too large: big (20000 bytes; the limit is 8000 bytes in all, packed)"
+        else "output sandbox: too large: big (20000 bytes; limit 8000 bytes packed)"
     )
     archive = kept_archive(server, tmp_path, "output.tar.gz" if refused else "rest-of-output.tar.gz")
     assert minor == f"Execution complete; {sentence}; it is kept at {os.uname().nodename}:{archive}"
@@ -73,7 +73,7 @@ def test_output_that_cannot_be_kept_is_reported_as_lost(
 
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
-    bigger = "bigger (300 MB; the limit is 200 MB in all)"
+    bigger = "bigger (300 MB; limit 200 MB)"
     if is_all_lost:
         assert minor == f"Execution complete; output sandbox: too large: {bigger}; it is lost"
         return

@@ -170,8 +170,7 @@ def test_an_oversized_output_sandbox_is_stored_at_output_se(
     (listed,) = ask("get", "jobs/")["results"]
     assert listed["status"] == "Done"
     said = (
-        "Execution complete; output sandbox: not found: absent; "
-        "too large: big (20000 bytes; the limit is 8000 bytes in all, packed); "
+        "Execution complete; output sandbox: not found: absent; too large: big (20000 bytes; limit 8000 bytes packed); "
     )
     assert listed["minor_status"].startswith(said)
     lfn = f"/lhcb/user/m/mallory/{job['id']}/output_sandbox_{job['id']}.tar.gz"

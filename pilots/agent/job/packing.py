@@ -188,11 +188,9 @@ class _Archive:
             _TooLargeError: it does not fit.
         """
         if self._limits.for_server and self.members == MAX_MEMBERS:
-            raise _TooLargeError(f"the limit is {MAX_MEMBERS} files")
+            raise _TooLargeError(f"limit {MAX_MEMBERS} files")
         if member.size_bytes > self._left_bytes:
-            raise _TooLargeError(
-                f"{shown(member.size_bytes)}; the limit is {shown(self._limits.unpacked_bytes)} in all"
-            )
+            raise _TooLargeError(f"{shown(member.size_bytes)}; limit {shown(self._limits.unpacked_bytes)}")
         before = self._compressor.copy(), self._packed_bytes
         blocks = blocks_of(member, data)
         try:
@@ -236,7 +234,7 @@ class _Archive:
                 raise self._over(size_bytes)
 
     def _over(self, size_bytes: int) -> _TooLargeError:
-        return _TooLargeError(f"{shown(size_bytes)}; the limit is {shown(self._limits.packed_bytes)} in all, packed")
+        return _TooLargeError(f"{shown(size_bytes)}; limit {shown(self._limits.packed_bytes)} packed")
 
 
 def _packed(

@@ -210,8 +210,9 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a de
 
 def obstacle(path: Path, directory: Path) -> str:
     """Return a few words that say as what open_inside() does not open a path, such as "a pipe"."""
-    is_link = path.is_symlink()
+    is_link = False
     try:
+        is_link = path.is_symlink()
         real = path.resolve(strict=True)
         if directory.resolve() not in (real, *real.parents):
             return f"{'' if is_link else 'behind '}a link out of the job's directory"

@@ -103,13 +103,9 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
         if not chosen:
             raise NoOutputDataError(f"no file matches {pattern}")
         # Empty directories cannot be registered; one that is all there is will be named as such.
-        storable = [(path, name) for path, name in chosen if not _is_empty_directory(path, directory)]
+        storable = [each for each in chosen if sandbox.obstacle(each[0], directory) != sandbox.EMPTY_DIRECTORY]
         files.update({name: path for path, name in storable or chosen})
     return [(files[name], name) for name in sorted(files)]
-
-
-def _is_empty_directory(path: Path, directory: Path) -> bool:
-    return path.is_dir() and sandbox.obstacle(path, directory) == sandbox.EMPTY_DIRECTORY
 
 
 def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:

@@ -180,7 +180,7 @@ def test_as_many_files_are_stored_as_an_archive_may_have(into: Path, monkeypatch
     packed = _pack(into, "*")
 
     assert packed.members == 20
-    assert list(_reasons(packed).values()) == ["the limit is 20 files"] * 2
+    assert list(_reasons(packed).values()) == ["limit 20 files"] * 2
 
 
 def test_files_with_long_names_are_stored_as_far_as_their_headers_are_read(
@@ -200,8 +200,8 @@ def test_files_with_long_names_are_stored_as_far_as_their_headers_are_read(
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (ArchiveLimits(packed_bytes=100_000, unpacked_bytes=10**9), "290 MB; the limit is 97.66 kB in all, packed"),
-        (ArchiveLimits(packed_bytes=10**6, unpacked_bytes=10**8), "290 MB; the limit is 95.37 MB in all"),
+        (ArchiveLimits(packed_bytes=100_000, unpacked_bytes=10**9), "290 MB; limit 97.66 kB packed"),
+        (ArchiveLimits(packed_bytes=10**6, unpacked_bytes=10**8), "290 MB; limit 95.37 MB"),
     ],
 )
 def test_a_file_that_is_too_large_costs_no_other(into: Path, limits: ArchiveLimits, reason: str) -> None:
@@ -243,7 +243,7 @@ def test_the_end_of_standard_output_is_stored_whatever_its_size(into: Path) -> N
         assert stream is not None
         assert stream.read().endswith(b"the end")
     assert sizes == {"std.out": 250_000, "result": 500_000}
-    assert _reasons(packed) == {"std.out": "2.861 MB; the limit is 976.6 kB in all; its end is stored"}
+    assert _reasons(packed) == {"std.out": "2.861 MB; limit 976.6 kB; its end is stored"}
 
 
 def test_only_as_many_names_are_given_as_there_is_room(into: Path) -> None:
