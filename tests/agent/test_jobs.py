@@ -54,6 +54,7 @@ def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
     lines = server.lease.files()["std.out"].splitlines()
     told = dict(line.split("=", 1) for line in lines if "=" in line)
     directory = told.pop("HOME")
+    assert told.pop("USER") == told.pop("LOGNAME") != ""
     for of_the_shell in ("_", "OLDPWD", "SHLVL"):
         told.pop(of_the_shell, None)
     assert directory.startswith(str(agent.work))
@@ -62,13 +63,20 @@ def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
     assert told == {
         "PWD": directory,
         "LANG": "C.UTF-8",
+        "SHELL": "/bin/sh",
         "COLOR": "blue sky",
         "WMS_JOB_ID": "1",
+        "DIRACJOBID": "1",
+        "JOBID": "1",
         "WMS_JOB_NAME": "mine",
         "WMS_JOB_OWNER": "alice",
         "WMS_MATCH_ID": server.lease.match_id,
         "WMS_PROCESSORS": "1",
+        "DIRAC_PROCESSORS": "1",
+        "DIRAC_JOB_PROCESSORS": "1",
+        "DIRAC_WHOLENODE": "False",
         "WMS_SITE": "LCG.Test.org",
+        "DIRACSITE": "LCG.Test.org",
         "WMS_CE": "ce1",
         "WMS_QUEUE": "grid",
     }

@@ -147,6 +147,8 @@ def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
     ):  # fmt: skip
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    # As for a batch job; the pilot's own, which may be 077, is for its own files.
+    os.umask(0o022)
     os.chdir(str(request["directory"]))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -140,7 +140,7 @@ class Wrapper:
             self._fetch(reference, workspace)
         stage_in(self._context, self._lease, workspace)
         environment = preparation.environment_of(
-            self._lease, workspace, self._configuration, identity=identity.variables
+            self._lease, workspace, self._configuration, uid=identity.uid, identity=identity.variables
         )
         preparation.check_software(self._lease, environment, workspace)
         kind = containers if self._lease.job.container else preparation
