@@ -20,6 +20,7 @@ from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.job import heartbeat, user_helper
 from pilots.agent.job.execution import PayloadOutcome
 from pilots.agent.job.payload import End
+from pilots.agent.job.preparation import Program
 from pilots.agent.job.user_helper import disk_usage_mb, remove_tree
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.node import batch_system, cgroups, inspection
@@ -390,4 +391,5 @@ def test_a_log_event_is_always_one_line(capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_a_lack_of_node_resources_is_not_the_fault_of_the_job(error_number: int, fault: str | None) -> None:
-    assert conclusion_of(PayloadOutcome(End(error_number=error_number))).fault == fault
+    program = Program(Path("/no/such/program"), ["program"], {}, Path("/"))
+    assert conclusion_of(PayloadOutcome(End(error_number=error_number)), program).fault == fault

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.base import log
-from pilots.agent.job import sandbox
+from pilots.agent.job import executables, sandbox
 from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import inspection, site_environment
@@ -221,12 +221,13 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     """Return the program of a job: a file of the sandbox, an absolute path, or a command in PATH.
 
     Raises:
-        CannotRunError: there is no such program, or the arguments cannot be split.
+        CannotRunError: there is no such program, it has a flaw, or the arguments cannot be split.
     """
     job = lease.job
     words = words_of(lease)
+    own = own_file(job.executable, workspace.job, search_path=environment["PATH"])
     return Program(
-        executable=_executable(job.executable, environment, workspace),
+        executable=own or _executable(job.executable, environment, workspace),
         arguments=[job.executable, *words],
         environment=environment,
         directory=workspace.job,
@@ -245,20 +246,28 @@ def words_of(lease: Lease) -> list[str]:
         raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
 
 
-def own_file(name: str, directory: Path) -> Path | None:
-    """Return the file *name* of the job's *directory*, made executable; None: there is no such file."""
+def own_file(name: str, directory: Path, *, search_path: str | None) -> Path | None:
+    """Return the file *name* of the job's *directory*, made executable; None: there is no such file.
+
+    Args:
+        name: of the executable.
+        directory: of the job.
+        search_path: PATH of the payload; None: that of a container.
+
+    Raises:
+        CannotRunError: the file has a flaw, so that it would not run as meant.
+    """
     path = directory / name
     if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
+    if (flaw := executables.flaw_of(path, name=name, search_path=search_path)) is not None:
+        raise CannotRunError(*flaw)
     path.chmod(path.stat().st_mode | 0o500)  # archives and uploads may lose the bit
     return path
 
 
 def _executable(name: str, environment: Mapping[str, str], workspace: Workspace) -> Path:
-    """Return the absolute path of the program *name*."""
-    own = own_file(name, workspace.job)
-    if own is not None:
-        return own
+    """Return the absolute path of the program *name* of the node."""
     if not name.startswith("/") and "/" not in name:
         candidates = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
         if workspace.shared:
