@@ -80,7 +80,8 @@ def head_of(digest: str) -> bytes | None:
     """Return the first HEAD_BYTES of the content, which never changes; None: it is not stored."""
     try:
         with open_stored(digest) as content:
-            return content.read(HEAD_BYTES)
+            head: bytes = content.read(HEAD_BYTES)
+            return head
     except FileNotFoundError:
         return None
 
