@@ -14,6 +14,7 @@ from pilots.backends import options as read
 from pilots.backends.interface import BackendError
 from pilots.backends.ssh_connection import SSHConnection, commands_that_stop_sharing, connection_of
 from resources.domain.ce_options import flaw_of_environment
+from wms.wire.search_path import search_path
 
 #: Timeout of one command; a batch system that takes longer is treated as down.
 TIMEOUT_S = 30.0
@@ -69,7 +70,7 @@ class Here:
     def __init__(self, environment: Mapping[str, str] | None = None, *, programs: str = "") -> None:
         self._environment = _own_environment()
         if programs:
-            self._environment["PATH"] = f"{programs}:{self._environment.get('PATH', os.defpath)}"
+            self._environment["PATH"] = f"{programs}:{self._environment['PATH']}"
         self._environment |= environment or {}
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
@@ -218,7 +219,8 @@ def _output_of(name: str, done: _Done) -> str:
 
 
 def _own_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {**passed_on, "PATH": ":".join(search_path(passed_on.get("PATH", "")))}
 
 
 def _environment_of(options: Mapping[str, object]) -> Mapping[str, str]:

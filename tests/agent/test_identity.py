@@ -26,6 +26,7 @@ from pilots.backends import host
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
+from tests.payload_environment import ARGUMENTS, EXECUTABLE, check_environment
 from tests.programs import needed
 
 #: Makes users, and becomes them.
@@ -161,6 +162,17 @@ def test_the_environment_and_directory_are_the_users_own(
     assert environment["WMS_JOB_OWNER"] == "alice"
     assert not any(name.startswith("SUDO_") for name in environment)
     assert told.splitlines() == [f"{user} 700"] * 3
+
+
+def test_an_account_has_the_documented_environment(server: ScriptedServer, start_there: StartAgent, node: Node) -> None:
+    server.add_job(EXECUTABLE, ARGUMENTS)
+
+    agent = start_there()
+
+    assert agent.wait() == 0, agent.log
+    assert (
+        check_environment(server.lease.files()["std.out"], PATH="/usr/bin:/bin:/usr/local/bin")["USER"] in node.payloads
+    )
 
 
 def test_nothing_of_the_pilot_can_be_read(server: ScriptedServer, start_there: StartAgent, node: Node) -> None:

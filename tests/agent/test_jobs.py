@@ -1,6 +1,7 @@
 """One job in the agent, from the lease to the last report; the agent is a separate process."""
 
 import io
+import os
 import shlex
 import tarfile
 from pathlib import Path
@@ -54,6 +55,7 @@ def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
     lines = server.lease.files()["std.out"].splitlines()
     told = dict(line.split("=", 1) for line in lines if "=" in line)
     directory = told.pop("HOME")
+    assert told.pop("USER") == told.pop("LOGNAME") != ""
     for of_the_shell in ("_", "OLDPWD", "SHLVL"):
         told.pop(of_the_shell, None)
     assert directory.startswith(str(agent.work))
@@ -62,13 +64,20 @@ def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
     assert told == {
         "PWD": directory,
         "LANG": "C.UTF-8",
+        "SHELL": "/bin/sh",
         "COLOR": "blue sky",
         "WMS_JOB_ID": "1",
+        "DIRACJOBID": "1",
+        "JOBID": "1",
         "WMS_JOB_NAME": "mine",
         "WMS_JOB_OWNER": "alice",
         "WMS_MATCH_ID": server.lease.match_id,
         "WMS_PROCESSORS": "1",
+        "DIRAC_PROCESSORS": "1",
+        "DIRAC_JOB_PROCESSORS": "1",
+        "DIRAC_WHOLENODE": "False",
         "WMS_SITE": "LCG.Test.org",
+        "DIRACSITE": "LCG.Test.org",
         "WMS_CE": "ce1",
         "WMS_QUEUE": "grid",
     }
@@ -133,6 +142,37 @@ def test_a_script_without_an_interpreter_line_is_run_by_the_shell(server: Script
     start().wait()
 
     assert server.lease.files()["std.out"] == "by the shell: argument\n"
+
+
+_FOREIGN = b"\x7fELF\2\2\1" + bytes(9) + b"\0\2\0\x16" + bytes(44)  # for s390x
+_NO_PROGRAM = "The interpreter of run.sh, no-such, is not on the node"
+_WINDOWS = "The first line of run.sh ends with a Windows line ending (CR): save it with Unix line endings"
+_FILES: list[tuple[bytes, int, str | None]] = [
+    (b"#!/bin/sh\r\necho done\r\n", 127, _WINDOWS),
+    (b"#!/usr/bin/env python3\r\nprint()\r\n", 127, _WINDOWS),
+    (b"", 126, "The executable run.sh is empty"),
+    (b"#!/no/such/python -u\n", 127, "The interpreter of run.sh, /no/such/python, is not on the node"),
+    (b"#!no-such\n", 127, _NO_PROGRAM),
+    (b"#!/usr/bin/env no-such\n", 127, _NO_PROGRAM),
+    (b"#!/etc/passwd\n", 126, "The interpreter of run.sh, /etc/passwd, may not be executed on the node"),
+    (_FOREIGN, 126, f"Exec format error: run.sh is for s390x, the node is {os.uname().machine}"),
+    (b"\x1f\x8b\x08\0", 126, "Exec format error: run.sh"),
+    (b"#!\nexit 5\n", 5, None),
+    (b"# caf\xc3\xa9\nexit 6\n", 6, None),
+    (b"#!/usr/bin/env sh\nexit 7\n", 7, None),
+]
+
+
+def test_a_file_that_cannot_be_executed_is_named_with_the_reason(server: ScriptedServer, start: StartAgent) -> None:
+    for content, _, _ in _FILES:
+        server.add_job("run.sh", input_sandboxes=[server.add_sandbox(content, file_name="run.sh")])
+
+    assert start().wait() == 0
+
+    ends = [lease.finished or {} for lease in server.leases]
+    assert [(end["exit_code"], end.get("minor_status")) for end in ends] == [
+        (exit_code, minor) for _, exit_code, minor in _FILES
+    ]
 
 
 def test_a_damaged_input_sandbox_is_fetched_again(server: ScriptedServer, start: StartAgent) -> None:

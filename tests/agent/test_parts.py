@@ -20,6 +20,7 @@ from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.job import heartbeat, user_helper
 from pilots.agent.job.execution import PayloadOutcome
 from pilots.agent.job.payload import End
+from pilots.agent.job.preparation import Program
 from pilots.agent.job.user_helper import disk_usage_mb, remove_tree
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.node import batch_system, cgroups, inspection
@@ -179,6 +180,28 @@ def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 100_000)
     with path.open("rb") as file:
         assert heartbeat.tail_of(file.fileno()) == "x" * 4096
+
+
+_BAR = b"".join(b"\r%6d/100000 %s" % (step, b"#" * 40) for step in range(1, 100_001))
+
+
+@pytest.mark.parametrize(
+    ("written", "tail"),
+    [
+        (b"first\nsecond\n" + _BAR, f"first\nsecond\n100000/100000 {'#' * 40}"),
+        (b"first\n" + _BAR.replace(b"\r", b"", 1) + b"\r\nlast\n", f"first\n100000/100000 {'#' * 40}\nlast\n"),
+        (b"first\r\nsecond\r\n", "first\nsecond\n"),
+        (b"50%\r", "50%"),
+        ("a\x0bb\u2028c\x85".encode() + b"\n" * 19, "a\x0bb\u2028c\x85" + "\n" * 19),
+        ("\u00e9".encode() * 4000 + b"x", "\u00e9" * 2047 + "x"),
+        (b"\n" * 50, "\n" * 20),
+        (b"", ""),
+    ],
+)
+def test_the_tail_is_what_a_terminal_shows(tmp_path: Path, written: bytes, tail: str) -> None:
+    (tmp_path / "out").write_bytes(written)
+    with (tmp_path / "out").open("rb") as file:
+        assert heartbeat.tail_of(file.fileno()) == tail
 
 
 def test_a_directory_without_permissions_is_removed(tmp_path: Path) -> None:
@@ -390,4 +413,5 @@ def test_a_log_event_is_always_one_line(capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_a_lack_of_node_resources_is_not_the_fault_of_the_job(error_number: int, fault: str | None) -> None:
-    assert conclusion_of(PayloadOutcome(End(error_number=error_number))).fault == fault
+    program = Program(Path("/no/such/program"), ["program"], {}, Path("/"))
+    assert conclusion_of(PayloadOutcome(End(error_number=error_number)), program).fault == fault

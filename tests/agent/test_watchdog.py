@@ -19,6 +19,7 @@ from pilots.agent.base.processes import CPUMeter, Process, Tree
 from pilots.agent.job.execution import PayloadOutcome, limits_of
 from pilots.agent.job.identity import Own
 from pilots.agent.job.payload import End
+from pilots.agent.job.preparation import Program
 from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.server.lease import parse_job
@@ -112,13 +113,15 @@ def test_a_full_disk_is_the_fault_of_the_node_if_the_job_is_within_its_limit(tmp
 
 
 def test_a_full_disk_hands_the_job_back_unless_it_exceeded_its_disk_limit() -> None:
+    program = Program(Path("/bin/true"), ["true"], {}, Path("/"))
     full = conclusion_of(
-        PayloadOutcome(End(exit_code=143), verdict=LimitVerdict("The disk of the node is full", elsewhere=True))
+        PayloadOutcome(End(exit_code=143), verdict=LimitVerdict("The disk of the node is full", elsewhere=True)),
+        program,
     )
     assert (full.exit_code, full.minor) == (222, "The disk of the node is full")
 
     # A verdict wins over whatever the payload ended with.
-    too_far = conclusion_of(PayloadOutcome(End(exit_code=0), verdict=LimitVerdict("Disk limit exceeded")))
+    too_far = conclusion_of(PayloadOutcome(End(exit_code=0), verdict=LimitVerdict("Disk limit exceeded")), program)
     assert (too_far.exit_code, too_far.minor) == (None, "Disk limit exceeded")
 
 

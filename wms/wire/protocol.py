@@ -34,6 +34,8 @@ FAULT_OF_SUPERVISOR = "supervisor"
 IDENTITY_NONE, IDENTITY_ENVIRONMENT, IDENTITY_SUDO = "none", "environment", "sudo"
 #: What the pilot does with input data.
 DOWNLOAD, IN_PLACE = "download", "in_place"
+#: Tag of jobs that occupy their node alone.
+WHOLE_NODE_TAG = "WholeNode"
 #: Prefix of an entry of the output data that is a logical name.
 LFN_PREFIX = "LFN:"
 #: Prefix of the reference of a sandbox, before its digest.

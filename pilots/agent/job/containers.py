@@ -37,7 +37,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     A file of the sandbox is executed from the job's directory; any other program must be in the image.
 
     Raises:
-        CannotRunError: runtime or image is missing, or the arguments cannot be split.
+        CannotRunError: runtime or image is missing, the file has a flaw, or the arguments cannot be split.
     """
     job, program = lease.job, runtime()
     if program is None:
@@ -47,7 +47,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
         options += ["--bind", str(_CVMFS)]
     if job.gpus:
         options.append("--nv")
-    executable = own_file(job.executable, workspace.job) or job.executable
+    executable = own_file(job.executable, workspace.job, search_path=None) or job.executable
     mark = _make_mark(workspace)
     options += ["--bind", str(mark)]
     begin = ["/bin/sh", "-c", _BEGIN, str(mark)]

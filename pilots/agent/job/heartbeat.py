@@ -19,6 +19,10 @@ from wms.wire.protocol import MAX_NAME, RUNNING, Tails, Usage
 #: Last lines of standard output and error each that reports carry, at most TAIL_BYTES.
 TAIL_LINES = 20
 TAIL_BYTES = 4096
+#: Bytes that are read at once, and at most, for the last lines: a progress bar may write megabytes without a newline.
+_BLOCK_BYTES, _LONGEST_SEARCH_BYTES = 64 * 1024, 16 * 1024**2
+#: Bytes of UTF-8 that do not begin a character.
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 #: Longest wait in seconds after a heartbeat that failed.
 RETRY_LIMIT_S = 30.0
 #: Bounds in seconds of the time limit of one call.
@@ -152,11 +156,34 @@ def tails_of(streams: Streams) -> Tails:
 
 
 def tail_of(descriptor: int) -> str:
-    """Return the last lines of a file, as text without NUL; at most TAIL_LINES and TAIL_BYTES."""
+    """Return the last lines of a file as a terminal shows them, as text without NUL; at most TAIL_LINES and TAIL_BYTES.
+
+    What a carriage return lets the rest of its line overwrite, as progress bars do, is left out.
+    """
     try:
-        size = os.fstat(descriptor).st_size
-        content = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))
+        content = b"\n".join(_last_lines(descriptor))
     except OSError:
         return ""
-    lines = content.decode("utf-8", "replace").replace("\0", "").splitlines(keepends=True)
-    return "".join(lines[-TAIL_LINES:])
+    if len(content) > TAIL_BYTES:
+        content = content[-TAIL_BYTES:].lstrip(_CONTINUATION_BYTES)
+    return content.decode("utf-8", "replace").replace("\0", "")
+
+
+def _last_lines(descriptor: int) -> list[bytes]:
+    """Return the last TAIL_LINES lines of a file, and an empty one after a final newline."""
+    lines: list[bytes] = []
+    at = size = os.fstat(descriptor).st_size
+    rest = b""  # of the line whose beginning is not read yet
+    while at > max(0, size - _LONGEST_SEARCH_BYTES) and len(lines) <= TAIL_LINES and len(rest) < TAIL_BYTES:
+        start = max(0, at - _BLOCK_BYTES)
+        rest, *complete = (os.pread(descriptor, at - start, start) + rest).split(b"\n")
+        lines = [*map(_shown, complete), *lines]
+        at = start
+        # The CR is kept, so that what is before it in the line counts as overwritten.
+        rest = b"\r" + _shown(rest) if b"\r" in rest.rstrip(b"\r") else rest
+    lines = [_shown(rest), *lines]
+    return lines[-TAIL_LINES - (lines[-1] == b"") :]
+
+
+def _shown(line: bytes) -> bytes:
+    return line.rstrip(b"\r").rpartition(b"\r")[2]

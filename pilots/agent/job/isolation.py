@@ -22,6 +22,7 @@ from pilots.agent.node import container_runtime
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.lease import Lease
 from wms.wire.protocol import IDENTITY_SUDO, IN_PLACE
+from wms.wire.search_path import search_path
 
 #: Kinds of isolation, as the node's report names them.
 BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"
@@ -123,11 +124,7 @@ def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], lis
     hidden_already = {path.resolve() for path in (*shared_directories.TEMPORARY, *hide)}
     if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
         return [], []
-    programs = {
-        Path(directory).resolve()
-        for directory in (sys.base_prefix, *os.environ.get("PATH", "").split(":"))
-        if directory
-    }
+    programs = {Path(directory).resolve() for directory in (sys.base_prefix, *search_path(os.environ.get("PATH", "")))}
     needed = {path for program in programs for path in (program, *program.parents)}
     public = []
     with suppress(OSError):

@@ -41,6 +41,8 @@ _NO_KEYS = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 #: Seconds between two searches for new processes while all are being killed.
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
+#: First bytes of a file by which a script is told from other files.
+_HEAD_BYTES = 256
 
 
 def main() -> int:
@@ -147,6 +149,8 @@ def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
     ):  # fmt: skip
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    # As for a batch job; the pilot's own, which may be 077, is for its own files.
+    os.umask(0o022)
     os.chdir(str(request["directory"]))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -159,10 +163,18 @@ def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
     try:
         os.execve(executable, arguments, environment)  # noqa: S606 - running the user's program is the purpose
     except OSError as error:
-        if error.errno != errno.ENOEXEC:
+        if error.errno != errno.ENOEXEC or not _is_script(executable):
             raise
-        # A script without "#!", which shells and execvp(3) run with the shell.
+        # Shells and execvp(3) run it with the shell.
         os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606 - as above
+
+
+def _is_script(executable: str) -> bool:
+    """Return whether a file is a script that names no interpreter; a shell must not read other files."""
+    with open(executable, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+    named = head.startswith(b"#!") and head[2:].partition(b"\n")[0].strip(b" \t")
+    return bool(head) and b"\0" not in head and not named
 
 
 def _give_up_root(uid: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import pwd
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.base import log
-from pilots.agent.job import sandbox
+from pilots.agent.job import executables, sandbox
 from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import inspection, site_environment
 from pilots.agent.server.api import Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
-from pilots.agent.server.lease import Lease, SandboxReference
+from pilots.agent.server.lease import Lease, LeasedJob, SandboxReference
 from wms.wire.archives import CHUNK_BYTES, ArchiveError
-from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE
+from wms.wire.protocol import NOT_EXECUTABLE_EXIT_CODE, NOT_FOUND_EXIT_CODE, RESCHEDULE_EXIT_CODE, WHOLE_NODE_TAG
 
+#: USER of a payload whose user id has no account, for a job whose owner is not known.
+_NAMELESS = "payload"
 #: Errors of system calls whose cause is the node (disk, file systems, memory, limits), not the job.
 _OF_NODE = frozenset(
     {
@@ -30,8 +33,6 @@ _OF_NODE = frozenset(
         errno.EROFS, errno.ESTALE,
     }
 )  # fmt: skip
-
-_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True)
@@ -130,26 +131,33 @@ def fetch_input(
 
 
 def environment_of(
-    lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, identity: Mapping[str, str]
+    lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, uid: int, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the payload's environment, which takes only PATH and LANG from the pilot's.
+    """Return the payload's environment, which takes only PATH, LANG and TZ from the pilot's; docs/jdl.md lists it.
 
     Args:
         lease: of the job.
         workspace: of the job.
         configuration: of the pilot.
+        uid: of the payload.
         identity: variables with the name of the payload's user (PIL §3.1).
     """
     job, place = lease.job, configuration.place
+    user = _name_of(uid) or job.owner or _NAMELESS
     base = {
-        "PATH": os.environ.get("PATH") or _DEFAULT_PATH,
+        "PATH": ":".join(site_environment.payload_path(os.environ.get("PATH", ""), open_to_all=workspace.shared)),
         "HOME": str(workspace.job),
         "PWD": str(workspace.job),
         "TMPDIR": str(workspace.tmp),
         "LANG": os.environ.get("LANG") or "C.UTF-8",
+        **({"TZ": os.environ["TZ"]} if os.environ.get("TZ") else {}),
+        "SHELL": "/bin/sh",
+        "USER": user,
+        "LOGNAME": user,
     }
     own = {
         **identity,
+        **_of_dirac(job, site=place.site),
         "WMS_JOB_ID": str(job.id),
         "WMS_JOB_NAME": job.job_name,
         "WMS_JOB_OWNER": job.owner,
@@ -161,6 +169,27 @@ def environment_of(
         "WMS_QUEUE": place.queue,
     }
     return {**base, **dict(job.environment), **{name: value for name, value in own.items() if value}}
+
+
+def _name_of(uid: int) -> str:
+    """Return the name of a user; empty: it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
+def _of_dirac(job: LeasedJob, *, site: str) -> Mapping[str, str]:
+    """Return the variables by which payloads of DIRAC know their job."""
+    return {
+        "JOBID": str(job.id),
+        "DIRACJOBID": str(job.id),
+        "DIRACSITE": site,
+        # The processors of the slot, which other jobs may share, are not the job's to use.
+        "DIRAC_PROCESSORS": str(job.processors),
+        "DIRAC_JOB_PROCESSORS": str(job.processors),
+        "DIRAC_WHOLENODE": str(WHOLE_NODE_TAG in job.tags),
+    }
 
 
 def _gpus_of(lease: Lease) -> Mapping[str, str]:
@@ -192,12 +221,13 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     """Return the program of a job: a file of the sandbox, an absolute path, or a command in PATH.
 
     Raises:
-        CannotRunError: there is no such program, or the arguments cannot be split.
+        CannotRunError: there is no such program, it has a flaw, or the arguments cannot be split.
     """
     job = lease.job
     words = words_of(lease)
+    own = own_file(job.executable, workspace.job, search_path=environment["PATH"])
     return Program(
-        executable=_executable(job.executable, environment, workspace),
+        executable=own or _executable(job.executable, environment, workspace),
         arguments=[job.executable, *words],
         environment=environment,
         directory=workspace.job,
@@ -216,20 +246,28 @@ def words_of(lease: Lease) -> list[str]:
         raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
 
 
-def own_file(name: str, directory: Path) -> Path | None:
-    """Return the file *name* of the job's *directory*, made executable; None: there is no such file."""
+def own_file(name: str, directory: Path, *, search_path: str | None) -> Path | None:
+    """Return the file *name* of the job's *directory*, made executable; None: there is no such file.
+
+    Args:
+        name: of the executable.
+        directory: of the job.
+        search_path: PATH of the payload; None: that of a container.
+
+    Raises:
+        CannotRunError: the file has a flaw, so that it would not run as meant.
+    """
     path = directory / name
     if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
+    if (flaw := executables.flaw_of(path, name=name, search_path=search_path)) is not None:
+        raise CannotRunError(*flaw)
     path.chmod(path.stat().st_mode | 0o500)  # archives and uploads may lose the bit
     return path
 
 
 def _executable(name: str, environment: Mapping[str, str], workspace: Workspace) -> Path:
-    """Return the absolute path of the program *name*."""
-    own = own_file(name, workspace.job)
-    if own is not None:
-        return own
+    """Return the absolute path of the program *name* of the node."""
     if not name.startswith("/") and "/" not in name:
         candidates = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
         if workspace.shared:

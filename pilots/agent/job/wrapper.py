@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
-from pilots.agent.job import containers, preparation
+from pilots.agent.job import containers, executables, preparation
 from pilots.agent.job.completion import Conclusion, Delivery
 from pilots.agent.job.execution import Execution, PayloadOutcome
 from pilots.agent.job.heartbeat import Heartbeat
@@ -20,6 +19,7 @@ from pilots.agent.job.preparation import (
     DamagedTransferError,
     NodeFlawError,
     NodeTroubleError,
+    Program,
     is_of_node,
 )
 from pilots.agent.job.stage_in import stage_in
@@ -99,7 +99,7 @@ class Wrapper:
             identity = identity_of(self._configuration.place, self._lease.job, directory)
             workspace.before_removal(lambda: identity.close(workspace))
             workspace.make(shared=identity.is_other)
-            outcome = self._run(workspace, identity)
+            return self._run(workspace, identity)
         except OSError as error:
             log.event("node.trouble", error=error)
             return Conclusion(
@@ -118,7 +118,6 @@ class Wrapper:
             # These calls end early only for a reason to stop or at the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
             return _stopped(self._context.stop_reason(self._lease) or EXPIRING, End(), ran=False)
-        return conclusion_of(outcome)
 
     def _report_flaw(self, error: NodeFlawError) -> None:
         """Report a problem of the node to the operators."""
@@ -135,12 +134,12 @@ class Wrapper:
         except (*_UNANSWERED, RefusedError) as refused:
             log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
 
-    def _run(self, workspace: Workspace, identity: Identity) -> PayloadOutcome:
+    def _run(self, workspace: Workspace, identity: Identity) -> Conclusion:
         for reference in self._lease.job.input_sandboxes:
             self._fetch(reference, workspace)
         stage_in(self._context, self._lease, workspace)
         environment = preparation.environment_of(
-            self._lease, workspace, self._configuration, identity=identity.variables
+            self._lease, workspace, self._configuration, uid=identity.uid, identity=identity.variables
         )
         preparation.check_software(self._lease, environment, workspace)
         kind = containers if self._lease.job.container else preparation
@@ -151,7 +150,7 @@ class Wrapper:
         undisturbed = outcome.reason is None and outcome.verdict is None
         if self._lease.job.container and undisturbed and outcome.end.exit_code != 0:
             containers.check_begun(self._lease, workspace)
-        return outcome
+        return conclusion_of(outcome, program)
 
     def _fetch(self, reference: SandboxReference, workspace: Workspace) -> None:
         def once() -> None:
@@ -184,8 +183,8 @@ class Wrapper:
             raise InterruptedCallError(reason)
 
 
-def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
-    """Return the result to report: from a reason to stop, else from the watchdog, else from the end of the payload."""
+def conclusion_of(outcome: PayloadOutcome, program: Program) -> Conclusion:
+    """Return the result to report: from a reason to stop, else from the watchdog, else from the end of *program*."""
     end = outcome.end
     if outcome.reason is not None:
         return _stopped(outcome.reason, end, ran=True)
@@ -194,7 +193,9 @@ def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
         return Conclusion(code, outcome.verdict.sentence, ran=True)
     if end.error_number is not None:
         code = NOT_FOUND_EXIT_CODE if end.error_number == errno.ENOENT else NOT_EXECUTABLE_EXIT_CODE
-        minor = f"The executable cannot be run: {os.strerror(end.error_number)}"
+        minor = executables.why_not_executed(
+            end.error_number, program.executable, name=program.arguments[0], directory=program.directory
+        )
         return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else FAULT_OF_JOB)
     if end.signal_number is not None:
         name = name_of_signal(end.signal_number)

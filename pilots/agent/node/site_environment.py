@@ -13,6 +13,7 @@ from pathlib import Path
 from pilots.agent.base import log
 from pilots.agent.base.shared_directories import TEMPORARY, TMP
 from pilots.agent.server.json_fields import Record
+from wms.wire.search_path import search_path
 
 #: Variables with the scratch directory of a job: first those of batch systems, removed after the job, then those of
 #: sites.
@@ -98,6 +99,23 @@ def closed_to_others(directory: Path) -> Path | None:
             if not each.stat().st_mode & 0o001:
                 return each
     return None
+
+
+def payload_path(path: str, *, open_to_all: bool) -> Sequence[str]:
+    """Return the directories in which a payload searches programs, made from the pilot's PATH.
+
+    Args:
+        path: of the pilot.
+        open_to_all: whether the payload has another user, so that directories closed to other users are left out.
+    """
+    return [each for each in search_path(path) if not (open_to_all and _is_closed(Path(each)))]
+
+
+def _is_closed(directory: Path) -> bool:
+    try:
+        return closed_to_others(directory) is not None
+    except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
+        return True
 
 
 def open_to_others(directory: Path, environment: Mapping[str, str]) -> Path:

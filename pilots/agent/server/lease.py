@@ -55,6 +55,7 @@ class _DescribedJob:
     #: Container image; empty: none.
     container: str
     software: tuple[str, ...]
+    tags: tuple[str, ...]
     input_sandboxes: tuple[SandboxReference, ...]
     output_sandbox: tuple[str, ...]
     #: Storage element for the output; empty: not given.
@@ -230,6 +231,7 @@ def parse_job(data: Record) -> LeasedJob:
         ),
         container=json_fields.text(data, "container", ""),
         software=json_fields.names(data, "software"),
+        tags=json_fields.names(data, "tags"),
         input_sandboxes=tuple(_input(each) for each in json_fields.records(data, "input_sandboxes")),
         output_sandbox=json_fields.names(data, "output_sandbox"),
         output_se=json_fields.text(data, "output_se", ""),

@@ -14,10 +14,12 @@ import pytest
 from pilots.agent_package import agent_package
 from pilots.backends.interface import BackendError, Handle, Presence
 from pilots.backends.local import LocalBackend, dismiss
+from tests.agent.conftest import PYTHON
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.backends.hosts.conftest import Host
 from tests.backends.hosts.pilots import CE, SITE, description, no_pilot_left, order, process_of, start
 from tests.pace import wait_for
+from tests.payload_environment import ARGUMENTS, EXECUTABLE, check_environment
 from wms.stack.guard import Guard
 
 
@@ -43,6 +45,24 @@ def test_the_agent_runs_from_this_machines_copy(tmp_path: Path) -> None:
     assert not (tmp_path / "ce" / wanted.stamp / "secret").exists()
     unpacked = tmp_path / "ce" / f"agent-{agent_package().sha256[:16]}"
     assert list(unpacked.rglob("*.pyc"))  # compiled once, by the first
+
+
+@pytest.mark.parametrize("python", [sys.executable, PYTHON])
+def test_a_payload_has_the_documented_environment_and_nothing_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("WMS_SECRET_KEY", "of the server")
+    wanted = replace(order(), secret=PILOT_TOKEN)
+    with ScriptedServer() as server, no_pilot_left(tmp_path):
+        server.add_job(EXECUTABLE, ARGUMENTS)
+        server.configuration["place"] |= {"site": SITE, "ce": CE, "queue": wanted.queue, "processors": 1000}
+        options = {"max_idle_s": 1, "python": python}
+        backend = LocalBackend(description(tmp_path / "ce", options, server_url=server.url))
+        assert backend.submit([wanted])[0].error == ""
+        wait_for((tmp_path / "ce" / wanted.stamp / "exit_code").exists)
+        printed = check_environment(server.leases[0].files()["std.out"], WMS_SITE=SITE, WMS_CE=CE)
+    assert str(Path(sys.executable).parent) not in printed["PATH"].split(":")
 
 
 def test_concurrent_starts_unpack_the_agent_once(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ def test_errors_and_warnings_are_those_of_a_submission(alice: User) -> None:
     assert rehearsed(alice, sites=["LCG.CERN.hc"]).errors == {
         "sites": ['No site of the VO lhcb is called "LCG.CERN.hc". Did you mean "LCG.CERN.ch"?']
     }
-    found = rehearsed(alice, executable="./run.sh", arguments="'open")
-    request = parse_submission({"executable": "./run.sh", "arguments": "'open", "cpu_time_s": 500})
+    found = rehearsed(alice, executable="./run.sh", priority=0)
+    request = parse_submission({"executable": "./run.sh", "priority": 0, "cpu_time_s": 500})
     warnings = submit(request, owner=alice, now=NOW).warnings
     assert [warning for warning in warnings if warning in found.warnings] == list(found.warnings)
     assert len(found.warnings) == 2

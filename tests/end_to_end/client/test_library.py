@@ -145,7 +145,7 @@ def test_files_of_jdl_and_cfg_are_uploaded(client: Client, tmp_path: Path, monke
 
 
 def test_files_are_relative_to_the_description_that_names_them(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text("")
+    (tmp_path / "run.sh").write_text("#!/bin/sh\n")
     job = {"executable": "run.sh", "input_sandbox": ["run.sh"]}
     (tmp_path / "jobs.json").write_text(json.dumps([job, job]))
     submission = client.submit(tmp_path / "jobs.json")

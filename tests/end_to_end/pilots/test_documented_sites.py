@@ -3,6 +3,8 @@
 Only names of sites, addresses, accounts and paths are replaced. One system sends pilots to all of them.
 """
 
+import io
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from pilots.backends.local import dismiss
 from tests.backends.htcondor.pool import htcondor_pool
 from tests.end_to_end.docs.fences import titled
 from tests.end_to_end.pilots.grid import SETTINGS, running_system, until
+from tests.payload_environment import ARGUMENTS, EXECUTABLE, check_environment
 from tests.programs import directory_of_agents
 from tests.slurm import SlurmCluster, slurm_cluster
 from tests.ssh import ssh_host
@@ -97,6 +100,10 @@ class Institute:
             what=lambda: (system.job("alice", job_id), system.rows("SELECT trouble, shortfalls FROM pilots_cehealth")),
         )
         assert system.job("alice", job_id)["site"] == site
+        with tarfile.open(fileobj=io.BytesIO(system.output_of("alice", job_id))) as output:
+            printed = output.extractfile("std.out")
+            assert printed is not None
+            check_environment(printed.read().decode(), WMS_SITE=site, WMS_JOB_ID=str(job_id), WMS_JOB_OWNER="alice")
         (health,) = system.rows(
             "SELECT shortfalls FROM pilots_cehealth h JOIN resources_computingelement c ON c.id = h.ce_id"
             " JOIN resources_site s ON s.id = c.site_id WHERE s.name = %s",
@@ -134,7 +141,7 @@ class Institute:
 
     def _submit(self, site: str) -> int:
         """Submit a job that states its site, and else as little as most users do."""
-        job = {"executable": "/bin/sh", "arguments": "-c 'echo here'", "sites": [site]}
+        job = {"executable": EXECUTABLE, "arguments": ARGUMENTS, "sites": [site]}
         (job_id,) = self.system.submit("alice", job)
         return job_id
 

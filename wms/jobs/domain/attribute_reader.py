@@ -13,7 +13,7 @@ from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import ATTRIBUTES, FRACTIONS, LISTS, NAME_FIELDS
 from wms.kernel.names import did_you_mean
-from wms.wire.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX
+from wms.wire.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
 
@@ -30,7 +30,6 @@ _TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
 _MOST_TAGS: Final = 5
 _TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
 _TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_WHOLE_NODE: Final = "WholeNode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,7 @@ class AttributeReader(ABC):
             self._group = self.text(name)
         elif attribute.name == "Type":
             self._read_type(name)
-        elif attribute.name.startswith(_WHOLE_NODE):
+        elif attribute.name.startswith(WHOLE_NODE_TAG):
             self._read_whole_node(name)
         else:
             self.number(name)  # compared with the processors at the end
@@ -175,9 +174,9 @@ class AttributeReader(ABC):
 
     def _read_whole_node(self, name: str) -> None:
         if self._truth(name):
-            self._further.setdefault("tags", []).append(_WHOLE_NODE)
+            self._further.setdefault("tags", []).append(WHOLE_NODE_TAG)
             self._warnings.append(
-                f"{name} is read as the tag {_WHOLE_NODE}: the job runs only in queues that offer it, with as many "
+                f"{name} is read as the tag {WHOLE_NODE_TAG}: the job runs only in queues that offer it, with as many "
                 "processors as NumberOfProcessors says (1 without it)."
             )
 

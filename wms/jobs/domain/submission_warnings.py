@@ -17,7 +17,7 @@ _CLOSED: Final = re.compile(r"""(?:[^'"\\]++|\\.|'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*
 
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
-    *("executable", "arguments", "priority", "cpu_time_s"),
+    *("executable", "priority", "cpu_time_s"),
     *("grid_middlewares", "input_data", "output_data", "output_se"),
 )
 
@@ -56,7 +56,7 @@ class CheckedJob(NamedTuple):
 def warnings_about(jobs: Sequence[CheckedJob], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
     """Return {warning: positions of its jobs} for the jobs of one request, grouped by kind of warning."""
     positions_of: dict[str, list[int]] = {}
-    for warnings_of in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
+    for warnings_of in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable):
         for position, job in enumerate(jobs):
             for sentence in warnings_of(job, surroundings):
                 positions_of.setdefault(sentence, []).append(position)
@@ -111,14 +111,6 @@ def _of_executable(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str
         yield (
             f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
             "the input sandbox nor the input data contains it; the job fails when it starts."
-        )
-
-
-def _of_quotes(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
-    if not quotes_are_closed(job.description["arguments"]):
-        yield (
-            "A quote in arguments is not closed, or a backslash is the last character; the job fails when it starts. "
-            "Close it, or put a backslash before the character."
         )
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
@@ -17,6 +18,7 @@ from wms.jobs.models import Sandbox
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.kernel.errors import UnavailableError
 from wms.kernel.private_files import DIRECTORY_MODE, close_to_others
+from wms.wire.executables import HEAD_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,8 @@ logger = logging.getLogger(__name__)
 INCOMING: Final = "incoming"
 #: Retry-After in seconds; somebody must free disk space first.
 _NO_ROOM_RETRY_AFTER_S: Final = 60
+#: Contents whose first bytes a process keeps: many submissions name the same script.
+_HEADS_KEPT: Final = 1000
 
 
 class NoRoomError(UnavailableError):
@@ -69,6 +73,17 @@ def _refuse_without_room(directory: Path, *, size_bytes: int) -> None:
 def open_stored(digest: str) -> "File[bytes]":
     """Return the stored content, open for reading; the caller closes it."""
     return _storage().open(_stored_name(digest))
+
+
+@lru_cache(maxsize=_HEADS_KEPT)
+def head_of(digest: str) -> bytes | None:
+    """Return the first HEAD_BYTES of the content, which never changes; None: it is not stored."""
+    try:
+        with open_stored(digest) as content:
+            head: bytes = content.read(HEAD_BYTES)
+            return head
+    except FileNotFoundError:
+        return None
 
 
 def close_store() -> None:

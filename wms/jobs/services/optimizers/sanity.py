@@ -10,10 +10,11 @@ from wms.accounts.models import VO
 from wms.jobs.domain.data import is_own, lfn_of_output
 from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFile, quotes_are_closed, warnings_about
 from wms.jobs.queries import own_directories, surroundings_of
-from wms.jobs.services import sandboxes
+from wms.jobs.services import sandbox_files, sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import check_output_names
 from wms.kernel.names import several_in_one
+from wms.wire.executables import flaw_of_head
 
 #: {field of names that must exist: (noun, known names)}; a job with a mistyped name would wait forever.
 _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = MappingProxyType(
@@ -38,6 +39,8 @@ def check_sanity(arrival: Arrival) -> None:
     if not arrival.errors:
         check_output_names(arrival)
     _check_stall_windows(arrival)
+    _check_arguments(arrival)
+    _check_executables(arrival)
     _warn_about_descriptions(arrival)
     if (pools := arrival.values("submit_pools")) and not arrival.is_rehearsal:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
@@ -111,17 +114,40 @@ def _check_stall_windows(arrival: Arrival) -> None:
             arrival.refuse(job, "stalled_s", sentence + ("." if stalled_s else ", which is no limit."))
 
 
+def _check_arguments(arrival: Arrival) -> None:
+    for job in arrival.jobs:
+        if not quotes_are_closed(job.described.arguments) and not arrival.refused_enough:
+            sentence = (
+                "A quote in arguments is not closed, or a backslash is the last character. Close it, or put a "
+                "backslash before the character."
+            )
+            arrival.refuse(job, "arguments", sentence)
+
+
+def _check_executables(arrival: Arrival) -> None:
+    """Refuse executables that run nowhere as meant, if they are files of their own; archives are not opened."""
+    for job in arrival.among(lambda description: description.input_sandbox):
+        name = job.common.executable.removeprefix("./")
+        named_sandboxes = arrival.input_sandboxes.get(job.common.input_sandbox, ())
+        own = next((named.sandbox for named in named_sandboxes if named.file_name == name), None)
+        # A rehearsal may name a file that is not uploaded yet.
+        if own is not None and own.digest and not own.is_archive and not arrival.refused_enough:
+            head = sandbox_files.head_of(own.digest)
+            flaw = None if head is None else flaw_of_head(name, head)
+            if flaw is not None:
+                arrival.refuse(job, "executable", f"{flaw.sentence}.")
+
+
 def _warn_about_descriptions(arrival: Arrival) -> None:
     """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
     distinct: dict[tuple[object, ...], CheckedJob] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
-    positions_of_part: dict[tuple[int, str], list[int]] = {}
+    positions_of_part: dict[int, list[int]] = {}
     for position, job in enumerate(arrival.jobs):
-        arguments = "" if quotes_are_closed(job.described.arguments) else job.described.arguments
-        positions_of_part.setdefault((id(job.common), arguments), []).append(position)
-    for (_, arguments), positions in positions_of_part.items():
+        positions_of_part.setdefault(id(job.common), []).append(position)
+    for positions in positions_of_part.values():
         common = arrival.jobs[positions[0]].common
-        description = {**{name: getattr(common, name) for name in JUDGED_BY}, "arguments": arguments}
+        description = {name: getattr(common, name) for name in JUDGED_BY}
         about = (*description.values(), common.input_sandbox)
         alike.setdefault(about, []).extend(positions)
         if about not in distinct:
