@@ -251,7 +251,7 @@ def _fitting(free: _Ad, wanted: BatchRequest) -> int:
     return fitting if free.get("PartitionableSlot") is True else min(fitting, 1)
 
 
-def _ads_of(answer: str) -> list[_Ad]:
+def _ads_of(answer: str) -> Sequence[_Ad]:
     """Return the ClassAds in the output of one of HTCondor's programs; some versions print nothing for none.
 
     Raises:
@@ -263,7 +263,7 @@ def _ads_of(answer: str) -> list[_Ad]:
         raise BackendError(f"The answer of HTCondor cannot be read: {answer[:_SHOWN]!r}.") from error
 
 
-def _two_lists(answer: str) -> tuple[list[_Ad], list[_Ad]]:
+def _two_lists(answer: str) -> tuple[Sequence[_Ad], Sequence[_Ad]]:
     """Return the ClassAds before and after the line between them.
 
     Raises:

@@ -31,6 +31,7 @@ from pilots.backends.interface import (
 )
 from pilots.backends.plain_host import PlainHostBackend
 from pilots.backends.slurm import SlurmBackend
+from pilots.services.reports import as_reason
 
 A, B, C = (letter * 32 for letter in "abc")
 HANDLES = [Handle(stamp=A, batch_id="17"), Handle(stamp=B), Handle(stamp=C)]
@@ -59,7 +60,7 @@ n02|main|up|mix|14/2/0/16|64000|60000|1000|el9,avx|(null)|gpu:0|NO|infinite|1:00
 n03|main|up|down*|0/0/16/16|64000|0|1000|(null)|(null)|(null)|EXCLUSIVE|2:00|n/a|
 """
 SBATCH = "sbatch: warning: 3 accounts\n4711;sitea\n"
-_JOB = {"ClusterId": 7, "ProcId": 0, "JobStatus": 2, "NumJobStarts": 1}
+_JOB: dict[str, Any] = {"ClusterId": 7, "ProcId": 0, "JobStatus": 2, "NumJobStarts": 1}
 QUEUED: list[dict[str, Any]] = [
     {**_JOB, "WmsStamp": A},
     {**_JOB, "ProcId": 1, "JobStatus": 5, "NumJobStarts": 0, "WmsStamp": B, "HoldReason": "no", "HoldReasonCode": 1},
@@ -68,7 +69,10 @@ PAST: list[dict[str, Any]] = [
     {**_JOB, "ProcId": 2, "JobStatus": 4, "WmsStamp": C, "ExitBySignal": True, "ExitSignal": 9},
     {**_JOB, "ProcId": 3, "JobStatus": 3, "WmsStamp": C, "ExitCode": 1, "RemoveReason": "via condor_rm"},
 ]
-SLOTS = [{"Cpus": 4, "Memory": 4096, "Disk": 10**6, "GPUs": 2, "PartitionableSlot": True}, {"Cpus": 1}]
+SLOTS: list[dict[str, Any]] = [
+    {"Cpus": 4, "Memory": 4096, "Disk": 10**6, "GPUs": 2, "PartitionableSlot": True},
+    {"Cpus": 1},
+]
 HOST = {
     "look": {A: {"presence": "running", "batch_id": "n:1:2"}, B: {"presence": "ended", "exit_code": -9, "reason": "x"}},
     "start": {A: {"batch_id": "n:1:2"}, B: {"error": "could not be started"}, C: {}},
@@ -215,7 +219,7 @@ class Printing:
 def fuzz(kind: str, texts: Mapping[str, str], broken: str, *, programs: Programs) -> None:
     """Use a backend of this kind again and again, with the answer to one of its commands damaged."""
     usual = {"write": '"/home/wms/pilots"', "tail": '"what a pilot wrote"', "forget": "null", **texts}
-    make = {"slurm": programs.slurm, "htcondor": programs.htcondor}[kind]
+    make: Callable[[], Backend] = programs.slurm if kind == "slurm" else programs.htcondor
 
     @given(damaged(usual[broken]))
     def round_of(text: str) -> None:
@@ -348,7 +352,7 @@ def test_an_end_that_htcondor_describes_in_part_is_an_end(programs: Programs) ->
 
 @pytest.mark.parametrize("name", ["ClusterId", "ProcId", "JobStatus", "NumJobStarts", "HoldReason", "HoldReasonCode"])
 def test_an_attribute_that_cannot_be_read_affects_no_other_pilot(programs: Programs, name: str) -> None:
-    odd = ["undefined", "\\/Expr(x)\\/", None, [], {}, True, -1, 1e300, 10**400]
+    odd: list[Any] = ["undefined", "\\/Expr(x)\\/", None, [], {}, True, -1, 1e300, 10**400]
     queued = [{**QUEUED[1], "WmsStamp": str(number), name: value} for number, value in enumerate(odd)]
     states = states_in(programs, queued=[{"WmsStamp": odd}, {}, *queued, {**QUEUED[0], "WmsStamp": "intact"}])
     assert len(states) == len(odd) + 1
@@ -373,3 +377,7 @@ def test_slots_whose_amounts_cannot_be_read_are_not_counted(programs: Programs) 
 def test_ids_that_are_not_those_of_the_submission_are_not_taken(programs: Programs, answer: str) -> None:
     backend = programs.htcondor(condor_q="[]", condor_history="[]", condor_submit=answer)
     assert backend.submit(ORDERS) == [SubmitResult(stamp=stamp) for stamp in (A, B, C)]
+
+
+def test_a_reason_is_stored_without_what_the_database_refuses() -> None:
+    assert as_reason("held: \ud800 \0 no") == "held: ? \N{REPLACEMENT CHARACTER} no"
