@@ -278,8 +278,9 @@ def _two_lists(answer: str) -> tuple[Sequence[_Ad], Sequence[_Ad]]:
 def _whole(ad: _Ad, name: str) -> int | None:
     """Return an attribute as a whole number; None: it is something else, such as an expression."""
     value = ad.get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and -_LARGEST < value < _LARGEST else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+        return None
+    return int(value)
 
 
 def _text(ad: _Ad, name: str) -> str:

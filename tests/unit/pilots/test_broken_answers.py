@@ -368,8 +368,8 @@ def test_of_two_jobs_of_one_pilot_in_htcondor_the_one_that_runs_counts(programs:
 
 
 def test_slots_whose_amounts_cannot_be_read_are_not_counted(programs: Programs) -> None:
-    odd = [{**SLOTS[0], "Memory": value} for value in ("undefined", None, [], True, -1e18, 1e300)]
-    slots = json.dumps([*odd, *SLOTS, {}])
+    odd: list[Any] = ["undefined", None, [], True, -1e18, 1e300]
+    slots = json.dumps([*({**SLOTS[0], "Memory": value} for value in odd), *SLOTS, {}])
     assert programs.htcondor(condor_status=slots).capacity() == programs.htcondor().capacity()
 
 
