@@ -1,4 +1,4 @@
-"""An sshd for tests that reach a host by SSH: on 127.0.0.1, a free port, under the user who runs the tests."""
+"""An sshd for tests that reach a host by SSH: on loopback, a free port, under the user who runs the tests."""
 
 import getpass
 import os
@@ -20,7 +20,7 @@ _READY_WITHIN_S = 20.0
 #: Where sshd puts a part of itself that has no rights; as root it insists.
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 _CONFIGURATION = """\
-ListenAddress 127.0.0.1:{port}
+ListenAddress [{address}]:{port}
 HostKey {directory}/host_key
 PidFile {directory}/sshd.pid
 AuthorizedKeysFile {directory}/authorized_keys
@@ -38,6 +38,7 @@ LogLevel ERROR
 class SSHHost:
     """A running sshd, with the keys to log in."""
 
+    address: str
     port: int
     user: str
     identity_file: Path
@@ -48,7 +49,7 @@ class SSHHost:
     def options(self) -> dict[str, object]:
         """Return the options of a CE behind this sshd."""
         return {
-            "host": "127.0.0.1",
+            "host": self.address,
             "port": self.port,
             "user": self.user,
             "identity_file": str(self.identity_file),
@@ -57,12 +58,13 @@ class SSHHost:
 
 
 @contextmanager
-def ssh_host(directory: Path, *, configuration: str = "") -> Iterator[SSHHost]:
+def ssh_host(directory: Path, *, configuration: str = "", address: str = "127.0.0.1") -> Iterator[SSHHost]:
     """Run an sshd; its connections and their sessions end with it, but not the processes that these started.
 
     Args:
         directory: for its keys and its configuration; must exist.
         configuration: further lines of it.
+        address: on which it listens.
     """
     needed("ssh", "sshd", "ssh-keygen")
     if os.getuid() == 0:
@@ -70,8 +72,9 @@ def ssh_host(directory: Path, *, configuration: str = "") -> Iterator[SSHHost]:
     for name in ("host_key", "user_key"):
         make_key(directory / name)
     shutil.copy(directory / "user_key.pub", directory / "authorized_keys")
-    port = _free_port()
-    (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory) + configuration)
+    port = _free_port(address)
+    written = _CONFIGURATION.format(address=address, port=port, directory=directory)
+    (directory / "sshd_config").write_text(written + configuration)
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None
     with (directory / "sshd.log").open("wb") as log:
@@ -82,12 +85,13 @@ def ssh_host(directory: Path, *, configuration: str = "") -> Iterator[SSHHost]:
             start_new_session=True,
         )
     try:
-        _await(port, server, log=directory / "sshd.log")
+        _await(address, port, server, log=directory / "sshd.log")
         yield SSHHost(
+            address=address,
             port=port,
             user=getpass.getuser(),
             identity_file=directory / "user_key",
-            host_key=known_host(port, directory / "host_key"),
+            host_key=known_host(port, directory / "host_key", address=address),
         )
     finally:
         _end(server)
@@ -98,9 +102,9 @@ def make_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], check=True)
 
 
-def known_host(port: int, key: Path) -> str:
+def known_host(port: int, key: Path, *, address: str = "127.0.0.1") -> str:
     """Return the line of a known_hosts file for the host with this key."""
-    return f"[127.0.0.1]:{port} {key.with_name(f'{key.name}.pub').read_text().strip()}"
+    return f"[{address}]:{port} {key.with_name(f'{key.name}.pub').read_text().strip()}"
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
@@ -111,18 +115,22 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
     server.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
+def _free_port(address: str) -> int:
+    with socket.socket(_family_of(address)) as asked:
+        asked.bind((address, 0))
         port: int = asked.getsockname()[1]
         return port
 
 
-def _await(port: int, server: "subprocess.Popen[bytes]", *, log: Path) -> None:
+def _family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _await(address: str, port: int, server: "subprocess.Popen[bytes]", *, log: Path) -> None:
     deadline = Deadline(_READY_WITHIN_S)
     while True:
-        with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
+        with socket.socket(_family_of(address)) as tried:
+            if tried.connect_ex((address, port)) == 0:
                 return
         if server.poll() is not None or deadline.has_passed():
             raise AssertionError(f"sshd did not start:\n{log.read_text()}")

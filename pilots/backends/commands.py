@@ -8,13 +8,17 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
 from pilots.backends.ssh_connection import SSHConnection, commands_that_stop_sharing, connection_of
 from resources.domain.ce_options import flaw_of_environment
 from wms.wire.search_path import search_path
+
+T = TypeVar("T")
 
 #: Timeout of one command; a batch system that takes longer is treated as down.
 TIMEOUT_S = 30.0
@@ -150,20 +154,26 @@ def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Comm
     return OverSSH(connection, environment, programs=programs), rest
 
 
-def ask_host(commands: Commands, request: Mapping[str, object], *, python: str = "python3") -> Any:  # noqa: ANN401 - as many kinds of answers as requests
+def ask_host(commands: Commands, request: Mapping[str, object], answers: type[T], *, python: str = "python3") -> T:
     """Send a request to ``host.py`` on the host and return its answer; needs a Python there, as pilots do.
 
     The request goes by standard input, because everybody on the host can read command lines.
 
+    Args:
+        commands: execution on the host.
+        request: for ``host.py``.
+        answers: type of the answer.
+        python: interpreter there.
+
     Raises:
         BatchCommandFailedError: the host refused it.
-        CommandLostError: the result is not known, or the answer cannot be read.
+        CommandLostError: the result is not known, or the answer is something else.
     """
     stdin = f"{json.dumps(_PROGRAM)}\n{json.dumps(request)}"
     answer = commands.run([python, "-I", "-S", "-c", _BOOTSTRAP], stdin=stdin)
     try:
-        return json.loads(answer)
-    except ValueError as error:
+        return msgspec.json.decode(answer, type=answers)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise CommandLostError(f"The answer of the host cannot be read: {answer[:_SHOWN]!r}.") from error
 
 

@@ -14,8 +14,10 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
-from typing import Any
+from itertools import chain, groupby
+from typing import Any, TypeVar
+
+import msgspec
 
 from pilots.backends.commands import BatchCommandFailedError, CommandLostError, ask_host, commands_of
 from pilots.backends.htcondor_options import HELD_BY_A_PERSON, parse_options, quoted
@@ -28,15 +30,23 @@ from pilots.backends.interface import (
     PilotOrder,
     Presence,
     SubmitResult,
+    by_stamp,
 )
 from pilots.backends.options import words_of_node
 from pilots.backends.script import SECRET_FILE, pilot_script
+
+T = TypeVar("T")
 
 #: Stamps in one command line, which may have 128 kB.
 _STAMPS_AT_ONCE = 1000
 #: Ended jobs in the history that are read; more than end between two rounds.
 _HISTORY_SCANNED = 20_000
 _OUTPUT_BYTES = 2**20
+#: Characters of an answer that an error quotes.
+_SHOWN = 100
+#: Numbers beyond it are not those of a job or a slot.
+_LARGEST = 2**63
+_BY_SIGNAL = "it was ended by a signal that HTCondor does not name"
 _ATTRIBUTES = (
     "WmsStamp", "ClusterId", "ProcId", "JobStatus", "NumJobStarts", "HoldReason", "HoldReasonCode",
     "LastRejMatchReason", "RemoveReason", "ExitBySignal", "ExitSignal", "ExitCode",
@@ -52,10 +62,12 @@ left=$(({count} - $(printf '%s\\n' "$queued" | grep -c '"WmsStamp"')))
 """
 _COUNT = """\
 condor_status -json -constraint {unclaimed} -attributes Cpus,Memory,Disk,GPUs,PartitionableSlot || exit
-echo ---
+printf '\\n---\\n'
 condor_q -json -constraint {waiting} -attributes ClusterId
 """
-_SUBMITTED = re.compile(r"^(\d+)\.(\d+) - \d+\.\d+$", re.MULTILINE)
+#: Between two lists of ads; a line of its own.
+_NEXT = "\n---\n"
+_SUBMITTED = re.compile(r"^(\d{1,18})\.(\d{1,18}) - \1\.(\d{1,18})$", re.MULTILINE)
 _TARGET = re.compile(r"\bTARGET\.", re.IGNORECASE)
 #: Values of JobStatus; with all others the pilot runs: running, transferring output, suspended.
 _IDLE, _REMOVED, _COMPLETED, _HELD = 1, 3, 4, 5
@@ -86,7 +98,7 @@ class HTCondorBackend:
             unclaimed += f" && ({_TARGET.sub('', self._options.requirements)})"
         waiting = f"(JobStatus == {_IDLE} || JobStatus == {_HELD}) && WmsCE == {quoted(self._place)}"
         script = _COUNT.format(unclaimed=shlex.quote(unclaimed), waiting=shlex.quote(waiting))
-        slots, pilots = map(_ads_of, self._shell(script).split("---\n"))
+        slots, pilots = _two_lists(self._shell(script))
         free = sum(max(_fitting(slot, wanted) for wanted in self._slots) for slot in slots)
         return max(0, free + self._options.max_pending - len(pilots))
 
@@ -121,9 +133,10 @@ class HTCondorBackend:
                 count=len(stamps),
                 scanned=_HISTORY_SCANNED,
             )
-            queued, _, past = self._shell(script).partition("---\n")
-            states |= {job["WmsStamp"]: _ended(job) for job in _ads_of(past)}
-            states |= {job["WmsStamp"]: _present(job) for job in _ads_of(queued)}
+            queued, past = _two_lists(self._shell(script))
+            jobs = chain(((job, _ended(job)) for job in past), ((job, _present(job)) for job in queued))
+            found = by_stamp((_text(job, "WmsStamp"), state) for job, state in jobs)
+            states |= {stamp: found[stamp] for stamp in stamps if stamp in found}
         return states
 
     def kill(self, handles: Collection[Handle]) -> None:
@@ -141,7 +154,7 @@ class HTCondorBackend:
     def output(self, handle: Handle) -> str:
         """Return the output of the pilot; see ``Backend``."""
         path = f"{self._directory}/{handle.stamp}/pilot.log"
-        written = str(self._ask_host(do="tail", path=path, size=_OUTPUT_BYTES))
+        written = self._ask_host(str, do="tail", path=path, size=_OUTPUT_BYTES)
         if written or not handle.batch_id:
             return written
         try:
@@ -151,7 +164,7 @@ class HTCondorBackend:
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the pilots' scripts and secrets; see ``Backend``."""
-        self._ask_host(do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
+        self._ask_host(type(None), do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
 
     def _write(self, orders: Sequence[PilotOrder]) -> str:
         """Write the files that the pilots need; return the real path of the directory."""
@@ -163,7 +176,7 @@ class HTCondorBackend:
                 (SECRET_FILE, f"{order.secret}\n"),
             )
         }
-        return str(self._ask_host(do="write", directory=self._directory, files=files))
+        return self._ask_host(str, do="write", directory=self._directory, files=files)
 
     def _script(self, order: PilotOrder) -> str:
         """Return the pilot's script; it runs in the directory that HTCondor creates, accounts for and removes."""
@@ -184,10 +197,10 @@ class HTCondorBackend:
         description = self._options.description_for(
             orders[0].slot, place=self._place, directory=directory, stamps=stamps
         )
-        first_id = _SUBMITTED.search(self._commands.run(["condor_submit", "-terse"], stdin=description))
-        if first_id is None:
+        ids = _SUBMITTED.search(self._commands.run(["condor_submit", "-terse"], stdin=description))
+        if ids is None or int(ids[3]) - int(ids[2]) != len(stamps) - 1:
             return {}
-        return {stamp: f"{first_id[1]}.{int(first_id[2]) + number}" for number, stamp in enumerate(stamps)}
+        return {stamp: f"{ids[1]}.{int(ids[2]) + number}" for number, stamp in enumerate(stamps)}
 
     def _settle(
         self, stamps: Collection[str], *, refused: Mapping[str, str], batch_ids: dict[str, str]
@@ -206,8 +219,8 @@ class HTCondorBackend:
     def _shell(self, script: str) -> str:
         return self._commands.run(["sh", "-s"], stdin=script)
 
-    def _ask_host(self, **request: object) -> object:
-        return ask_host(self._commands, request, python=self._options.python)
+    def _ask_host(self, answers: type[T], **request: object) -> T:
+        return ask_host(self._commands, request, answers, python=self._options.python)
 
 
 def _by_slot(orders: Sequence[PilotOrder]) -> Iterator[list[PilotOrder]]:
@@ -229,54 +242,86 @@ def _among(stamps: Iterable[str]) -> str:
 def _fitting(free: _Ad, wanted: BatchRequest) -> int:
     """Return how many pilots with such a slot could start in the free resources of a slot of HTCondor."""
     needs = (
-        (free.get("Cpus"), wanted.processors),
-        (free.get("Memory"), wanted.memory_mb),
-        (free.get("Disk"), wanted.disk_mb * 1024),  # kB
-        (free.get("GPUs"), wanted.gpus),
+        ("Cpus", wanted.processors),
+        ("Memory", wanted.memory_mb),
+        ("Disk", wanted.disk_mb * 1024),  # kB
+        ("GPUs", wanted.gpus),
     )
-    fitting = min(int(amount or 0) // needed for amount, needed in needs if needed)
+    fitting = max(0, min((_whole(free, name) or 0) // needed for name, needed in needs if needed))
     return fitting if free.get("PartitionableSlot") is True else min(fitting, 1)
 
 
-def _ads_of(answer: str) -> list[_Ad]:
+def _ads_of(answer: str) -> Sequence[_Ad]:
     """Return the ClassAds in the output of one of HTCondor's programs; some versions print nothing for none.
 
     Raises:
         BackendError: the output is something else.
     """
     try:
-        ads: list[_Ad] = json.loads(answer.strip() or "[]")
-    except ValueError as error:
-        raise BackendError(f"The answer of HTCondor cannot be read: {answer[:100]!r}.") from error
-    return ads
+        return msgspec.convert(json.loads(answer.strip() or "[]", strict=False), list[dict[str, Any]])
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise BackendError(f"The answer of HTCondor cannot be read: {answer[:_SHOWN]!r}.") from error
+
+
+def _two_lists(answer: str) -> tuple[Sequence[_Ad], Sequence[_Ad]]:
+    """Return the ClassAds before and after the line between them.
+
+    Raises:
+        BackendError: the output is something else.
+    """
+    first, between, second = f"\n{answer}".partition(_NEXT)
+    if not between:
+        raise BackendError(f"The answer of HTCondor cannot be read: {answer[:_SHOWN]!r}.")
+    return _ads_of(first), _ads_of(second)
+
+
+def _whole(ad: _Ad, name: str) -> int | None:
+    """Return an attribute as a whole number; None: it is something else, such as an expression."""
+    value = ad.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+        return None
+    return int(value)
+
+
+def _text(ad: _Ad, name: str) -> str:
+    value = ad.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _present(job: _Ad) -> BatchState:
-    status, started = job.get("JobStatus"), bool(job.get("NumJobStarts"))
-    held = f"held: {job.get('HoldReason', 'HTCondor gives no reason')}"
+    status, started = _whole(job, "JobStatus"), (_whole(job, "NumJobStarts") or 0) > 0
+    held = f"held: {_text(job, 'HoldReason') or 'HTCondor gives no reason'}"
     if status == _COMPLETED:
         return _ended(job)
     if started and status in {_IDLE, _HELD}:
         # Its pilot starts only once, and the schedd removes the job at its next check.
         return _ended(job, reason=held if status == _HELD else "it was evicted, and pilots start once")
     if status == _HELD:
-        by_hand = job.get("HoldReasonCode") == HELD_BY_A_PERSON
+        by_hand = _whole(job, "HoldReasonCode") == HELD_BY_A_PERSON
         return _state(Presence.WAITING, job, reason=held if by_hand else f"{held} (HTCondor removes it)")
     if status == _IDLE:
-        return _state(Presence.WAITING, job, reason=str(job.get("LastRejMatchReason", "")).strip())
+        return _state(Presence.WAITING, job, reason=_text(job, "LastRejMatchReason").strip())
     if status == _REMOVED and not started:
         return _ended(job)
-    return _state(Presence.RUNNING, job)
+    return _state(Presence.UNKNOWN if status is None else Presence.RUNNING, job)
 
 
 def _ended(job: _Ad, *, reason: str = "") -> BatchState:
-    exit_code = -int(job["ExitSignal"]) if job.get("ExitBySignal") is True else job.get("ExitCode")
-    reason = reason or str(job.get("RemoveReason", ""))
-    return _state(Presence.ENDED, job, reason=reason, exit_code=exit_code, by_system=bool(reason))
+    reason = reason or _text(job, "RemoveReason")
+    killed = job.get("ExitBySignal") is True
+    number = _whole(job, "ExitSignal" if killed else "ExitCode")
+    return _state(
+        Presence.ENDED,
+        job,
+        reason=reason or (_BY_SIGNAL if killed and number is None else ""),
+        exit_code=-number if killed and number is not None else number,
+        by_system=bool(reason),
+    )
 
 
 def _state(
     presence: Presence, job: _Ad, *, reason: str = "", exit_code: int | None = None, by_system: bool = False
 ) -> BatchState:
-    batch_id = f"{job['ClusterId']}.{job['ProcId']}"
+    cluster, process = _whole(job, "ClusterId"), _whole(job, "ProcId")
+    batch_id = "" if cluster is None or process is None else f"{cluster}.{process}"
     return BatchState(presence=presence, batch_id=batch_id, reason=reason, exit_code=exit_code, by_system=by_system)

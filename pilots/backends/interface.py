@@ -8,15 +8,18 @@ file here and add it to the setting ``WMS_BACKENDS``. One that can compare its b
 method of ``ChecksQueues`` too.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import msgspec
 
 from wms.wire.amounts import DividedAmounts
+
+#: A pilot's id in its batch system, as the database takes it.
+BatchId = Annotated[str, msgspec.Meta(max_length=255, pattern="^[ -~]*$")]
 
 
 class BackendError(Exception):
@@ -50,10 +53,19 @@ class BatchState:
     """
 
     presence: Presence
-    batch_id: str = ""
+    batch_id: BatchId = ""
     exit_code: int | None = None
     reason: str = ""
     by_system: bool = False
+
+
+def by_stamp(states: Iterable[tuple[str, BatchState]]) -> dict[str, BatchState]:
+    """Return {stamp: state}; of several jobs of one stamp, one that has not ended counts, else the last."""
+    chosen: dict[str, BatchState] = {}
+    for stamp, state in states:
+        if stamp not in chosen or chosen[stamp].presence is Presence.ENDED:
+            chosen[stamp] = state
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import msgspec
 
 from pilots.backends import host
 from pilots.backends.commands import CommandLostError, Commands, ask_host
-from pilots.backends.interface import BatchState, Handle, PilotOrder, SubmitResult
+from pilots.backends.interface import BatchId, BatchState, Handle, PilotOrder, SubmitResult
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -22,6 +22,20 @@ logger = logging.getLogger(__name__)
 #: Names in the directory of each pilot, where its script starts.
 SECRET_FILE, WORK_DIRECTORY = "secret", "work"
 _OUTPUT_BYTES = 2**20
+
+
+class _Counted(msgspec.Struct):
+    """The answer of ``host.count``."""
+
+    living: int
+    processors: int
+
+
+class _Started(msgspec.Struct):
+    """The answer of ``host.start`` for one pilot."""
+
+    batch_id: BatchId = ""
+    error: str = ""
 
 
 class PlainHostBackend(ABC):
@@ -46,9 +60,9 @@ class PlainHostBackend(ABC):
 
     def capacity(self) -> int:
         """Return how many further pilots the host can take."""
-        counted = self._ask(host.count)
-        most = self._max_processes or counted["processors"]
-        return max(0, most - counted["living"])
+        counted = self._ask(host.count, _Counted)
+        most = self._max_processes or counted.processors
+        return max(0, most - counted.living)
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Start the pilots."""
@@ -56,31 +70,31 @@ class PlainHostBackend(ABC):
             {"stamp": order.stamp, "script": self.script(order), "secret": order.secret} for order in orders
         ]  # fmt: skip
         try:
-            answers = self._ask(host.start, pilots=pilots)
+            answers = self._ask(host.start, dict[str, _Started], pilots=pilots)
         except CommandLostError as error:
             logger.warning("pilots.answer_lost: %s", error, extra={"stamps": [order.stamp for order in orders]})
             answers = {}
-        return [SubmitResult(stamp=order.stamp, **answers.get(order.stamp, {})) for order in orders]
+        started = {order.stamp: answers.get(order.stamp, _Started()) for order in orders}
+        return [SubmitResult(stamp=stamp, batch_id=one.batch_id, error=one.error) for stamp, one in started.items()]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         """Return the states of the pilots."""
-        states = self._ask(host.look, stamps=[handle.stamp for handle in handles])
-        return msgspec.convert(states, dict[str, BatchState])
+        return self._ask(host.look, dict[str, BatchState], stamps=[handle.stamp for handle in handles])
 
     def kill(self, handles: Collection[Handle]) -> None:
         """Kill the pilots; their supervisors end the payloads."""
-        self._ask(host.kill, stamps=[handle.stamp for handle in handles])
+        self._ask(host.kill, type(None), stamps=[handle.stamp for handle in handles])
 
     def output(self, handle: Handle) -> str:
         """Return the output of the pilot."""
         path = f"{self._directory}/{handle.stamp}/{host.LOG}"
-        return str(ask_host(self._commands, {"do": "tail", "path": path, "size": _OUTPUT_BYTES}, python=self._python))
+        request = {"do": host.tail.__name__, "path": path, "size": _OUTPUT_BYTES}
+        return ask_host(self._commands, request, str, python=self._python)
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the files of ended pilots except logs, and logs of pilots that ended 30 days ago."""
-        self._ask(host.clean, stamps=[handle.stamp for handle in handles])
+        self._ask(host.clean, type(None), stamps=[handle.stamp for handle in handles])
 
-    def _ask(self, do: Callable[..., T], **arguments: object) -> T:
+    def _ask(self, do: Callable[..., object], answers: type[T], **arguments: object) -> T:
         request = {"do": do.__name__, "directory": self._directory, **arguments}
-        answer: T = ask_host(self._commands, request, python=self._python)
-        return answer
+        return ask_host(self._commands, request, answers, python=self._python)

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from pilots.backends import slurm_nodes
 from pilots.backends.commands import TIMEOUT_S, CommandLostError, ask_host, commands_of
@@ -26,10 +27,13 @@ from pilots.backends.interface import (
     PilotOrder,
     Presence,
     SubmitResult,
+    by_stamp,
 )
 from pilots.backends.options import words_of_node
 from pilots.backends.script import SECRET_FILE, pilot_script
 from pilots.backends.slurm_options import NOTICE_S, parse_options
+
+T = TypeVar("T")
 
 #: Timeout per sbatch among many; Slurm takes hundredths of a second unless thousands submit.
 _SBATCH_S = 2.0
@@ -40,7 +44,10 @@ _ACCOUNTING_DAYS = 14
 _OUTPUT_BYTES = 2**20
 #: Exit codes by which shells report that a signal ended the command; the last signal is number 64. sbatch may end with
 #: 255.
-_BY_SIGNAL = range(129, 193)
+_BY_SIGNAL = frozenset(map(str, range(129, 193)))
+_CODE = re.compile(r"[0-9]{1,3}")
+#: Between the answers of two commands; a line of its own.
+_NEXT = "\n=\n"
 #: Characters of the output of sbatch that an error quotes.
 _SHOWN = 300
 _PREFIX = "wms-"
@@ -85,18 +92,14 @@ submit() {
     case $output in *"Unable to contact"*) exit;; esac
 }
 """
-#: Lines of squeue, and of the accounting, whose states may have words after them, such as "CANCELLED by 0".
-_PRESENT = re.compile(
-    rf"^(?P<batch_id>[0-9]+)\|(?P<state>[A-Z_]+)\|(?P<code>[^|\n]*)\|{_PREFIX}(?P<stamp>[^|\n]+)\|(?P<why>.*)\|$",
-    re.MULTILINE,
-)
-_PAST = re.compile(
-    rf"^(?P<batch_id>[0-9]+)\|(?P<state>[A-Z_]+)[^|\n]*\|(?P<code>[^|\n]*)\|{_PREFIX}(?P<stamp>[^|\n]+)$", re.MULTILINE
-)
+#: Lines of the accounting, whose states may have words after them, such as "CANCELLED by 0", and of squeue.
+_JOB = rf"^(?P<batch_id>[0-9]{{1,20}})\|(?P<state>[A-Z_]*)[^|\n]*\|(?P<code>[^|\n]*)\|{_PREFIX}(?P<stamp>[^|\n]+)"
+_PAST = re.compile(rf"{_JOB}$", re.MULTILINE)
+_PRESENT = re.compile(rf"{_JOB}\|(?P<why>.*)\|$", re.MULTILINE)
 #: A waiting pilot: its partition, or several with commas.
 _WAITING = re.compile(rf"^([^|\n]+)\|{_PREFIX}", re.MULTILINE)
-_EXIT_CODE = re.compile(r"([0-9]+)(?::([0-9]+))?")
-_JOB_ID = re.compile(r"(?:^|(?<=\t))([0-9]+)(?:;[^\t]*)?(?=\t|$)")
+_EXIT_CODE = re.compile(r"([0-9]{1,10})(?::([0-9]{1,3}))?")
+_JOB_ID = re.compile(r"(?:^|(?<=\t))([0-9]{1,20})(?:;[^\t]*)?(?=\t|$)")
 #: Errors after which it is not known whether the job was accepted; after "connect failure" it was not.
 _LOST = re.compile(
     r"timed out|zero bytes|(send|receive|shutdown) failure|communication|transport|header lengths|insane message"
@@ -126,7 +129,7 @@ class SlurmBackend:
         """Return the free slots and ``max_pending`` less the pilots that wait; see ``Backend``."""
         # Only pilots of these partitions wait for these nodes. squeue fails if given a partition that does not exist.
         jobs = "squeue --all --me --noheader --states=PENDING --format='%P|%j'"
-        answer, _, waiting = self._shell(f"{self._sinfo()} || exit\necho =\n{jobs}").partition("=\n")
+        answer, _, waiting = self._shell(f"{self._sinfo()} || exit\nprintf '\\n=\\n'\n{jobs}").partition(_NEXT)
         nodes = list(slurm_nodes.nodes_in(answer))
         if not nodes:
             of_it = f' of the partition "{",".join(self._partitions)}"; check its spelling' if self._partitions else "."
@@ -154,22 +157,21 @@ class SlurmBackend:
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         """Return the states of the pilots, from the accounting where Slurm no longer has the job; see ``Backend``."""
         stamps = {handle.stamp for handle in handles}
-        states: dict[str, BatchState] = {}
-        for stamp, state in self._present():
-            # Of two jobs of one name, the one that has not ended counts.
-            if stamp in stamps and (stamp not in states or states[stamp].presence is Presence.ENDED):
-                states[stamp] = state
+        present = by_stamp(self._present())
+        states = {stamp: present[stamp] for stamp in stamps & present.keys()}
         if missing := stamps - states.keys():
+            past = by_stamp(self._past(missing))
             # The accounting is updated late and may miss an end, so only ended states are taken from it.
-            past = {stamp: state for stamp, state in self._past(missing) if state.presence is Presence.ENDED}
-            states |= {stamp: past[stamp] for stamp in missing & past.keys()}
+            ended = {stamp for stamp, state in past.items() if state.presence is Presence.ENDED}
+            states |= {stamp: past[stamp] for stamp in missing & ended}
         return states
 
     def kill(self, handles: Collection[Handle]) -> None:
         """Cancel the pilots' jobs; payloads are killed within Slurm's KillWait; see ``Backend``."""
         self._shell(
             "\n".join(
-                f"jobs=$(squeue --all --me --noheader --states=all --name={names} --format=%A) || exit\n"
+                f"jobs=$(squeue --all --me --noheader --states=all --name={names} --format='%A|%j') || exit\n"
+                f"jobs=$(printf '%s\\n' \"$jobs\" | sed -n 's/^\\([0-9]*\\)|{_PREFIX}.*/\\1/p')\n"
                 '[ -z "$jobs" ] || scancel --quiet $jobs || exit'
                 for names in _names(handle.stamp for handle in handles)
             )
@@ -178,11 +180,11 @@ class SlurmBackend:
     def output(self, handle: Handle) -> str:
         """Return the output of the pilot; see ``Backend``."""
         path = f"{self._directory}/{handle.stamp}/pilot.log"
-        return str(self._ask_host(do="tail", path=path, size=_OUTPUT_BYTES))
+        return self._ask_host(str, do="tail", path=path, size=_OUTPUT_BYTES)
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the pilots' scripts, programs and secrets; see ``Backend``."""
-        self._ask_host(do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
+        self._ask_host(type(None), do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
 
     def _sinfo(self) -> str:
         where = f"--partition={','.join(self._partitions)}" if self._partitions else "--all"
@@ -204,7 +206,7 @@ class SlurmBackend:
             )
         }
         # Its real path: a link of the host may not exist on the nodes.
-        directory = self._ask_host(do="write", directory=self._directory, files=files)
+        directory = self._ask_host(str, do="write", directory=self._directory, files=files)
         lines = (
             shlex.join(["submit", order.stamp, *self._sbatch(order, f"{directory}/{order.stamp}")]) for order in orders
         )
@@ -256,8 +258,8 @@ class SlurmBackend:
     def _shell(self, script: str, *, timeout_s: float = TIMEOUT_S) -> str:
         return self._commands.run(["sh", "-s"], stdin=script, timeout_s=timeout_s)
 
-    def _ask_host(self, **request: object) -> object:
-        return ask_host(self._commands, request, python=self._options.python)
+    def _ask_host(self, answers: type[T], **request: object) -> T:
+        return ask_host(self._commands, request, answers, python=self._options.python)
 
 
 def _names(stamps: Iterable[str]) -> Iterator[str]:
@@ -292,7 +294,10 @@ def _exit_code(code: str, *, state: str) -> int | None:
     if match is None:
         return None
     exited, signalled = match.groups()
-    number = os.waitstatus_to_exitcode(int(exited)) if signalled is None else -int(signalled) or int(exited)
+    try:
+        number = os.waitstatus_to_exitcode(int(exited)) if signalled is None else -int(signalled) or int(exited)
+    except (ValueError, OverflowError):
+        return None
     # Of a job that Slurm ended, before or after its start, 0 has no meaning.
     return number if number or state == "COMPLETED" else None
 
@@ -304,7 +309,7 @@ def _submission_of(stamp: str, result: str) -> SubmitResult:
         # Warnings may come first, and messages of a site's own wrapper last.
         job_ids = _JOB_ID.findall(output)
         return SubmitResult(stamp=stamp, batch_id=job_ids[-1] if job_ids else "")
-    if int(code) in _BY_SIGNAL or _LOST.search(output):
+    if not _CODE.fullmatch(code) or code in _BY_SIGNAL or _LOST.search(output):
         return SubmitResult(stamp=stamp)
     sentences = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in output.split("\t"))
     return SubmitResult(stamp=stamp, error=f"Slurm refused it: {'; '.join(filter(None, sentences))[-_SHOWN:]}.")

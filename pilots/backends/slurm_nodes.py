@@ -15,9 +15,14 @@ _FIELDS = (
 FORMAT = ",".join(f"{name}:|" for name in _FIELDS)
 #: States of a node with free cores that responds and is not reserved by anybody.
 _OPEN = re.compile(r"(idle|mix|comp)[~#+-]?")
-_GPUS = re.compile(r"\bgpu(?::[^:,(]+)?:([0-9]+)")
-_TIME = re.compile(r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+)")
+#: Cores: allocated, idle, other, all.
+_CORES = re.compile(r"([0-9]{1,9})/([0-9]{1,9})/[0-9]+/[0-9]+")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_GPUS = re.compile(r"\bgpu(?::[^:,(]+)?:([0-9]{1,9})\b")
+_TIME = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})")
 _FEATURE = re.compile(r"[\w.-]+")
+#: Nodes that one sentence names.
+_NAMED = 5
 #: Tolerance: a core may be a little faster than the reference, whose measurement is not exact.
 _ENOUGH = 0.9
 
@@ -31,7 +36,7 @@ class Node:
         is_open: whether jobs start there.
         is_whole: whether nothing of it is allocated.
         exclusive: whether each job gets the whole node.
-        cpus, gpus, memory_mb: free.
+        cpus, gpus, memory_mb: free; Slurm gives no number of cores for some nodes.
         disk_mb: total, which Slurm grants to each job.
         features: its active features.
         limit_s: the time limit of its partition; None: no limit.
@@ -43,7 +48,7 @@ class Node:
     is_open: bool
     is_whole: bool
     exclusive: bool
-    cpus: int
+    cpus: int | None
     gpus: int
     memory_mb: int
     disk_mb: int
@@ -59,15 +64,15 @@ def nodes_in(answer: str) -> Iterator[Node]:
         if len(values) != len(_FIELDS) + 1:
             continue
         fields = dict(zip(_FIELDS, values, strict=False))
-        allocated, idle, *_ = (int(number) for number in fields["CPUsState"].split("/"))
+        cores = _CORES.fullmatch(fields["CPUsState"])
         limit_s, usual_s = _seconds(fields["Time"]), _seconds(fields["DefaultTime"])
         yield Node(
             name=fields["NodeHost"],
             partition=fields["PartitionName"],
             is_open=fields["Available"] == "up" and _OPEN.fullmatch(fields["StateCompact"]) is not None,
-            is_whole=allocated == 0,
+            is_whole=cores is not None and int(cores[1]) == 0,
             exclusive=fields["OverSubscribe"].startswith("EXCLUSIVE"),
-            cpus=idle,
+            cpus=None if cores is None else int(cores[2]),
             gpus=_gpus(fields["Gres"]) - _gpus(fields["GresUsed"]),
             memory_mb=_number(fields["Memory"]) - _number(fields["AllocMem"]),
             disk_mb=_number(fields["Disk"]),
@@ -89,7 +94,11 @@ def free_slots(nodes: Iterable[Node], queues: Collection[BatchQueue], *, options
 
 
 def shortfalls(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: SlurmOptions) -> Iterator[str]:
-    """Yield a sentence for each queue whose pilots get less time from Slurm than the queue promises to jobs."""
+    """Yield a sentence for nodes that are not counted, and for each queue that promises more time than pilots get."""
+    if unknown := sorted({node.name for node in nodes if node.is_open and node.cpus is None}):
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        named = f"{'nodes' if len(unknown) > 1 else 'node'} {', '.join(unknown[:_NAMED])}{more}"
+        yield f"Slurm gives no number of free cores for the {named}: no slots are counted there."
     limits = {node.partition: (node.limit_s, node.usual_s) for node in nodes}
     for queue in queues:
         slot, partitions = queue.slot, options.partitions_for(queue.slot)
@@ -117,7 +126,7 @@ def _fitting(node: Node, slot: BatchRequest, *, options: SlurmOptions) -> int:
     """Return how many pilots with such a slot could start on the node now."""
     if not node.is_open or node.disk_mb < slot.disk_mb or not _has(node.features, options.features_for(slot)):
         return 0
-    needs = ((node.cpus, slot.processors), (node.memory_mb, slot.memory_mb), (node.gpus, slot.gpus))
+    needs = ((node.cpus or 0, slot.processors), (node.memory_mb, slot.memory_mb), (node.gpus, slot.gpus))
     fitting = max(0, min(free // needed for free, needed in needs if needed))
     if node.exclusive or options.is_exclusive:
         return min(fitting, 1) if node.is_whole else 0
@@ -137,7 +146,7 @@ def _gpus(gres: str) -> int:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def _seconds(time: str) -> int | None:

@@ -14,7 +14,9 @@ from pilots.backends.interface import BackendError
 
 #: Options that need the option host.
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
+#: A name, or an address, of IPv6 perhaps with its interface; no option of ssh.
+_HOST = re.compile(r"(?:[A-Za-z0-9]|::)[A-Za-z0-9.:_%-]*")
+_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.%_-]+)\]")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: Characters that are written outside of the quotes, after a backslash each.
 _SPECIAL_IN_QUOTES = re.compile(r"(['!\\])")
@@ -153,7 +155,7 @@ def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConne
     Raises:
         BackendError: an option is wrong.
     """
-    host = read.text(options, "host")
+    host = _IN_BRACKETS.sub(r"\1", read.text(options, "host"))
     if not host:
         for name in (name for name in _NEED_HOST if name in options):
             raise BackendError(f"The option {name} is for a host that is reached by SSH: give the option host too.")

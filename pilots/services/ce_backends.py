@@ -35,6 +35,8 @@ def note_shortfalls(ce: ComputingElement, backend: Backend) -> None:
         BackendError: the CE did not answer.
     """
     shortfalls = "\n".join(backend.shortfalls()) if isinstance(backend, ChecksQueues) else ""
+    # They may quote output of a program, and PostgreSQL stores no NUL.
+    shortfalls = shortfalls.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if CEHealth.objects.filter(~Q(shortfalls=shortfalls), ce=ce).update(shortfalls=shortfalls) and shortfalls:
         logger.warning("ce.doubtful: %s at %s: %s", ce.name, ce.site.name, shortfalls, extra={"ce_id": ce.pk})
 

@@ -26,6 +26,7 @@ from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
+from wms.wire.protocol import LARGEST_INTEGER
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
     check_pilots(ce, backend, now=clock())
     note_shortfalls(ce, backend)
     asked_at = clock()
-    free = max(0, backend.capacity())
+    free = min(max(0, backend.capacity()), LARGEST_INTEGER)
     now = clock()
     judged_from = CEHealth.objects.filter(ce=ce).values_list("judged_from", flat=True).first()
     send_after = paused_until(latest_outcomes(ce, judged_from=judged_from, now=now))

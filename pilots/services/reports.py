@@ -179,8 +179,9 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime,
 
 
 def as_reason(text: str) -> str:
-    """Return a reason as it is stored: 255 characters, without NUL, as it may come from another system."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:MAX_REASON_LENGTH]
+    """Return a reason, which may be from another system, as it is stored: 255 characters that PostgreSQL takes."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+    return clean[:MAX_REASON_LENGTH]
 
 
 def living_pilot(pilot_id: int) -> Pilot:

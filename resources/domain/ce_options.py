@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from resources.domain.enums import PayloadIdentity
@@ -21,6 +21,13 @@ _ALLOWED_VARIABLE: Final = re.compile(
 _ALLOWED_IN_WORDS: Final = (
     "LANG, LANGUAGE, LC_*, TZ, TMPDIR, SLURM_CONF, CONDOR_CONFIG, _CONDOR_*, KRB5CCNAME, X509_USER_PROXY, "
     "X509_CERT_DIR and BEARER_TOKEN_FILE"
+)
+
+#: Numbers of an IPv4 address as OpenSSH takes them: hexadecimal, octal or decimal.
+_NUMBER: Final = re.compile(r"0x(?P<hex>[0-9a-f]+)|0(?P<oct>[0-7]*)|(?P<dec>[1-9][0-9]{0,9})", re.IGNORECASE)
+#: Names that resolvers and /etc/hosts of Linux distributions have for the loopback address.
+_LOOPBACK_NAME: Final = re.compile(
+    r"(?:.*\.)?localhost[46]?(?:\.localdomain[46]?)?|ip6-(?:localhost|loopback)|loopback", re.IGNORECASE
 )
 
 
@@ -68,20 +75,22 @@ def flaw_of_environment(options: Mapping[str, object]) -> str | None:
     return None
 
 
-def runs_as_the_server(type_: str, options: Mapping[str, object], *, account: str) -> bool:
+def runs_as_the_server(type_: str, options: Mapping[str, object], *, account: str, machine: str = "localhost") -> bool:
     """Return whether the pilots of a CE are processes of the server's machine, under the server's account.
 
-    NB: whether a node of a batch system is the server's machine is known only to its administrators.
+    NB: whether another name or address, or a node of a batch system, is the server's machine is known only to its
+    administrators.
 
     Args:
         type_: of the CE.
         options: of the CE.
         account: the server's account.
+        machine: host name of the server's machine.
     """
     if type_ == "local":
         return True
     host, user = options.get("host"), options.get("user", account)
-    return type_ == "ssh" and isinstance(host, str) and _is_loopback(host) and user == account
+    return type_ == "ssh" and isinstance(host, str) and _is_machine(host, machine) and user == account
 
 
 def gives_other_accounts(options: Mapping[str, object], identity: str, *, account: str) -> bool:
@@ -90,8 +99,34 @@ def gives_other_accounts(options: Mapping[str, object], identity: str, *, accoun
     return identity == PayloadIdentity.SUDO and bool(accounts) and account not in accounts
 
 
-def _is_loopback(host: str) -> bool:
+def _is_machine(host: str, machine: str) -> bool:
+    """Return whether OpenSSH on a machine of this name connects to that machine itself, as far as the text says it."""
+    address = _address_of(host.strip().removeprefix("[").removesuffix("]"))
+    if address is not None:
+        # A connection to the unspecified address goes to the own machine.
+        return address.is_loopback or address.is_unspecified
+    name = host.strip().rstrip(".").casefold()
+    return name in {machine.casefold(), machine.casefold().partition(".")[0]} or bool(_LOOPBACK_NAME.fullmatch(name))
+
+
+def _address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that is written in any form that OpenSSH takes; None: it is a name."""
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host.partition("%")[0])
     except ValueError:
-        return host.casefold().rstrip(".").removesuffix(".localdomain") == "localhost"
+        return _short_ipv4(host)
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _short_ipv4(host: str) -> IPv4Address | None:
+    """Return the address of up to four numbers, such as 127.1 or 0x7f000001, of which the last fills the rest."""
+    numbers = [_NUMBER.fullmatch(part) for part in host.split(".")]
+    values = [
+        int(n["hex"] or n["oct"] or n["dec"] or "0", 16 if n["hex"] else 10 if n["dec"] else 8) for n in numbers if n
+    ]
+    if len(values) < len(numbers) or len(values) > 4:
+        return None
+    *first, last = values
+    if max(first, default=0) > 255 or last >= 256 ** (4 - len(first)):
+        return None
+    return IPv4Address(int.from_bytes(first, "big") * 256 ** (4 - len(first)) + last)

@@ -26,7 +26,7 @@ def refusal(type_: str, options: Mapping[str, object], identity: str) -> tuple[s
     if settings.WMS_EMBEDDED or os.geteuid() == 0:
         return None
     account = _own_account()
-    if runs_as_the_server(type_, options, account=account) and not gives_other_accounts(
+    if runs_as_the_server(type_, options, account=account, machine=os.uname().nodename) and not gives_other_accounts(
         options, identity, account=account
     ):
         return "type", _RUNS_AS_THE_SERVER

@@ -27,7 +27,7 @@ env > "{told_environment}"
 shift
 while [ "${{1#-}}" != "$1" ]; do
     case "$1" in
-        --nv) shift ;;
+        --nv|--rocm) shift ;;
         --pwd) cd "$2"; shift 2 ;;
         --home) HOME=$2; export HOME; shift 2 ;;
         --bind) shift 2 ;;

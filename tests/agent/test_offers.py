@@ -1,12 +1,13 @@
 """Wall-clock time, GPUs and disk: offered by the pilot, and given to its payloads."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pilots.agent.node import inspection
+from pilots.agent.node import gpus
 from pilots.agent.node.batch_system import Allocation
 from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.offer import Resources, resources_of
@@ -49,11 +50,86 @@ def test_the_gpus_of_a_slot_are_those_of_its_grant_else_those_of_the_node(
 ) -> None:
     for name in ("nvidia10", "nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()
-    assert inspection.gpus_of_slot(environment, devices=tmp_path) == found
+    assert gpus.of_slot(environment, devices=tmp_path, sysfs=tmp_path / "none").names == found
 
 
 def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
-    assert inspection.gpus_of_slot({}, devices=tmp_path / "none") == ()
+    assert gpus.of_slot({}, devices=tmp_path / "none", sysfs=tmp_path / "none").names == ()
+
+
+CUDA, ROCM, LEVEL_ZERO = "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"
+ALL_OF_SLURM = dict.fromkeys((CUDA, ROCM, LEVEL_ZERO), "1,2")
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def node_of_nvidia(root: Path) -> None:
+    write(root / "dev" / "nvidia0", "")
+
+
+def node_of_amd(root: Path) -> None:
+    """Make the files of a node with two GPUs, a GPU that this process may not use, and the processors."""
+    write(root / "dev" / "kfd", "")
+    for number, text in enumerate(
+        ("cpu_cores_count 64\nsimd_count 0\n", "simd_count 304\nmem_banks_count 1\n", "simd_count 304\n", "")
+    ):
+        write(root / "sys/class/kfd/kfd/topology/nodes" / str(number) / "properties", text)
+
+
+def node_of_intel(root: Path) -> None:
+    """Make the files of a node with two GPUs that compute, the graphics of its processor, and those of its board."""
+    adapters = [("0x8086", "0x038000"), ("0x8086", "0x030200"), ("0x8086", "0x030000"), ("0x1a03", "0x038000")]
+    for number, (vendor, class_) in enumerate(adapters, start=128):
+        write(root / f"dev/dri/renderD{number}", "")
+        for name, text in (("vendor", vendor), ("class", class_)):
+            write(root / f"sys/class/drm/renderD{number}/device" / name, f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("make", "environment", "variable", "names"),
+    [
+        (node_of_amd, {}, ROCM, ("0", "1")),
+        (node_of_intel, {}, LEVEL_ZERO, ("0", "1")),
+        (None, {ROCM: "2,0"}, ROCM, ("2", "0")),
+        (None, {LEVEL_ZERO: "0.0,0.1,1.0"}, LEVEL_ZERO, ("0.0,0.1", "1.0")),
+        (None, {LEVEL_ZERO: "3,1"}, LEVEL_ZERO, ("3", "1")),
+        (None, {ROCM: "GPU-4b2c"}, ROCM, ("GPU-4b2c",)),
+        (node_of_amd, {ROCM: ""}, ROCM, ()),
+        (node_of_amd, {CUDA: "", ROCM: "1"}, ROCM, ("1",)),
+        (node_of_amd, ALL_OF_SLURM, ROCM, ("1", "2")),
+        (node_of_intel, ALL_OF_SLURM, LEVEL_ZERO, ("1", "2")),
+        (node_of_nvidia, ALL_OF_SLURM, CUDA, ("1", "2")),
+        (None, ALL_OF_SLURM, CUDA, ("1", "2")),
+        (node_of_amd, {"SLURM_JOB_GPUS": "1"}, ROCM, ("1",)),
+        (node_of_amd, {"SLURM_JOB_GPUS": ""}, ROCM, ()),
+        (None, {"_CONDOR_AssignedGPUs": "CUDA1, CUDA0"}, CUDA, ("1", "0")),
+        (None, {"_CONDOR_AssignedGPUs": "GPU-8f2"}, CUDA, ("GPU-8f2",)),
+        (node_of_nvidia, {"_CONDOR_AssignedGPUs": "CUDA3", CUDA: "GPU-8f2"}, CUDA, ("GPU-8f2",)),
+    ],
+)
+def test_gpus_of_each_kind_are_found(
+    tmp_path: Path,
+    make: Callable[[Path], None] | None,
+    environment: dict[str, str],
+    variable: str,
+    names: tuple[str, ...],
+) -> None:
+    if make is not None:
+        make(tmp_path)
+    found = gpus.of_slot(environment, devices=tmp_path / "dev", sysfs=tmp_path / "sys")
+    assert (found.variable, found.names) == (variable, names)
+
+
+@pytest.mark.parametrize("variable", [CUDA, ROCM, LEVEL_ZERO])
+@pytest.mark.parametrize("names", [("2", "0"), ()])
+def test_the_gpus_that_remain_visible_are_those_of_the_slot(variable: str, names: tuple[str, ...]) -> None:
+    environment = {variable: "0,1,2", "HOME": "/"}
+    gpus.show_only(names, environment)
+    assert environment == {variable: ",".join(names), "HOME": "/"}
+    assert gpus.of_slot(environment).names == names
 
 
 @pytest.mark.parametrize(
@@ -67,12 +143,16 @@ def test_gpus_are_offered_as_the_queue_has_them_and_never_more_than_the_slot_has
     assert offer_to(server)["gpus"] == offered
 
 
-def test_a_payload_sees_as_many_gpus_as_its_job_requires(server: ScriptedServer, start: StartAgent) -> None:
+@pytest.mark.parametrize("variable", [CUDA, ROCM, LEVEL_ZERO])
+def test_a_payload_sees_as_many_gpus_as_its_job_requires(
+    server: ScriptedServer, start: StartAgent, variable: str
+) -> None:
     server.configuration["place"]["gpus"] = 2
-    show = "-c 'echo \"${CUDA_VISIBLE_DEVICES-unset} ${WMS_GPUS-unset}\"'"
+    show = f"-c 'echo \"${{{variable}-unset}} ${{WMS_GPUS-unset}}\"'"
     server.add_job("/bin/sh", show, gpus=1)
     server.add_job("/bin/sh", show)
-    start(environment={"CUDA_VISIBLE_DEVICES": "5,3"}).wait()
+    start(environment={variable: "5,3"}).wait()
+    assert offer_to(server)["gpus"] == 2
     assert [lease.files()["std.out"] for lease in server.leases] == ["5 1\n", "unset unset\n"]
 
 

@@ -89,6 +89,10 @@ def test_in_production_the_admin_refuses_a_ce_under_the_server_account(
         "type: local, identity: environment",
         "type: local, options: {payload_users: [wms01]}",
         "type: ssh, options: {host: localhost}",
+        "type: ssh, options: {host: '::1'}",
+        "type: ssh, options: {host: '[::ffff:127.0.0.1]'}",
+        "type: ssh, options: {host: '127.1'}",
+        f"type: ssh, options: {{host: '{os.uname().nodename}'}}",
     ],
 )
 def test_in_production_a_file_with_a_ce_under_the_server_account_is_refused(ce: str, production: None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pilots.agent.job import sandbox
 from pilots.agent.job.preparation import CannotRunError, NodeFlawError, Program, own_file, words_of
 from pilots.agent.job.workspace import Workspace
+from pilots.agent.node import gpus
 from pilots.agent.node.container_runtime import RUNTIMES, SETTINGS_OF_SITE, runtime
 from pilots.agent.server.lease import Lease
 from wms.wire.protocol import RESCHEDULE_EXIT_CODE
@@ -43,10 +44,13 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     if program is None:
         raise CannotRunError(RESCHEDULE_EXIT_CODE, f"The node has no container runtime ({' or '.join(RUNTIMES)})")
     options = ["--home", str(workspace.job), "--pwd", str(workspace.job), "--bind", str(workspace.tmp)]
-    if _CVMFS.is_dir():
-        options += ["--bind", str(_CVMFS)]
+    shown = [_CVMFS]
     if job.gpus:
-        options.append("--nv")
+        of_slot = gpus.of_slot(os.environ)
+        options += of_slot.container_options
+        shown += of_slot.directories
+    for directory in filter(Path.is_dir, shown):
+        options += ["--bind", str(directory)]
     executable = own_file(job.executable, workspace.job, search_path=None) or job.executable
     mark = _make_mark(workspace)
     options += ["--bind", str(mark)]

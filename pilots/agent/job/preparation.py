@@ -16,7 +16,7 @@ from pilots.agent.base import log
 from pilots.agent.job import executables, sandbox
 from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
-from pilots.agent.node import inspection, site_environment
+from pilots.agent.node import gpus, site_environment
 from pilots.agent.server.api import Server
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
@@ -197,12 +197,10 @@ def _gpus_of(lease: Lease) -> Mapping[str, str]:
     count = lease.job.gpus
     if not count:
         return {}
-    available = inspection.gpus_of_slot(os.environ, devices=Path("/dev"))
-    # If fewer GPUs are visible than the pilot was configured with, they are not CUDA devices.
-    return {
-        "WMS_GPUS": str(count),
-        "CUDA_VISIBLE_DEVICES": ",".join(available[:count]) if len(available) >= count else "",
-    }
+    available = gpus.of_slot(os.environ)
+    # If fewer GPUs are visible than the pilot was configured with, they are of another kind.
+    names = available.names[:count] if len(available.names) >= count else ()
+    return {"WMS_GPUS": str(count), available.variable: ",".join(names)}
 
 
 def check_software(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, site_environment
+from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, gpus, site_environment
 from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
 from wms.wire.protocol import MAX_DETAIL, MAX_NAME, PROTOCOL
@@ -132,7 +131,7 @@ class _Measurements:
         self.isolation = isolation
         self.runtime_version = None if runtime is None else container_runtime.version_of_runtime(runtime)
         self.load = _load()
-        self.gpus = gpus_of_slot(os.environ, devices=Path("/dev"))
+        self.gpus = gpus.of_slot(os.environ).names
 
     def report(self, work_directory: Path, *, stamp: str, checks: tuple[Check, ...]) -> NodeReport:
         """Return the result of the inspection."""
@@ -286,36 +285,3 @@ def _shown_load(load: list[float] | None) -> str:
 
 def _shown_skew(skew_s: float | None) -> str:
     return "the server sent no time" if skew_s is None else f"{skew_s:+.0f} s from the server's"
-
-
-#: Variables with the allocated GPUs; set but empty: none.
-_GPU_GRANTS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
-_GPU_DEVICE = re.compile(r"nvidia(\d+)")
-#: Values that end a list: no such device, for CUDA and for older batch systems.
-_NO_GPU = frozenset({"", "-1", "NoDevFiles"})
-
-
-def gpus_of_slot(environment: Mapping[str, str], *, devices: Path) -> tuple[str, ...]:
-    """Return the CUDA names of the GPUs of the slot.
-
-    Args:
-        environment: the pilot's.
-        devices: directory of the node's devices, /dev.
-    """
-    for variable in _GPU_GRANTS:
-        if variable in environment:
-            return _named_gpus(environment[variable])
-    try:
-        numbers = [match[1] for path in devices.iterdir() if (match := _GPU_DEVICE.fullmatch(path.name))]
-    except OSError:
-        return ()
-    return tuple(sorted(numbers, key=int))
-
-
-def _named_gpus(grant: str) -> tuple[str, ...]:
-    names: list[str] = []
-    for name in (part.strip() for part in grant.split(",")):
-        if name in _NO_GPU:
-            break  # as CUDA does
-        names.append(name)
-    return tuple(dict.fromkeys(names))

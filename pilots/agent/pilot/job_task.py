@@ -21,6 +21,7 @@ from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload_records import Ending, PayloadRecord, remains_of
 from pilots.agent.job.wrapper import Wrapper
+from pilots.agent.node import gpus
 from pilots.agent.pilot import drain
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.api import MatchedJob, Server
@@ -112,7 +113,8 @@ def run_task(task: JobTask, *, server: Server, storage: Storage, options: Option
     if task.died_before is not None:
         clean_up(context, task, task.died_before)
         return 0
-    _show_gpus(task)
+    if task.matched.job.gpus:
+        gpus.show_only(task.gpus, os.environ)
     lease = task.matched.lease(configuration=task.configuration, wakeup=context.wakeup)
     wrapper = Wrapper(context, lease, configuration=task.configuration, wall_left_s=task.wall_left_s, speed=task.speed)
     status = 0 if wrapper.run() else LOOK_AT_NODE
@@ -198,8 +200,3 @@ def hand_back(context: JobContext, lease: Lease, *, died: ProcessDeath) -> None:
         log.event("job.handed_back", job=lease.job.id, status=status)
     except (LeaseEndedError, UnreachableError, MalformedAnswerError, RefusedError) as error:
         log.event("job.not_reported", job=lease.job.id, error=error)
-
-
-def _show_gpus(task: JobTask) -> None:
-    if task.matched.job.gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(task.gpus)

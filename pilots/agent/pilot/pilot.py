@@ -7,7 +7,6 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from pilots.agent.base import log
@@ -16,7 +15,7 @@ from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import isolation, payload_records, stale_workspaces
 from pilots.agent.job.workspace import directory_of
-from pilots.agent.node import inspection
+from pilots.agent.node import gpus
 from pilots.agent.node.inspection import host_name
 from pilots.agent.pilot import drain, job_task
 from pilots.agent.pilot.drain import DrainRequest
@@ -263,7 +262,7 @@ class PilotLoop:
     def _start(self, matched: MatchedJob, snapshot: NodeSnapshot) -> None:
         self._jobs += 1
         log.event("job.leased", job=matched.job.id, match=matched.match_id)
-        of_slot = inspection.gpus_of_slot(os.environ, devices=Path("/dev"))
+        of_slot = gpus.of_slot(os.environ).names
         taken = (name for task in self._processes.running for name in task.gpus)
         self._processes.start(
             JobTask(

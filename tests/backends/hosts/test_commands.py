@@ -103,17 +103,17 @@ def test_a_timed_out_local_command_is_killed_with_its_children(short: Path) -> N
 def test_commands_run_on_the_host(options: Mapping[str, object], tmp_path: Path, short: Path) -> None:
     there = commands(options, short)
     directory = str(tmp_path / "there")
-    assert ask_host(there, {"do": "write", "directory": directory, "files": {"a/b": "text"}}) == directory
+    assert ask_host(there, {"do": "write", "directory": directory, "files": {"a/b": "text"}}, str) == directory
     assert (tmp_path / "there/a/b").read_text() == "text"
     assert (tmp_path / "there").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "there/a/b").stat().st_mode & 0o777 == 0o600
-    assert ask_host(there, {"do": "tail", "path": f"{directory}/a/b", "size": 2}) == "xt"
-    assert ask_host(there, {"do": "forget", "directory": directory, "stamps": ["a", "none"]}) is None
+    assert ask_host(there, {"do": "tail", "path": f"{directory}/a/b", "size": 2}, str) == "xt"
+    ask_host(there, {"do": "forget", "directory": directory, "stamps": ["a", "none"]}, type(None))
     assert list((tmp_path / "there/a").iterdir()) == []
     with pytest.raises(BatchCommandFailedError, match="/proc/none"):
-        ask_host(there, {"do": "write", "directory": "/proc/none", "files": {}})
+        ask_host(there, {"do": "write", "directory": "/proc/none", "files": {}}, str)
     with pytest.raises(CommandLostError, match="cannot be read: '-I"):
-        ask_host(there, {"do": "tail"}, python="echo")
+        ask_host(there, {"do": "tail"}, str, python="echo")
 
 
 def test_options_of_other_types_are_ignored(options: Mapping[str, object], short: Path) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from pilots.backends.commands import commands_of
 from pilots.backends.interface import BackendError, BatchState, Handle, Presence
 from pilots.backends.ssh import SSHBackend
 from tests.backends.hosts.conftest import Host
@@ -68,6 +69,14 @@ def test_a_pilot_whose_answer_was_lost_is_found_and_not_started_twice(
     (again,) = ssh.backend().submit([wanted])
     assert again.batch_id == found.batch_id
     assert (own / "begun").read_text() == "begun\n"
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_a_host_is_reached_by_its_ipv6_address(host: str, tmp_path: Path, short: Path) -> None:
+    with ssh_host(tmp_path, address="::1") as there:
+        commands, _ = commands_of({**there.options, "host": host}, directory=short)
+        assert commands.run(["echo", "here"]) == "here\n"
 
 
 def test_a_submission_that_never_arrived_is_unknown(ssh: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

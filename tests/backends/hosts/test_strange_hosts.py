@@ -48,7 +48,7 @@ def test_output_of_a_login_shell_is_ignored(first: str, tmp_path: Path, short: P
     with no_pilot_left(tmp_path), ssh_host(tmp_path, configuration=login(tmp_path, first)) as host:
         there, _ = commands_of({**host.options, "environment": {"TZ": "b c"}}, directory=short)
         assert there.run(["sh", "-s"], stdin='echo "$TZ"') == "b c\n"
-        assert ask_host(there, {"do": "tail", "path": "/no/such", "size": 1}) == ""
+        assert ask_host(there, {"do": "tail", "path": "/no/such", "size": 1}, str) == ""
         with pytest.raises(
             BatchCommandFailedError, match=r"^sh on 127\.0\.0\.1 ended with exit code 3: (Maint.*\n)?no$"
         ):

@@ -126,3 +126,10 @@ def test_a_ce_of_a_kind_that_is_not_registered_any_more_gets_no_rounds(settings:
     settings.WMS_BACKENDS = {name: path for name, path in settings.WMS_BACKENDS.items() if name != "toy"}
     assert Fleet().cycle() == 0
     assert ComputingElement.objects.get().type == "toy"
+
+
+def test_a_number_of_free_slots_that_no_cluster_has_is_stored_as_the_largest() -> None:
+    toy_queue(slots=10**30)
+    Fleet().serve()
+    health = CEHealth.objects.get()
+    assert (health.free_slots, health.trouble) == (2**31 - 1, "")

@@ -71,6 +71,26 @@ def test_features_are_compared_as_far_as_they_are_words(constraint: str, expecte
     assert free(line(), options={"constraint": constraint}) == expected
 
 
+@pytest.mark.parametrize("cpus", ["N/A", "", "4/0", "(null)", "a/b/c/d", "-1/5/0/4", f"0/{'9' * 5000}/0/16", "²/3/0/5"])
+def test_a_node_without_numbers_of_cores_is_not_counted_and_named(cpus: str) -> None:
+    lines = [line(name="n2", cpus=cpus), line(name="n1", cpus=cpus), line(), line(name="n9", cpus=cpus, state="down")]
+    assert free(*lines) == 16
+    (sentence,) = shortfalls(list(nodes_in("\n".join(lines))), [], options=parse_options({}))
+    assert sentence == "Slurm gives no number of free cores for the nodes n1, n2: no slots are counted there."
+
+
+def test_of_many_nodes_without_numbers_some_are_named() -> None:
+    lines = [line(name=f"n{number}", cpus="N/A") for number in range(1, 9)]
+    (sentence,) = shortfalls(list(nodes_in("\n".join(lines))), [], options=parse_options({}))
+    assert "the nodes n1, n2, n3, n4, n5 and 3 more: " in sentence
+
+
+@pytest.mark.parametrize("name", ["memory", "allocated", "disk", "gres", "used", "longest", "usual"])
+@pytest.mark.parametrize("value", ["N/A", "9" * 5000, f"gpu:{'9' * 5000}", f"{'9' * 5000}:00", "²"])
+def test_other_fields_that_cannot_be_read_cost_at_most_their_node(name: str, value: str) -> None:
+    assert free(line(name="n2", **{name: value}), line(), memory_mb=1) >= 16
+
+
 def test_malformed_lines_are_ignored() -> None:
     assert free("", "a warning | of somebody", line(), line()[:-3]) == 16
 

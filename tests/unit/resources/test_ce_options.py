@@ -58,6 +58,62 @@ def test_the_backend_sees_only_its_own_options() -> None:
         ("ssh", {"host": "::1"}, True),
         ("ssh", {"host": "LocalHost"}, True),
         ("ssh", {"host": "localhost.localdomain"}, True),
+        *(
+            ("ssh", {"host": host}, True)
+            for host in (
+                "[::1]",
+                "::1%lo",
+                "0:0::1",
+                "::ffff:127.0.0.1",
+                "0::ffff:7f00:1",
+                "::ffff:127.8.8.8",
+                "::",
+                "0.0.0.0",
+                "0",
+                "127.1",
+                "127.0.1",
+                "2130706433",
+                "0x7f.1",
+                "0X7F000001",
+                "0177.0.0.1",
+                "017700000001",
+                "127.0x0.01",
+                "localhost.",
+                "localhost6",
+                "localhost4.localdomain4",
+                "ip6-localhost",
+                "IP6-Loopback",
+                "www.localhost",
+                "wms01",
+                "WMS01.example.org",
+                "wms01.example.org.",
+            )
+        ),
+        *(
+            ("ssh", {"host": host}, False)
+            for host in (
+                "128.1",
+                "126.255.255.255",
+                "2147483648",
+                "4294967296",
+                "127.0.0.0.1",
+                "127.256.1",
+                "127.0.0.x",
+                "0x",
+                "08",
+                "127.",
+                "::2",
+                "::ffff:10.0.0.1",
+                "fe80::1%eth0",
+                "localhost.example.org",
+                "wms01.example.com",
+                "wms02",
+                "9" * 5000,
+                "",
+                "[",
+                "127..1",
+            )
+        ),
         ("ssh", {"host": "localhost", "user": "wmspilot"}, False),
         ("ssh", {"host": "ui.example.org"}, False),
         ("ssh", {}, False),
@@ -66,7 +122,7 @@ def test_the_backend_sees_only_its_own_options() -> None:
     ],
 )
 def test_pilots_running_as_server_processes_are_recognized(type_: str, options: dict[str, object], here: bool) -> None:
-    assert runs_as_the_server(type_, options, account="wms") is here
+    assert runs_as_the_server(type_, options, account="wms", machine="wms01.example.org") is here
 
 
 @pytest.mark.parametrize(
