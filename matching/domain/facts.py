@@ -53,6 +53,9 @@ class WaitReason(Enum):
     SEVERAL_FAIL = "{number} computing elements fail ({ces}), the first with: {trouble}{again}"
     FAILS = "computing element {ce} fails: {trouble}{again}"
     ASKED_AGAIN = f"; it is queried again at {{at:{_MINUTE}}}"
+    STARTED_BY_SITE = (
+        "the site itself starts the pilots of queue {queue} of {ce}, and none that could take such jobs is there"
+    )
     NOT_REPORTED = "computing element {ce} has not reported yet how many pilots it can take"
     PILOTS_FAILED = (
         f"the last pilots at computing element {{ce}} all failed; others are sent from {{after:{_MINUTE}}} on"

@@ -9,7 +9,7 @@ fails" (SAM §2), so under every policy they must be TRUE too. A site may have s
 advertisements (ADR 30): the policy applies to the sums of their numbers, and each advertisement to itself.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from resources.domain.classad import (
     ClassAdError,
     Expression,
     Reach,
+    Value,
     classad_of,
     evaluate,
     is_true,
@@ -108,7 +109,16 @@ class ThrottleCondition:
     @property
     def asks_of_the_job(self) -> bool:
         """Return whether its value may depend on the job."""
-        return bool(self.reach.in_target)
+        return bool(_of_the_job(self.reach))
+
+    @property
+    def lacking(self) -> Sequence[str]:
+        """Return the names that make an expression undefined: of numbers and of attributes that no job has."""
+        if self.expression is None or (not self.asks_of_the_job and self._value() is not UNDEFINED):
+            return ()
+        numbers = [name for name in NUMBERS if name.lower() in self.reach.own - self.my.record.entries.keys()]
+        jobs_lack = [name for name in self.reach.elsewhere if name.lower().removeprefix("target.") not in _UNKNOWN]
+        return (*numbers, *sorted(jobs_lack))
 
     @property
     def counts_matches(self) -> bool:
@@ -129,13 +139,19 @@ class ThrottleCondition:
         """Return the value of an expression that does not hold, in words."""
         if self.expression is None or self.asks_of_the_job:
             return "not TRUE"
-        try:
-            value = evaluate(self.expression, my=self.my, max_steps=MAX_STEPS)
-        except ClassAdError:
+        value = self._value()
+        if value is None:
             return "not TRUE, because they take too long to evaluate"
         if value is UNDEFINED:
             return "undefined"
         return "an error" if value is ERROR else "FALSE" if value is False else "neither TRUE nor FALSE"
+
+    def _value(self) -> "Value | None":
+        """Return its value without a job; None: it takes too long, or is not an expression."""
+        try:
+            return None if self.expression is None else evaluate(self.expression, my=self.my, max_steps=MAX_STEPS)
+        except ClassAdError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +242,7 @@ class Throttle:
         """Return the attributes of a job, in lower case, on which acceptance may depend."""
         configured = [self.requirements] if self.policy is ThrottlePolicy.CUSTOM else []
         expressions = [(expression, ad.classad) for ad in self._ads for expression in (*configured, None)]
-        names = frozenset[str]().union(*(_expression_and_reach(*pair)[1].in_target for pair in expressions))
+        names = frozenset[str]().union(*(_of_the_job(_expression_and_reach(*pair)[1]) for pair in expressions))
         return tuple(sorted(names))
 
     def kind_of(self, job: ClassAd) -> Hashable:
@@ -325,6 +341,12 @@ _BOUNDS: Final[Mapping[ThrottlePolicy, tuple[tuple[str, tuple[str, ...]], ...]]]
 def _kind_of(job: ClassAd, names: Iterable[str]) -> Hashable:
     entries = job.record.entries
     return tuple([entries[name].node if name in entries else None for name in names])
+
+
+def _of_the_job(reach: Reach) -> frozenset[str]:
+    """Return the names looked up in the job; bare names that no job has are undefined for every one."""
+    bare = {name.lower() for name in reach.elsewhere if "." not in name}
+    return reach.in_target - (bare - _UNKNOWN)
 
 
 def _left(throttle: Throttle, maximum: str, counted: tuple[str, ...]) -> int:

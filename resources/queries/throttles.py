@@ -9,6 +9,7 @@ from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
 from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle, ThrottleCondition
 from resources.models import Site, ThrottleState
+from wms.kernel.names import listed
 from wms.kernel.time_texts import to_the_second
 
 #: Matches up to which an expression is evaluated for display; each takes another evaluation of the site's own text.
@@ -189,4 +190,6 @@ def _not_true(condition: ThrottleCondition, throttle: Throttle, state: ThrottleS
         if condition.counts_matches or not condition.is_advertised
         else ""
     )
-    return f"{subject}{at}{', whatever the job is' if condition.asks_of_the_job else ''}."
+    lacking = condition.lacking
+    why = f": neither the advertisement nor jobs have {listed(lacking, last=' or ')}" if lacking else ""
+    return f"{subject}{at}{', whatever the job is' if condition.asks_of_the_job else ''}{why}."

@@ -141,7 +141,7 @@ class ThrottleEntry(SectionEntry):
     max_submitting_and_output_gathering_jobs: Count | None = None
     #: Jobs at the site.
     max_jobs: Count | None = None
-    #: ClassAd expression over the advertised numbers and the job.
+    #: ClassAd expression over the advertised numbers and the job, in which names are looked up in this order.
     requirements: Annotated[str, text(MAX_BYTES, empty=True)] = ""
     #: Seconds for which an advertisement holds.
     advertisement_s: Positive = 300

@@ -117,19 +117,21 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
     if there.coming:
         return replace(there, remarks=remarks)
     newest, paused, counts = _newest(queues), stall_pauses(now=now), pilot_counts(queues)
+    standstill = _standstill(now=now)
+    of_ce = {} if standstill else _of_ces(task_queue, queues, now=now)
 
     def why_none_to(queue: Queue) -> WaitFact | None:
         return (
-            _full(queue, counts[queue.pk])
+            _started_by_site(queue)
+            or standstill
+            or of_ce[queue.ce_id]
+            or _full(queue, counts[queue.pk])
             or _stalled(queue, until=paused.get(queue.pk))
             or _under_pressure(task_queue, queue, newest.get(queue.pk, ()), now=now)
         )
 
-    standstill = _standstill(now=now)
     return PilotsThere(
-        no_pilots=[Cause(Ground.PILOTS, standstill)] * len(queues)
-        if standstill is not None
-        else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
+        no_pilots=_why_none_sent(queues, why_none_to),
         remarks=[*remarks, *_last(task_queue, newest)],
     )
 
@@ -137,17 +139,22 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
 # ---- why no others are sent ------------------------------------------------------------------------------------------
 
 
-def _why_none_sent(
-    of_ce: Mapping[int, WaitFact | None], queues: Sequence[Queue], why_none_to: Callable[[Queue], WaitFact | None]
-) -> Sequence[Cause]:
+def _why_none_sent(queues: Sequence[Queue], why_none_to: Callable[[Queue], WaitFact | None]) -> Sequence[Cause]:
     """Return the reasons why no pilot is sent, for each of the queues; empty if one of them may get some."""
     causes = []
     for queue in queues:
-        why = of_ce[queue.ce_id] or why_none_to(queue)
+        why = why_none_to(queue)
         if why is None:
             return ()
         causes.append(Cause(Ground.PILOTS, why))
     return causes
+
+
+def _started_by_site(queue: Queue) -> WaitFact | None:
+    """Return that directors send no pilots to the queue, whatever its CE and they do; None: they do (ADR 37)."""
+    if queue.max_waiting_pilots:
+        return None
+    return fact(WaitReason.STARTED_BY_SITE, queue=queue.name, ce=queue.ce.name)
 
 
 def _standstill(*, now: datetime) -> WaitFact | None:

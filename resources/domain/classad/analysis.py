@@ -9,6 +9,7 @@ from resources.domain.classad.tree import AdScope, Attribute, Chain, Conditional
 
 #: Parts of an expression that are analysed, which bounds time and recursion; with more, it counts as possibly TRUE.
 _MOST_PARTS: Final = 40
+_OF_TARGET: Final = "target."
 _STRICT: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
 
 #: Computes a node without unknown names; None: it took too long.
@@ -17,11 +18,17 @@ Compute = Callable[[Node], object]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The names, in lower case, on which the value of an expression may depend."""
+    """The names, in lower case unless it says otherwise, on which the value of an expression may depend."""
 
     #: Names looked up in its own ad, or in a record within it.
     own: frozenset[str]
-    in_target: frozenset[str]
+    #: Names looked up in TARGET, as they were written: ``TARGET.name``, and bare names that its own ad lacks.
+    elsewhere: frozenset[str]
+
+    @property
+    def in_target(self) -> frozenset[str]:
+        """Return the names looked up in TARGET."""
+        return frozenset(name.lower().removeprefix(_OF_TARGET) for name in self.elsewhere)
 
 
 def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozenset()) -> Reach:
@@ -33,17 +40,20 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
         constants: names, in lower case, that will be replaced by constants and are not followed.
     """
     own: set[str] = set()
-    in_target: set[str] = set()
-    nodes = [node]
+    elsewhere: set[str] = set()
+    #: With each node, whether it is within a record, where bare names are not looked up in TARGET.
+    nodes = [(node, False)]
     while nodes:
-        part = nodes.pop()
-        nodes.extend(parts_of(part))
-        names = _looked_up(part) - own
+        part, is_within = nodes.pop()
+        nodes.extend((inner, is_within or isinstance(part, Record)) for inner in parts_of(part))
+        names = _looked_up(part)
+        nodes.extend((record.entries[name].node, False) for name in names - own - constants if name in record.entries)
         own |= names
-        nodes.extend(entry.node for name in names - constants if (entry := record.entries.get(name)) is not None)
         if isinstance(part, Attribute) and part.ad is AdScope.TARGET:
-            in_target.add(part.name.lower())
-    return Reach(frozenset(own), frozenset(in_target))
+            elsewhere.add(f"TARGET.{part.name}")
+        elif isinstance(part, Attribute) and part.ad is AdScope.NEAREST and not is_within:
+            elsewhere |= {part.name} if names.isdisjoint(constants | record.entries.keys()) else set()
+    return Reach(frozenset(own), frozenset(elsewhere))
 
 
 def _looked_up(part: Node) -> set[str]:

@@ -127,14 +127,15 @@ class Evaluation:
 
     def _attribute(self, node: Attribute, frame: Frame) -> _Inner:
         name = node.name.lower()
-        if node.ad is AdScope.NEAREST:
+        if node.ad is AdScope.NEAREST and (frame.outer is not None or name in frame.record.entries):
             return self._look_up(name, frame)
+        # As in classad2, a bare name that an ad lacks is the other ad's, but not within a record of the ad.
         start = frame.root if node.ad is AdScope.MY else frame.root.target
         entry = None if start is None else start.record.entries.get(name)
         return UNDEFINED if start is None or entry is None else self._entry(entry, start)
 
     def _look_up(self, name: str, frame: Frame | None) -> _Inner:
-        """Look *name* up in the record of *frame* and in those around it; never in TARGET."""
+        """Look *name* up in the record of *frame* and in those around it, but not in TARGET."""
         while frame is not None:
             entry = frame.record.entries.get(name)
             if entry is not None:

@@ -153,6 +153,26 @@ def test_a_computing_element_without_pilots_is_named_as_the_cause(
     assert summary(alice, sample).startswith("It fits 3 of 3 queues and waits for a pilot there")
 
 
+@pytest.mark.parametrize("there", ["asked", "never asked", "directors stand still", "other middleware"])
+def test_a_queue_whose_pilots_the_site_starts_is_named(sample: SampleData, alice: APIClient, there: str) -> None:
+    Queue.objects.update(max_waiting_pilots=0)
+    if there == "never asked":
+        CEHealth.objects.update(asked_at=None, free_slots=None)
+    elif there == "directors stand still":
+        DirectorRun.objects.all().delete()
+    wanted = {"grid_middlewares": ["ARC"]} if there == "other middleware" else {}
+    why = (
+        f"the site itself starts the pilots of queue {sample.queue.name} of ce01.cern.ch, and none that could "
+        "take such jobs is there."
+    )
+    assert summary(alice, sample, **wanted) == NOBODY + why
+    # Another queue of the same computing element gets pilots from directors.
+    CEHealth.objects.update(asked_at=NOW, free_slots=10)
+    factories.make_queue(name="other", ce=sample.queue.ce)
+    if there in {"asked", "never asked"}:
+        assert summary(alice, sample).startswith("It fits 2 of 2 queues and waits for a pilot there")
+
+
 def test_computing_elements_that_fail_are_one_cause(sample: SampleData, alice: APIClient) -> None:
     site = sample.queue.ce.site
     CEHealth.objects.update(failures=1, trouble="ssh: no route to host", ask_after=LATER)

@@ -234,10 +234,13 @@ NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJob
     ("requirements", "why"),
     [
         ("false", "are FALSE"),
-        ("Nowhere > 1", "are undefined"),
+        ("Nowhere > 1", "are undefined: neither the advertisement nor jobs have Nowhere"),
         ("5", "are neither TRUE nor FALSE"),
         ("CurMatches > 1", "are FALSE at CurMatches 0"),
-        ('TARGET.Onwer == "alice"', "are not TRUE, whatever the job is"),
+        (
+            'TARGET.Onwer == "alice"',
+            "are not TRUE, whatever the job is: neither the advertisement nor jobs have TARGET.Onwer",
+        ),
         ("CurMatches > 0 && TARGET.GPUs == 0", "are not TRUE at CurMatches 0, whatever the job is"),
     ],
 )
@@ -315,7 +318,7 @@ def test_the_throttle_and_all_full_limits_are_shown(sample: SampleData, alice: A
         ),
         (
             {"throttle_policy": "custom", "throttle_requirements": "Load < 1"},
-            "The site's expression is not TRUE at CurMatches 0",
+            "The site's expression is not TRUE at CurMatches 0: neither the advertisement nor jobs have Load",
         ),
         (
             {"throttle_policy": "matches", "max_matches": 0},

@@ -58,8 +58,11 @@ def test_names_ignore_case_and_have_singular_and_plural(name: str) -> None:
     assert described(f'{name} = "LCG.A.org";') == {"banned_sites": ["LCG.A.org"]}
 
 
-def test_any_site_is_no_restriction() -> None:
+def test_any_is_no_restriction() -> None:
     assert description.parse(described('Executable = "x"; Site = "ANY";')).sites == ()
+    assert description.parse(described('Executable = "x"; SubmitPool = "Any";')).submit_pools == ()
+    # A requirement may stand beside it: no pool is named.
+    assert description.parse({"executable": "x", "submit_pools": ["ANY"], "requirements": {"Memory": 1}}).requirements
 
 
 @pytest.mark.parametrize(

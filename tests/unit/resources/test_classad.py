@@ -104,10 +104,10 @@ def test_undefined_and_false_is_false_because_the_right_side_decides() -> None:
     assert value_of("false && error") is False
 
 
-def test_a_bare_name_is_looked_up_in_my_ad_only() -> None:
-    my, target = classad_of({"Mine": 1}), classad_of({"Theirs": 2})
-    assert evaluate(parse_expression("mine"), my=my, target=target) == 1
-    assert evaluate(parse_expression("Theirs"), my=my, target=target) is UNDEFINED
+def test_a_bare_name_is_looked_up_in_my_ad_then_in_the_target() -> None:
+    my, target = classad_of({"Mine": 1, "Both": UNDEFINED}), classad_of({"Theirs": 2, "Both": 3})
+    assert evaluate(parse_expression("{mine, Theirs, both}"), my=my, target=target) == (1, 2, UNDEFINED)
+    assert evaluate(parse_expression("MY.Theirs"), my=my, target=target) is UNDEFINED
     assert evaluate(parse_expression("target.theirs + MY.mine"), my=my, target=target) == 3
 
 

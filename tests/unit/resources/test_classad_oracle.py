@@ -18,8 +18,6 @@ from resources.domain.classad import (
     ERROR,
     UNDEFINED,
     Expression,
-    Value,
-    classad_of,
     evaluate,
     may_be_true,
     parse_classad,
@@ -207,14 +205,30 @@ def test_whether_an_expression_about_an_unknown_target_may_be_true(text: str, ma
     assert may_be_true(parse_expression(text), my=my, unknown={"x", "y"}) is may
 
 
-@settings(max_examples=200)
-@given(st.integers(0, 5), st.integers(0, 5))
-def test_my_and_target_are_the_two_ads_of_a_match_as_htcondor_sees_them(
-    classad2: ModuleType, mine: int, theirs: int
+#: Of the job; the expressions below name its attributes, those of the site, and some that neither has.
+JOB = "[ CPUTime = 100; x = i + 1; z = nowhere; m = MY.i; i = 9; back = q; rec = [ p = q ] ]"
+NAMES_OF_TWO_ADS = st.sampled_from(
+    [
+        "CPUTime", "cputime", "x", "z", "m", "back", "rec.p", "TARGET.rec.p", "TARGET.i", "MY.i", "MY.CPUTime", "q",
+        "TARGET.q", "cpu", "MY.cpu", "n.k", "n.m", "n.CPUTime", "[ o = CPUTime ].o", "[ o = cpu ].o",
+        "{ CPUTime, cpu }[0]", "[ o = { x } ].o[0]", "nowhere",
+    ]
+)  # fmt: skip
+SITE = "[ i = 3; q = i; cpu = CPUTime; n = [ k = CPUTime; m = MY.cpu ]; u = undefined; s = z; l = {x} ]"
+
+
+@PARTS
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@given(text=st.recursive(st.one_of(LEAVES, NAMES_OF_TWO_ADS), grown, max_leaves=6))
+def test_names_are_looked_up_in_the_two_ads_of_a_match_as_htcondor_does(
+    classad2: ModuleType, part: int, text: str
 ) -> None:
-    for text in ("x", "TARGET.x", "TARGET.y + x", "MY.x < TARGET.x", "y"):
-        my, target = {"x": mine}, {"x": theirs, "y": 1}
-        expected = classad2.ExprTree(text).eval(classad2.ClassAd(my), classad2.ClassAd(target))
-        # NB: the Python binding falls back to the target for a bare name; ours, as HTCondor's language, does not.
-        value: Value = evaluate(parse_expression(text), my=classad_of(my), target=classad_of(target))
-        assert value is UNDEFINED if text == "y" else value == expected
+    my, target = parse_classad(SITE), parse_classad(JOB)
+    value = classad2.ExprTree(text).eval(classad2.ClassAd(SITE), classad2.ClassAd(JOB))
+    ours = comparable(evaluate(parse_expression(text), my=my, target=target))
+    assert ours == comparable(theirs_as_ours(value, classad2)) or "/" in text
+    # Without what it is said to look up in TARGET, the value is the same.
+    reach = parse_expression(text).reach(my)
+    entries = {name: entry for name, entry in target.record.entries.items() if name in reach.in_target}
+    if not entries:
+        assert comparable(evaluate(parse_expression(text), my=my)) == ours

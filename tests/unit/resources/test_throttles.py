@@ -242,6 +242,37 @@ def test_an_expression_sees_the_job() -> None:
     assert not replace(throttle, requirements="Targets < 1").asks_of_the_job
 
 
+def test_a_name_that_the_site_does_not_advertise_is_of_the_job() -> None:
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM,
+        maxima={},
+        requirements="CPUTime < 3600 && CurMatches < 10",
+        advertised={CUR_MATCHES: 2},
+    )
+    short, long = classad_of({"CPUTime": 500}), classad_of({"CPUTime": 5000})
+    assert [throttle.left(matched=0, job=job) for job in (short, long)] == [8, 0]
+    assert throttle.in_the_way(matched=0) is None
+    advertised = replace(throttle, classad="CPUTime = 0")
+    assert advertised.left(matched=0, job=long) == 8
+    assert replace(advertised, requirements="TARGET.CPUTime < 3600").left(matched=0, job=long) == 0
+
+
+@pytest.mark.parametrize(
+    ("requirements", "lacking"),
+    [
+        ("CPUTme < 3600 && CurMatches < 10", ("CPUTme",)),
+        ('Owner == "alice" && TARGET.Processors + Load < MaxJobs', ("MaxJobs", "Load", "TARGET.Processors")),
+        ("CurMatches < MaxMatches", ("MaxMatches",)),
+        ("isUndefined(Load) && CurMatches < 0", ()),
+    ],
+)
+def test_the_names_that_make_an_expression_undefined_are_known(requirements: str, lacking: tuple[str, ...]) -> None:
+    throttle = Throttle(policy=ThrottlePolicy.CUSTOM, maxima={}, requirements=requirements, advertised={CUR_MATCHES: 0})
+    condition = throttle.in_the_way(matched=0)
+    assert condition is not None
+    assert condition.lacking == lacking
+
+
 @pytest.mark.parametrize(
     ("requirements", "classad", "asks"),
     [
@@ -251,7 +282,9 @@ def test_an_expression_sees_the_job() -> None:
         ("member(TARGET.Owner, {TARGET.VO})", "", ("owner", "vo")),
         ("{1}[TARGET.Memory].x", "", ("memory",)),
         ("good", "good = [a = TARGET.Disk].a; Requirements = TARGET.Setup == 1", ("disk", "setup")),
-        ('"TARGET.Owner" == JobType', "", ()),
+        ('"TARGET.Owner" == JobType', "", ("jobtype",)),
+        ("jobtype == CPUtime && Load < CurMatches", "JobType = Memory; Load = 1", ("cputime", "memory")),
+        ("[a = Owner].a == MY.VO && Nowhere && MaxJobs > 1", "", ()),
         ("TARGET.Owner <", "", ()),
     ],
 )

@@ -110,6 +110,7 @@ class AttributeReader(ABC):
         self._add_further()
         self._add_parameters()
         self._compare_processors()
+        self._compare_tags()
         ignored = [
             f"{in_words(names)} {'is' if len(names) == 1 else 'are'} ignored: {reason}"
             for reason, names in self._ignored.items()
@@ -191,7 +192,6 @@ class AttributeReader(ABC):
             "job_type": self._job_type,
             "output_path": self._output_path,
             "overwrite": self._truth,
-            "tags": self._tags,
         }
         if attribute.field in special:
             return special[attribute.field](name)
@@ -252,16 +252,6 @@ class AttributeReader(ABC):
                 f"owner. Write {name} = {shown(LFN_PREFIX + path)} to be clear in both."
             )
         return path
-
-    def _tags(self, name: str) -> list[str]:
-        tags = self.name_list(name)
-        amounts = [(tag, amount) for tag in tags if (amount := _amount_meant_by(tag))]
-        self._warnings += [
-            f"The tag {shown(tag)} is compared as a name: the job runs only in queues that offer it. To require an "
-            f"amount, write {amount}."
-            for tag, amount in amounts[:_MOST_TAGS]
-        ]
-        return tags
 
     def _environment(self, name: str) -> Json:
         value = self.record(name)
@@ -333,18 +323,30 @@ class AttributeReader(ABC):
                     f"{processors}."
                 )
 
+    def _compare_tags(self) -> None:
+        """Warn of tags by which DIRAC means amounts, with regard to the amounts that the job requires."""
+        tags = self._description.get("tags")
+        meant = [(tag, amount) for tag in tags if (amount := _amount_meant_by(tag))] if isinstance(tags, list) else []
+        for tag, (name, least) in meant[:_MOST_TAGS]:
+            required = self._description.get(BY_NAME[name.lower()].field)
+            advice = f"To require an amount, write {name} = {least}."
+            if isinstance(required, int) and required >= least:
+                advice = f"Leave it out: {name} = {required} requires as much."
+            sentence = f"The tag {shown(tag)} is compared as a name: the job runs only in queues that offer it."
+            self._warnings.append(f"{sentence} {advice}")
+
 
 def in_words(names: Sequence[str]) -> str:
     """Return all of the names, with commas and "and" between them."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def _amount_meant_by(tag: str) -> str:
-    """Return the amount that DIRAC means by a tag; empty: none."""
+def _amount_meant_by(tag: str) -> tuple[str, int] | None:
+    """Return the attribute and the amount that DIRAC means by a tag; None: none."""
     if processors := _TAG_OF_PROCESSORS.fullmatch(tag):
-        return f"NumberOfProcessors = {processors[1] or 2}"
+        return "NumberOfProcessors", int(processors[1] or 2)
     memory = _TAG_OF_MEMORY.fullmatch(tag)
-    return f"Memory = {int(memory[1]) * 1000}" if memory else ""
+    return ("Memory", int(memory[1]) * 1000) if memory else None
 
 
 def _remedy(name: str) -> str:

@@ -121,7 +121,7 @@ def _read(data: Mapping[str, object], reader: FieldReader) -> JobDescription:
         grid_ces=checks.any_or_names("grid_ces", reader),
         platforms=checks.any_or_names("platforms", reader),
         pilot_types=checks.pilot_types(reader),
-        submit_pools=reader.names("submit_pools"),
+        submit_pools=checks.any_or_names("submit_pools", reader),
         grid_middlewares=checks.any_or_names("grid_middlewares", reader),
         setup=None if data.get("setup") is None else reader.text("setup", ""),
         tags=reader.names("tags"),
@@ -248,7 +248,7 @@ def _compare_fields(description: JobDescription, data: Mapping[str, object], rea
     banned = set(description.banned_sites)
     if description.sites and banned.issuperset(description.sites):
         reader.fault("sites", "Every site of sites is also in banned_sites, so that none is left; change one of them.")
-    if data.get("requirements") and data.get("submit_pools"):
+    if data.get("requirements") and description.submit_pools:
         sentence = "requirements and submit_pools cannot both be given: requirements choose the pool themselves."
         reader.fault("requirements", sentence)
 

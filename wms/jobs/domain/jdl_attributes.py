@@ -151,10 +151,14 @@ _CPU_TIME: Final = _number(
 )
 _SITE: Final = _list("Site", "sites", 'Sites where the job may run; `"ANY"` is no restriction.')
 _BANNED_SITES: Final = _list("BannedSites", "banned_sites", "Sites where the job must not run.")
-_GRID_CE: Final = _list("GridCE", "grid_ces", "Computing elements where the job may run.")
+_GRID_CE: Final = _list("GridCE", "grid_ces", 'Computing elements where the job may run; `"ANY"` is no restriction.')
 _PLATFORM: Final = _list("Platform", "platforms", 'Platforms of which a node runs one; `"ANY"` is no restriction.')
 _PILOT_TYPES: Final = _list("PilotTypes", "pilot_types", "`private` or `generic` pilots.")
-_SUBMIT_POOLS: Final = _list("SubmitPools", "submit_pools", "Ids of submit pools; not together with `Requirements`.")
+_SUBMIT_POOLS: Final = _list(
+    "SubmitPools",
+    "submit_pools",
+    'Ids of submit pools; `"ANY"` is no restriction. Not together with `Requirements`.',
+)
 _MIDDLEWARES: Final = _list("GridMiddlewares", "grid_middlewares", "Directors send pilots for the job only to these.")
 _TAGS: Final = _list(
     "Tags",
