@@ -120,7 +120,10 @@ class AttributeReader(ABC):
     def _read(self, name: str) -> None:
         first, _, sequence = name.partition(".")
         attribute = BY_NAME.get(first.lower())
-        if attribute is None or (sequence and attribute.kind is not Kind.SEQUENCE):
+        if attribute is None and self._only_names_its_sequence(name):
+            self._ignored.setdefault("each only names its sequence.", []).append(name)
+            return
+        if attribute is None or (sequence and attribute.kind not in {Kind.SEQUENCE, Kind.IGNORED}):
             raise self.name_error(name, f"There is no attribute `{name[:64]}`.{_remedy(name[:64])}")
         if attribute.kind is Kind.REFUSED:
             raise self.name_error(name, f"`{name}` is not accepted: {attribute.sentence}")
@@ -134,6 +137,10 @@ class AttributeReader(ABC):
             self._warnings.append(f"{name} is ignored, because {stronger} is given too.")
         else:
             self._set(attribute, name)
+
+    def _only_names_its_sequence(self, name: str) -> bool:
+        """Return whether this is ``x = %(x)s`` beside ``Parameters.x``, as DIRAC's API writes it."""
+        return f"parameters.{name}".lower() in map(str.lower, self.names()) and self.constant(name) == f"%({name})s"
 
     def _stronger(self, attribute: JdlAttribute) -> str:
         """Return the name of an attribute in whose presence this one is ignored; empty: none is there."""
