@@ -17,7 +17,9 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
     """Return a JDL in which other names replace those of InputSandbox."""
     parts, copied = [], 0
     for entry in entries(text):
-        for part in texts_of(entry.value) if entry.name.lower() == "inputsandbox" else []:
+        if entry.name.lower() != "inputsandbox":
+            continue
+        for part in [part for part in texts_of(entry.value) if not part.is_empty]:
             # As the server reads it: one text by itself may name several files.
             given = names_in(part.text or "") if part is entry.value else [part.text or ""]
             names = [named(name) for name in given]

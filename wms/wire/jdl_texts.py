@@ -21,7 +21,10 @@ _ELEMENT_END = re.compile(r'[,;}\n"]|[ \t](?=//|/\*)')
 #: Another attribute in a text: the semicolon before it is missing.
 _SWALLOWED = re.compile(r"[ \t][A-Za-z_][A-Za-z0-9_.]*[ \t]+=")
 _NEXT_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*[ \t]*=(?!=)")
+#: Texts in these are left to the parser, which says that they stand in double quotes.
+_OTHER_QUOTES = frozenset("'‘’“”„«»")
 _SIGN = re.compile(r'["\[\](){},;]|//|/\*')
+_FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
@@ -34,8 +37,13 @@ class Part(NamedTuple):
     #: None: a list or an expression.
     text: str | None = None
     is_quoted: bool = False
-    #: None: not a list.
+    #: None: not a list. An empty element is the comma that makes it one.
     elements: tuple[Part, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing at all is given."""
+        return self.text == "" and not self.is_quoted
 
 
 class Entry(NamedTuple):
@@ -62,6 +70,12 @@ def texts_of(part: Part) -> list[Part]:
 def names_in(text: str) -> list[str]:
     """Return the names of files in one text, which DIRAC separates at commas."""
     return [name for part in text.split(",") if (name := part.strip())]
+
+
+def local_path(entry: str) -> str:
+    """Return the path in a ``file://`` address of this computer; any other entry as it is."""
+    address = _FILE_ADDRESS.match(entry)
+    return entry[address.end() :] if address else entry
 
 
 def unescaped(text: str) -> str:
@@ -160,7 +174,8 @@ class _Scanner:
         if text.endswith("]") and self._is_closing(begin + len(text) - 1):
             text = text[:-1].rstrip()
         end = begin + len(text)
-        is_text = text[:1] not in {"[", "="} and text.count("{") == text.count("}") and not _SWALLOWED.search(text)
+        is_list = text[:1] == "{" and text.count("{") != text.count("}")
+        is_text = text[:1] not in _OTHER_QUOTES | {"[", "="} and not is_list and not _SWALLOWED.search(text)
         return Part(begin, end, text) if is_text and self._is_over(end) else None
 
     def _list(self, begin: int, *, depth: int) -> Part | None:
@@ -168,17 +183,17 @@ class _Scanner:
         if self._sign(begin) != "{" or depth > _MAX_DEPTH:
             return None
         elements: list[Part] = []
-        at = self._skipped(begin + 1)
+        comma = at = self._skipped(begin + 1)
         while (element := self._element(at, depth=depth)) is not None:
-            elements.append(element)
             at = self._skipped(element.end)
+            if not element.is_empty:
+                elements.append(element)
+            elif self._sign(comma) == ",":
+                elements.append(Part(comma, comma + 1, ""))
             if self._sign(at) != ",":
                 break
-            at = self._skipped(at + 1)
-        if element is None or self._sign(at) != "}":
-            return None
-        is_empty = len(elements) == 1 and elements[0].text == "" and not elements[0].is_quoted
-        return Part(begin, at + 1, elements=() if is_empty else tuple(elements))
+            comma, at = at, self._skipped(at + 1)
+        return Part(begin, at + 1, elements=tuple(elements)) if element and self._sign(at) == "}" else None
 
     def _element(self, begin: int, *, depth: int) -> Part | None:
         if self._sign(begin) in {",", "}"}:
@@ -188,7 +203,8 @@ class _Scanner:
             return whole
         end = _end_before(_ELEMENT_END, self._jdl, begin)
         text = self._jdl[begin:end].rstrip()
-        is_text = text[:1] not in {"[", "{"} and text.count("(") == text.count(")")
+        is_record = text[:1] == "[" and "=" in text
+        is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record and text.count("(") == text.count(")")
         if is_text and self._sign(self._skipped(begin + len(text))) in {",", "}"}:
             return Part(begin, begin + len(text), text)
         end = self._end_of_expression(begin, is_element=True)

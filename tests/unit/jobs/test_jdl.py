@@ -92,6 +92,10 @@ def test_integers_may_stand_in_quotes_as_in_dirac() -> None:
     assert described('CPUTime = "5000"; Priority = "1"') == {"cpu_time_s": 5000, "priority": 1}
 
 
+def test_whole_numbers_may_be_written_as_reals() -> None:
+    assert described("CPUTime = 17800.0; Memory = 2e3") == {"cpu_time_s": 17800, "memory_mb": 2000}
+
+
 def test_a_list_of_arguments_stays_a_list_and_a_number_becomes_text() -> None:
     assert described('Arguments = { "a b", "c" }')["arguments"] == ["a b", "c"]
     assert described("Arguments = 17")["arguments"] == "17"
@@ -129,7 +133,9 @@ def test_the_environment_may_be_a_record() -> None:
         ('Environment = { "A" };', 1, 15, "assignments"),
         ('Environment = { "A=1", "A=2" };', 1, 15, "each variable once"),
         ('OwnerGroup = { "a" };', 1, 14, "must be a string"),
-        ("parameters = 2; CPUTime = '5'", 1, 27, "double quotes"),
+        ("parameters = 2; Executable = 'x'", 1, 30, "double quotes"),
+        ("OutputSandbox = { 'a.txt' };", 1, 19, "double quotes"),
+        ("JobName = “my job”;", 1, 11, "straight double quotes"),
     ],
 )
 def test_an_error_has_its_position_and_reason(jdl: str, line: int, column: int, words: str) -> None:
@@ -286,6 +292,10 @@ def test_a_text_without_quotes_is_read_as_it_stands(attribute: JdlAttribute, tex
         ("[ JobName = a[1] ]", {"job_name": "a[1]"}),
         ("Platform = ; JobName = a;", {"job_name": "a"}),
         ("InputData = {};", {"input_data": []}),
+        ("OutputSandbox = {[a-z]*.log,x};\r\nSite = { A,\r\n B\r\n};",
+         {"output_sandbox": ["[a-z]*.log", "x"], "sites": ["A", "B"]}),
+        ("InputData = {a,,b, // c,\n}; OutputSandbox = {,}; Site = { , c };",
+         {"input_data": ["a", "b"], "output_sandbox": [], "sites": ["c"]}),
         ("Parameters = {one,2,-3,1.50,007,1e5,2.5,true,a\\b};",
          {"parameters": {"values": ["one", 2, -3, "1.50", "007", "1e5", 2.5, "true", "a\\b"]}}),
         ("ExecutionEnvironment = A=TEST;", {"environment": {"A": "TEST"}}),

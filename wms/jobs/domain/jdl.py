@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from resources.domain.classad import ERROR, MAX_BYTES, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
-from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words
+from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words, with_repeated
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS, Kind
 from wms.jobs.domain.jdl_fields import (
@@ -79,7 +79,7 @@ def parse_jdl(text: str) -> DescribedJob:
     """
     prepared = _prepared(text)
     try:
-        ad = parse_classad(prepared.text, dotted_names=True, texts=prepared.texts)
+        ad = parse_classad("".join(prepared.characters), dotted_names=True, texts=prepared.texts)
     except ClassAdError as error:
         raise InvalidJdlError(f"{error.problem}{_syntax_hint(text, error.at)}", text=text, at=error.at) from error
     try:
@@ -92,8 +92,8 @@ def parse_jdl(text: str) -> DescribedJob:
 class _Prepared:
     """A JDL that can be parsed as a ClassAd; all offsets are those of the JDL as written."""
 
-    #: With blanks for attributes without a value, and for those that repeat an earlier one.
-    text: str
+    #: With blanks for attributes and elements without a value, and for attributes that repeat an earlier one.
+    characters: list[str]
     #: {begin: end} of the texts without quotes.
     texts: dict[int, int] = field(default_factory=dict)
     #: Attributes with such texts, without those that are ignored or refused.
@@ -101,14 +101,12 @@ class _Prepared:
     #: Attributes that are given twice with one value.
     repeated: list[str] = field(default_factory=list)
 
-    def remove(self, entry: Entry) -> None:
-        removed = self.text[entry.begin : entry.value.end]
-        blanks = "".join(["\n" if character == "\n" else " " for character in removed])
-        self.text = f"{self.text[: entry.begin]}{blanks}{self.text[entry.value.end :]}"
+    def remove(self, begin: int, end: int) -> None:
+        self.characters[begin:end] = ["\n" if each == "\n" else " " for each in self.characters[begin:end]]
 
 
 def _prepared(text: str) -> _Prepared:
-    prepared = _Prepared(text)
+    prepared = _Prepared(list(text))
     first_of: dict[str, Entry] = {}
     for entry in entries(text) if len(text) <= MAX_BYTES else ():
         first = first_of.setdefault(entry.name.lower(), entry)
@@ -119,12 +117,15 @@ def _prepared(text: str) -> _Prepared:
         raw = [part for part in texts if part.text and not part.is_quoted]
         if first is not entry:
             if _given(first.value, text) == _given(entry.value, text):
-                prepared.remove(entry)
+                prepared.remove(entry.begin, entry.value.end)
                 prepared.repeated.append(entry.name)
-        elif texts and entry.value.text == "" and (kind is Kind.REFUSED or not entry.value.is_quoted):
-            prepared.remove(entry)
+        elif entry.value.text == "" and has_texts and (kind is Kind.REFUSED or entry.value.is_empty):
+            prepared.remove(entry.begin, entry.value.end)
         else:
             prepared.texts.update({part.begin: part.end for part in raw})
+            for part in texts:
+                if part.is_empty:
+                    prepared.remove(part.begin, part.end)
             is_read = kind not in {Kind.IGNORED, Kind.REFUSED}
             if is_read and not all(_NUMBER.fullmatch(part.text or "") for part in raw):
                 prepared.unquoted.append(entry.name)
@@ -155,14 +156,12 @@ class _JdlReader(AttributeReader):
         self._prepared = prepared
 
     def job(self) -> DescribedJob:
-        job = super().job()
-        warnings = [*job.warnings, *[f"{name} is given twice with one value." for name in self._prepared.repeated]]
-        if self._prepared.unquoted:
-            names = in_words(self._prepared.unquoted)
-            warnings.append(
-                f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
-            )
-        return replace(job, warnings=tuple(warnings))
+        job = with_repeated(super().job(), self._prepared.repeated)
+        if not self._prepared.unquoted:
+            return job
+        names = in_words(self._prepared.unquoted)
+        sentence = f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
+        return replace(job, warnings=(*job.warnings, sentence))
 
     def names(self) -> Sequence[str]:
         return self._ad.names
@@ -191,6 +190,8 @@ class _JdlReader(AttributeReader):
         # DIRAC also accepts numbers in quotes.
         value = self.constant(name)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+            return int(value)
+        if isinstance(value, float) and value.is_integer():
             return int(value)
         if type(value) is not int:
             raise self.value_error(name, f"`{name}` must be an integer: {name} = 1;")

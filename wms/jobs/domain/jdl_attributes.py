@@ -175,7 +175,8 @@ _OUTPUT_SE: Final = _text(
 _OUTPUT_PATH: Final = _text(
     "OutputPath",
     "output_path",
-    "An absolute logical directory. In DIRAC a path without `LFN:` is below the home directory; a warning says so.",
+    "A logical directory. A relative path is below the owner's home directory, as in DIRAC; an absolute one is "
+    "not, and without `LFN:` a warning says so.",
 )
 _PROCESSORS: Final = ("NumberOfProcessors", "Processors")
 _MEMORY: Final = ("Memory", "MemoryMB")
@@ -282,10 +283,9 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 field="stalled_cpu_fraction",
                 sentence="The part of one core that counts as hardly any CPU time.",
             ),
-            *_refused(
-                "NodeNumber HostNumber SMPGranularity",
-                "a job runs on one node: write NumberOfProcessors, which are all on that node.",
-            ),
+            _own("SMPGranularity", "", "Accepted if it equals the number of processors, which are all on one node."),
+            _own("HostNumber", "", "Accepted if it is 1: a job runs on one node."),
+            _own("NodeNumber", "", "The same as `HostNumber`."),
             *_refused("QueueName BatchSystem CERequirements", "write GridCE for the computing element."),
             *_ignored("Rank FuzzyRank SignificantAttributes", INFORMATION_SYSTEM),
         ),
@@ -293,8 +293,8 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _list(
                 "InputSandbox",
                 "input_sandbox",
-                "Files for the job's directory, see above. `LFN:…` is read as `InputData`, with a warning; `SB:…` is "
-                "refused.",
+                "Files for the job's directory, see above. `LFN:…` is fetched from any site that holds it, and does "
+                "not choose the job's site; an archive is unpacked. `SB:…` is refused.",
             ),
             _list("OutputSandbox", "output_sandbox", "Names or patterns of the files to bring back."),
             _list("InputData", "input_data", "Logical names, with or without `LFN:`."),
@@ -303,6 +303,11 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "input_data_policy",
                 "`download` or `in_place`. DIRAC's `DownloadInputData` and `InputDataByProtocol`, with their module or "
                 "as `Download` and `Protocol`, are read as these.",
+            ),
+            _own(
+                "DisableDataScheduling",
+                "",
+                "If true, the files of `InputData` are read as `LFN:…` in `InputSandbox`, with a warning.",
             ),
             _OUTPUT_DATA,
             *_same("UserOutputData", _OUTPUT_DATA),

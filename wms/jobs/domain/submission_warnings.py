@@ -8,8 +8,10 @@ from posixpath import basename
 from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
+from wms.jobs.domain.data import lfns_of_sandbox
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import did_you_mean
+from wms.wire.archives import ENDINGS
 
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 # NB: no possessive quantifier of a group: Python before 3.11.5 matches too much by it.
@@ -18,7 +20,7 @@ _CLOSED: Final = re.compile(r"""(?:[^'"\\]++|\\.|'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
     *("executable", "arguments", "priority", "cpu_time_s"),
-    *("grid_middlewares", "input_data", "output_data", "output_se"),
+    *("grid_middlewares", "input_data", "input_sandbox", "output_data", "output_se"),
 )
 
 
@@ -128,8 +130,10 @@ def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxF
     if executable.startswith("/") or "/" not in executable or "%" in executable:
         return False
     name = executable.removeprefix("./")
+    fetched = lfns_of_sandbox(description["input_sandbox"])
     brought = (file.is_archive or file.name == name for file in files)
-    return not any(brought) and name not in map(basename, description["input_data"])
+    names = map(basename, (*description["input_data"], *fetched))
+    return not any(brought) and name not in names and not any(lfn.endswith(ENDINGS) for lfn in fetched)
 
 
 def quotes_are_closed(arguments: str) -> bool:
