@@ -9,6 +9,7 @@ from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
 from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
+from wms.jobs.domain.shell_signs import shell_signs
 from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFile, quotes_are_closed, warnings_about
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandboxes
@@ -125,7 +126,9 @@ def _warn_about_descriptions(arrival: Arrival) -> None:
     alike: dict[tuple[object, ...], list[int]] = {}
     positions_of_part: dict[tuple[int, str], list[int]] = {}
     for position, job in enumerate(arrival.jobs):
-        arguments = "" if quotes_are_closed(job.described.arguments) else job.described.arguments
+        arguments = job.described.arguments
+        if quotes_are_closed(arguments) and not shell_signs(job.common.executable, arguments):
+            arguments = ""
         positions_of_part.setdefault((id(job.common), arguments), []).append(position)
     for (_, arguments), positions in positions_of_part.items():
         common = arrival.jobs[positions[0]].common
