@@ -29,7 +29,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
-class Part(NamedTuple):
+class JdlValue(NamedTuple):
     """A value, or an element of a list; *begin* and *end* are offsets in the JDL."""
 
     begin: int
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     text: str | None = None
     is_quoted: bool = False
     #: None: not a list. An empty element is the comma that makes it one.
-    elements: tuple[Part, ...] | None = None
+    elements: tuple[JdlValue, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -46,21 +46,21 @@ class Part(NamedTuple):
         return self.text == "" and not self.is_quoted
 
 
-class Entry(NamedTuple):
+class JdlEntry(NamedTuple):
     """An attribute of the JDL and its value."""
 
     #: As written, without blanks.
     name: str
     begin: int
-    value: Part
+    value: JdlValue
 
 
-def entries(jdl: str) -> list[Entry]:
+def entries(jdl: str) -> list[JdlEntry]:
     """Return the attributes of a JDL in their order, as far as its form is understood."""
     return _Scanner(jdl).entries()
 
 
-def texts_of(part: Part) -> list[Part]:
+def texts_of(part: JdlValue) -> list[JdlValue]:
     """Return the texts of a value, also those in lists; expressions are left out."""
     if part.elements is None:
         return [] if part.text is None else [part]
@@ -107,7 +107,7 @@ class _Scanner:
         self._is_bracketed = False
         self._last_comment_end = jdl.rfind("*/")
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JdlEntry]:
         found = []
         at = self._skipped(self._jdl.startswith("\ufeff"))
         self._is_bracketed = self._sign(at) == "["
@@ -119,7 +119,7 @@ class _Scanner:
                 at = self._end_of_expression(at, is_element=False) + 1
             else:
                 value = self._value(self._skipped(equals + 1))
-                found.append(Entry(re.sub(r"[ \t]", "", name[0]), at, value))
+                found.append(JdlEntry(re.sub(r"[ \t]", "", name[0]), at, value))
                 at = value.end
             at = self._skipped(at)
             while self._sign(at) == ";":
@@ -144,13 +144,13 @@ class _Scanner:
     def _begins_line(self, at: int) -> bool:
         return not self._jdl[self._jdl.rfind("\n", 0, at) + 1 : at].strip(" \t")
 
-    def _value(self, begin: int) -> Part:
+    def _value(self, begin: int) -> JdlValue:
         """Read a value up to its semicolon, or the line that lacks one."""
         whole = self._list(begin, depth=1) or self._string(begin)
         if whole is not None and self._is_over(whole.end):
             return whole
         text = self._text(begin)
-        return text or Part(begin, self._end_of_expression(begin, is_element=False))
+        return text or JdlValue(begin, self._end_of_expression(begin, is_element=False))
 
     def _is_over(self, at: int) -> bool:
         """Return whether a value that ends here is complete."""
@@ -163,11 +163,11 @@ class _Scanner:
         """Return whether the bracket around the whole closes here."""
         return self._is_bracketed and self._sign(at) == "]" and self._skipped(at + 1) == len(self._jdl)
 
-    def _string(self, begin: int) -> Part | None:
+    def _string(self, begin: int) -> JdlValue | None:
         string = _STRING.match(self._jdl, begin)
-        return string and Part(begin, string.end(), unescaped(string[1]), is_quoted=True)
+        return string and JdlValue(begin, string.end(), unescaped(string[1]), is_quoted=True)
 
-    def _text(self, begin: int) -> Part | None:
+    def _text(self, begin: int) -> JdlValue | None:
         """Read a text without quotes; None: it is an expression, or wrong."""
         end = _end_before(_TEXT_END, self._jdl, begin)
         text = self._jdl[begin:end].rstrip()
@@ -176,28 +176,28 @@ class _Scanner:
         end = begin + len(text)
         is_list = text[:1] == "{" and text.count("{") != text.count("}")
         is_text = text[:1] not in _OTHER_QUOTES | {"[", "="} and not is_list and not _SWALLOWED.search(text)
-        return Part(begin, end, text) if is_text and self._is_over(end) else None
+        return JdlValue(begin, end, text) if is_text and self._is_over(end) else None
 
-    def _list(self, begin: int, *, depth: int) -> Part | None:
+    def _list(self, begin: int, *, depth: int) -> JdlValue | None:
         """Read a list in braces; None: it is none, or wrong."""
         if self._sign(begin) != "{" or depth > _MAX_DEPTH:
             return None
-        elements: list[Part] = []
+        elements: list[JdlValue] = []
         comma = at = self._skipped(begin + 1)
         while (element := self._element(at, depth=depth)) is not None:
             at = self._skipped(element.end)
             if not element.is_empty:
                 elements.append(element)
             elif self._sign(comma) == ",":
-                elements.append(Part(comma, comma + 1, ""))
+                elements.append(JdlValue(comma, comma + 1, ""))
             if self._sign(at) != ",":
                 break
             comma, at = at, self._skipped(at + 1)
-        return Part(begin, at + 1, elements=tuple(elements)) if element and self._sign(at) == "}" else None
+        return JdlValue(begin, at + 1, elements=tuple(elements)) if element and self._sign(at) == "}" else None
 
-    def _element(self, begin: int, *, depth: int) -> Part | None:
+    def _element(self, begin: int, *, depth: int) -> JdlValue | None:
         if self._sign(begin) in {",", "}"}:
-            return Part(begin, begin, "")
+            return JdlValue(begin, begin, "")
         whole = self._list(begin, depth=depth + 1) or self._string(begin)
         if whole is not None and self._sign(self._skipped(whole.end)) in {",", "}"}:
             return whole
@@ -206,9 +206,9 @@ class _Scanner:
         is_record = text[:1] == "[" and "=" in text
         is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record and text.count("(") == text.count(")")
         if is_text and self._sign(self._skipped(begin + len(text))) in {",", "}"}:
-            return Part(begin, begin + len(text), text)
+            return JdlValue(begin, begin + len(text), text)
         end = self._end_of_expression(begin, is_element=True)
-        return Part(begin, end) if self._sign(end) in {",", "}"} else None
+        return JdlValue(begin, end) if self._sign(end) in {",", "}"} else None
 
     def _end_of_expression(self, at: int, *, is_element: bool) -> int:
         """Return the end of an expression: a semicolon, or in a list also a comma or a brace, outside of brackets."""

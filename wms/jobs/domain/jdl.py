@@ -25,7 +25,7 @@ from wms.jobs.domain.jdl_fields import (
     field_hint,
 )
 from wms.kernel.names import listed, separated
-from wms.wire.jdl_texts import Entry, Part, entries, names_in, texts_of
+from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of
 
 __all__ = [
     "ATTRIBUTES",
@@ -107,7 +107,7 @@ class _Prepared:
 
 def _prepared(text: str) -> _Prepared:
     prepared = _Prepared(list(text))
-    first_of: dict[str, Entry] = {}
+    first_of: dict[str, JdlEntry] = {}
     for entry in entries(text) if len(text) <= MAX_BYTES else ():
         first = first_of.setdefault(entry.name.lower(), entry)
         attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
@@ -132,12 +132,12 @@ def _prepared(text: str) -> _Prepared:
     return prepared
 
 
-def _is_text_of_sequence(part: Part, entry: Entry, kind: Kind) -> bool:
+def _is_text_of_sequence(part: JdlValue, entry: JdlEntry, kind: Kind) -> bool:
     """Return whether this is a value in a list of parameters that is not a number."""
     return kind is Kind.SEQUENCE and entry.value.elements is not None and not _NUMBER.fullmatch(part.text or "")
 
 
-def _given(value: Part, text: str) -> object:
+def _given(value: JdlValue, text: str) -> object:
     """Return the value in a form that is equal for equal ones."""
     if value.elements is not None:
         return [_given(element, text) for element in value.elements]
