@@ -329,11 +329,21 @@ RAW = st.from_regex(r"[A-Za-z0-9_./*%~-]([A-Za-z0-9_./*%~ -]{0,8}[A-Za-z0-9_])?"
 ELEMENTS = st.lists(RAW | TEXTS.filter(bool).map(printed), min_size=1, max_size=5)
 
 
+def read_by_the_client(jdl: str) -> tuple[list[str], str]:
+    """Return the names that the client finds, and the JDL that it sends."""
+    found: list[str] = []
+
+    def uploaded(name: str) -> str:
+        found.append(name)
+        return f"sha256:{name}"
+
+    return found, jdl_with_names(jdl, uploaded)
+
+
 @given(ELEMENTS, st.sampled_from(["{{{}}}", "{{ {} }}", "\n {{\n{}\n}}"]), st.sampled_from([",", " , ", ",\n  "]))
 def test_client_and_server_read_the_same_names(elements: list[str], form: str, comma: str) -> None:
     jdl = f"JobName = my {{job}};\nInputSandbox = {form.format(comma.join(elements))};\nOutputSandbox = {{*.log}};"
-    found: list[str] = []
-    changed = jdl_with_names(jdl, lambda name: (found.append(name), f"sha256:{name}")[1])
+    found, changed = read_by_the_client(jdl)
     assert found == described(jdl)["input_sandbox"]
     assert described(changed)["input_sandbox"] == [f"sha256:{name}" for name in found]
 
@@ -341,8 +351,7 @@ def test_client_and_server_read_the_same_names(elements: list[str], form: str, c
 @given(RAW | TEXTS.map(printed))
 def test_client_and_server_read_the_same_names_in_one_text(text: str) -> None:
     jdl = f"InputSandbox = {text};"
-    found: list[str] = []
-    jdl_with_names(jdl, lambda name: (found.append(name), "sha256:0")[1])
+    found, _ = read_by_the_client(jdl)
     assert found == described(jdl).get("input_sandbox", [])
 
 
