@@ -38,5 +38,9 @@ _OWN: Final = {
     "WholeNode": "`tags`",
     "WholeNodes": "`tags`",
     "MaxNumberOfProcessors": "ignored",
+    "SMPGranularity": "ignored",
+    "HostNumber": "ignored",
+    "NodeNumber": "ignored",
+    "DisableDataScheduling": "`input_sandbox`",
     "Type": "ignored",
 }

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from docs.generators import client_commands, configuration_keys, description_fields, priorities, states
+from docs.generators import client_commands, configuration_keys, description_fields, dirac_table, priorities, states
 from docs.generators.jdl_tables import attributes, words_of_expressions
 from docs.generators.markdown import table, with_part
 from docs.generators.settings_table import settings_in, tables_of
@@ -46,7 +46,11 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "configuration.md": {"Keys": configuration_keys.sections},
     "descriptions.md": {"Fields": description_fields.sections},
     "errors.md": {"Error codes": _error_codes},
-    "jdl.md": {"Attributes": attributes, "Words of expressions": words_of_expressions},
+    "jdl.md": {
+        "Attributes": attributes,
+        "Words of expressions": words_of_expressions,
+        "Differences": dirac_table.differences,
+    },
     "settings.md": {"Settings": _settings},
     "wms.md": {
         "Commands": client_commands.overview,

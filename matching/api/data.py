@@ -44,6 +44,9 @@ class InputFileOut(serializers.Serializer[object]):
     size_bytes = serializers.IntegerField(allow_null=True, help_text="Size in bytes; null: unknown.")
     checksum = serializers.CharField(help_text="Checksum, as adler32:… or sha256:…; empty: unknown.")
     other_copies = CopyOut(many=True, help_text=f"Other copies, nearest first; at most {MAX_COPIES - 1}.")
+    is_of_sandbox = serializers.BooleanField(
+        help_text="Whether it is of input_sandbox: it is fetched whatever the policy, and an archive is unpacked."
+    )
 
 
 class OutputPlaceOut(serializers.Serializer[object]):
@@ -59,7 +62,9 @@ class OutputPlaceOut(serializers.Serializer[object]):
 class LeaseDataOut(serializers.Serializer[object]):
     """The data of a job that reads or writes data."""
 
-    input_files = InputFileOut(many=True, help_text="Input files in the order of input_data, each once.")
+    input_files = InputFileOut(
+        many=True, help_text="Input files in the order of input_data, then those of input_sandbox, each once."
+    )
     destination = OutputPlaceOut(
         allow_null=True,
         help_text="Directory for output data, whose names are reserved first (outputs/); null: no output data, or no "
@@ -208,7 +213,12 @@ class LeaseReplicasView(APIView):
 def data_out(data: LeaseData) -> dict[str, object]:
     """Return the data of a lease in the form of the answer."""
     files = [
-        {"lfn": lfn, **(_copy_out(copies[0]) if copies else _NOWHERE), "other_copies": [*map(_copy_out, copies[1:])]}
+        {
+            "lfn": lfn,
+            **(_copy_out(copies[0]) if copies else _NOWHERE),
+            "other_copies": [*map(_copy_out, copies[1:])],
+            "is_of_sandbox": lfn in data.sandbox_files,
+        }
         for lfn, copies in data.input_files.items()
     ]
     return {

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from matching.models import Match
@@ -11,7 +11,7 @@ from matching.services.claim import Claimed
 from resources.domain.files import lfn_problem
 from resources.models import StorageElement
 from resources.queries.replicas import ReplicaCopy, copies, elements_of_site
-from wms.jobs.domain.data import is_own, lease_directory, lfn_of_output, output_directory
+from wms.jobs.domain.data import is_own, lease_directory, lfn_of_output, lfns_of_sandbox, output_directory
 from wms.jobs.models import Job
 from wms.jobs.queries import own_directories
 from wms.kernel.secrets import UndecipherableError, decrypt
@@ -39,6 +39,8 @@ class LeaseData:
 
     #: Copies of each file, nearest first, at most MAX_COPIES; empty: no copy is left.
     input_files: Mapping[str, Sequence[ReplicaCopy]]
+    #: Those of the input sandbox, which are fetched whatever the policy for input data.
+    sandbox_files: frozenset[str]
     #: None: the job has no output, or no storage element for it.
     destination: OutputPlace | None
     #: For agents of version 0.1.0, which reserve no names and replace what they find: a directory of this lease alone.
@@ -53,14 +55,14 @@ def data_of(leases: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
 
     Copies at the pilot's own site come first, then those that can be read remotely, each in the order of names.
     """
-    wanting = [lease for lease in leases if lease.description["input_data"] or _may_store(lease.description)]
+    wanting = [lease for lease in leases if _input_files(lease.description) or _may_store(lease.description)]
     if not wanting:
         return {}
     rows = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group", "job__stored_description")
     matches = rows.in_bulk([m.match_id for m in wanting])
     match = matches[wanting[0].match_id]
     own = elements_there(match)
-    lfns = {lfn for lease in wanting for lfn in lease.description["input_data"]}
+    lfns = {lfn for lease in wanting for lfn in _input_files(lease.description)}
     nearest = _nearest(copies(match.job.vo_id, lfns), own={element.pk for element in own}) if lfns else {}
     return {lease.match_id: _data(lease, matches[lease.match_id].job, nearest=nearest, own=own) for lease in wanting}
 
@@ -93,6 +95,11 @@ def _may_store(description: Mapping[str, object]) -> bool:
     return bool(description["output_data"] or description.get("output_se"))
 
 
+def _input_files(description: Mapping[str, Any]) -> list[str]:
+    """Return the input data and the files of the catalogue in the input sandbox, each once."""
+    return list(dict.fromkeys([*description["input_data"], *lfns_of_sandbox(description["input_sandbox"])]))
+
+
 def _nearest(replicas: Iterable[ReplicaCopy], *, own: set[int]) -> Mapping[str, Sequence[ReplicaCopy]]:
     def distance(copy: ReplicaCopy) -> tuple[bool, bool, str]:
         return copy.storage_element_id not in own, copy.url.startswith("file:"), copy.storage_element
@@ -112,7 +119,8 @@ def _data(
     nearest: Mapping[str, Sequence[ReplicaCopy]],
     own: Sequence[StorageElement],
 ) -> LeaseData:
-    files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}
+    files = {lfn: nearest.get(lfn, ()) for lfn in _input_files(job.description)}
+    sandbox_files = frozenset(files) - frozenset(job.description["input_data"])
     element = _output_element(lease.description, own=own, vo_id=job.vo_id)
     if element is not None and (others := others_names(job)):
         logger.warning("job.output_not_its_own", extra={"job_id": job.pk, "lfns": sorted(others)})
@@ -126,6 +134,7 @@ def _data(
             output = replace(place, path=lease_directory(place.path, match_id=lease.match_id))
     return LeaseData(
         input_files=files,
+        sandbox_files=sandbox_files,
         destination=place,
         output=output,
         credentials=credentials_of_lease(used, vo_id=job.vo_id),

@@ -99,6 +99,46 @@ def test_input_data_policy_in_place_downloads_no_files(
     assert server.lease.files()["std.out"].split() == ["input_data.json", "std.err", "std.out"]
 
 
+@pytest.mark.parametrize("policy", ["download", "in_place"])
+def test_files_of_the_input_sandbox_are_fetched_whatever_the_policy_and_archives_unpacked(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str
+) -> None:
+    (tmp_path / "run.sh").write_text("#!/bin/sh\nsort data.txt; ls\n")
+    packed = tmp_path / "packed.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(tmp_path / "run.sh", "bin/run.sh")
+    files = [
+        input_file("/lhcb/a", stored_url(tmp_path, "/lhcb/a", b"from disk")),
+        input_file("/lhcb/data.txt", stored_url(tmp_path, "/lhcb/data.txt", b"of the sandbox\n"), is_of_sandbox=True),
+        input_file("/lhcb/p.tgz", stored_url(tmp_path, "/lhcb/p.tgz", packed.read_bytes()), is_of_sandbox=True),
+    ]
+    server.add_job(
+        "bin/run.sh", job_data=job_data(*files), input_data_policy=policy, output_sandbox=["input_data.json"]
+    )
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert list(catalog(server)) == ["/lhcb/a"]
+    fetched = ["a"] if policy == "download" else []
+    expected = ["of the sandbox", *fetched, "bin", "data.txt", "input_data.json", "p.tgz", "std.err", "std.out"]
+    assert server.lease.files()["std.out"].splitlines() == expected
+
+
+@pytest.mark.parametrize("content", [b"not an archive", b"\x1f\x8bdamaged"])
+def test_a_damaged_archive_of_the_input_sandbox_fails_the_job(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, content: bytes
+) -> None:
+    file = input_file("/lhcb/p.tgz", stored_url(tmp_path, "/lhcb/p.tgz", content), is_of_sandbox=True)
+    server.add_job("/bin/true", job_data=job_data(file))
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"].startswith("Input sandbox /lhcb/p.tgz cannot be unpacked: ")
+
+
 def adler32(content: bytes) -> str:
     return f"adler32:{zlib.adler32(content):08x}"
 

@@ -11,16 +11,22 @@ from typing import NamedTuple, Union
 
 from .errors import WrongUsageError
 from .sandbox_names import cfg_with_names, jdl_with_names
+from .wire.jdl_texts import local_path
 
-#: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``).
+#: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``; another is judged by its content).
 Description = Union[Mapping[str, object], str, Path]
 #: Returns the name at the server that stands for a local file: ``sha256:…``.
 NameOf = Callable[[Path], str]
 
-#: Entries of an input sandbox that the server has already, or that are files of the catalogue.
-_NOT_LOCAL = re.compile(r"(sha256|lfn|sb):", re.IGNORECASE)
+#: Entries of an input sandbox that the server has already, files of the catalogue, and addresses.
+_NOT_LOCAL = re.compile(r"(sha256|lfn|sb):|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+#: A semicolon after a value of a JDL: at the end of a line, or before another attribute.
+_SEMICOLON = re.compile(r";[ \t]*(?:(?://|#)[^\n]*)?$|;[ \t]*[A-Za-z_][\w.]*[ \t]*=", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"^[ \t]*\[?[ \t]*[A-Za-z_][\w.]*[ \t]*(?:\+?=|\{|$)", re.MULTILINE)
 #: {ending of a file: field of the request for its text}; JSON is the request itself.
 _TEXT_FORMS = {".jdl": "jdl", ".cfg": "cfg"}
+_ENDINGS = {*_TEXT_FORMS, ".json"}
+_QUOTED = re.compile(r'"[^"\n]*"')
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -43,6 +49,7 @@ class LocalDescription(NamedTuple):
         """
 
         def stored(entry: str) -> str:
+            entry = local_path(entry)
             return entry if _NOT_LOCAL.match(entry) else name_of(_checked(self.directory / Path(entry).expanduser()))
 
         changed = dict(self.body)
@@ -64,7 +71,7 @@ def read(description: Description) -> list[LocalDescription]:
     Files of an input sandbox are relative to the file that names them, else to the current directory.
 
     Raises:
-        WrongUsageError: it is none, or its file cannot be read, or the name of the file does not say what it is.
+        WrongUsageError: it is none, or its file cannot be read.
     """
     if isinstance(description, Path):
         return [LocalDescription(body, description.parent) for body in _bodies_of(description)]
@@ -92,11 +99,11 @@ def digest_of(path: Path) -> str:
 
 
 def _bodies_of(path: Path) -> list[dict[str, object]]:
-    form = _TEXT_FORMS.get(path.suffix.lower())
-    if form is None and path.suffix.lower() != ".json":
-        raise WrongUsageError(f"{path} is no description; give a file that ends with .jdl, .cfg or .json.")
     try:
         text = path.read_text(encoding="utf-8")
+        form = _TEXT_FORMS.get(path.suffix.lower()) if path.suffix.lower() in _ENDINGS else _form_of(text)
+        if form == "":
+            raise WrongUsageError(f"{path} is not a job description in JDL, CFG or JSON.")
         content = json.loads(text) if form is None else {form: text}
     except OSError as error:
         raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
@@ -108,6 +115,19 @@ def _bodies_of(path: Path) -> list[dict[str, object]]:
     if not jobs or not all(isinstance(job, dict) for job in jobs):
         raise WrongUsageError(f"{path} must contain a description, a JSON object, or a list of them.")
     return jobs
+
+
+def _form_of(text: str) -> str | None:
+    """Return the field of the request for a text, by its content; None: it is JSON; empty: it is no description."""
+    if text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
+        try:
+            json.loads(text)
+        except ValueError:
+            return "jdl"
+        return None
+    if text.startswith("#!") or not _ATTRIBUTE.search(text):
+        return ""
+    return "jdl" if _SEMICOLON.search(_QUOTED.sub('""', text)) else "cfg"
 
 
 def _checked(path: Path) -> Path:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from wms.jobs.domain.data import lfn_of_output
 from wms.jobs.domain.description import CommonParts, InvalidDescriptionError
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import Json
@@ -77,7 +78,7 @@ def _with_named(
 
 
 def _reference_of(entry: Json, files: Sequence[KeptFile]) -> Json:
-    if not isinstance(entry, str) or entry.startswith(SANDBOX_PREFIX):
+    if not isinstance(entry, str) or lfn_of_output(entry) or entry.startswith(SANDBOX_PREFIX):
         return entry
     # As in DIRAC, where a name may be the path of a local file.
     name = entry.rpartition("/")[2]

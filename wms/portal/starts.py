@@ -8,6 +8,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from wms.accounts.models import Group, User
+from wms.jobs.domain.data import lfn_of_output
 from wms.jobs.models import Job, SavedDescription, SavedSyntax, SubmissionContent
 from wms.jobs.services import sandboxes
 from wms.kernel.names import listed
@@ -59,7 +60,8 @@ def of_copy(text: str, *, user: User, groups: Sequence[Group]) -> Start:
     names = dict(job.input_sandboxes.values_list("sandbox__digest", "file_name"))
     kept = [(f"sha256:{digest}", name) for digest, name in names.items()]
     files, note = _nameable(kept, user=user, group=job.group)
-    description["input_sandbox"] = [file.reference for file in files]
+    fetched = filter(lfn_of_output, description["input_sandbox"])
+    description["input_sandbox"] = [*[file.reference for file in files], *fetched]
     group = job.group.name if job.group in groups else None
     return Start(
         draft=Draft(description=description, group=group, files=files),

@@ -36,6 +36,8 @@ MAX_GLOBAL_ATTRIBUTES = 64
 #: Attributes of one member with the global ones; tar writes about ten. tarfile searches and compares each of them.
 MAX_ATTRIBUTES = 128
 CHUNK_BYTES = 64 * 1024
+#: Endings of archives that are unpacked if they come from the catalogue by the input sandbox, as in DIRAC.
+ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 #: Beginning of content that is compressed by gzip.
 GZIP = b"\x1f\x8b"
 #: End of an archive, after its last member.

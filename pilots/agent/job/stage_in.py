@@ -9,12 +9,15 @@ from pathlib import Path
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.data.storage import StorageError, opened_below, path_of, without_secrets
+from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.preparation import CannotRunError, NodeTroubleError, is_of_node
+from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
 from pilots.agent.server.job_data import DataFile, InputCopy
 from pilots.agent.server.lease import Lease
+from wms.wire.archives import ENDINGS, ArchiveError
 from wms.wire.protocol import IN_PLACE, MAX_NAME, RESCHEDULE_EXIT_CODE
 from wms.wire.storage import is_same
 
@@ -30,8 +33,14 @@ class _WrongContentError(Exception):
     """The content of a copy differs from what was registered."""
 
 
-def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
-    """Stage in the input data of a job, and write the catalogue of their paths.
+def stage_in(context: JobContext, lease: Lease, workspace: Workspace, *, max_unpacked_bytes: int) -> None:
+    """Stage in the input data of a job and the catalogue's files of its input sandbox; write the paths of the data.
+
+    Args:
+        context: of the job's process.
+        lease: names the files.
+        workspace: directories of the job.
+        max_unpacked_bytes: of one archive of the input sandbox.
 
     Raises:
         CannotRunError: a file cannot be read; another node may read it.
@@ -47,7 +56,13 @@ def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
         return
     places = {}
     for number, file in enumerate(data.input_files):
-        places[file.lfn] = _from_any_copy(context, lease, file, number=number, workspace=workspace)
+        place = _from_any_copy(context, lease, file, number=number, workspace=workspace)
+        if not file.is_of_sandbox:
+            places[file.lfn] = place
+        elif file.lfn.endswith(ENDINGS):
+            _unpack(Path(place), file, workspace=workspace, max_bytes=max_unpacked_bytes)
+    if not places:
+        return
     catalog = workspace.job / CATALOG
     catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -58,7 +73,7 @@ def _from_any_copy(context: JobContext, lease: Lease, file: DataFile, *, number:
     reason, cause, of_node = "no copy of it is left", None, False
     for copy in file.copies:
         try:
-            if lease.data.policy == IN_PLACE:
+            if lease.data.policy == IN_PLACE and not file.is_of_sandbox:
                 return _check_in_place(context, lease, copy, lfn=file.lfn)
             _fetch(context, lease, copy, into=arrived, lfn=file.lfn)
             target = _free_place(workspace.job, file.lfn, number=number)
@@ -74,6 +89,19 @@ def _from_any_copy(context: JobContext, lease: Lease, file: DataFile, *, number:
             )
     sentence = f"Input data {file.lfn} cannot be read: {reason}"[:MAX_NAME]
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE_EXIT_CODE, sentence)) from cause
+
+
+def _unpack(archive: Path, file: DataFile, *, workspace: Workspace, max_bytes: int) -> None:
+    try:
+        with archive.open("rb") as content:
+            sandbox.unpack(content, into=workspace.job, max_bytes=max_bytes)
+    except (UnsafeMemberError, ArchiveError, ValueError) as error:
+        raise CannotRunError(None, f"Input sandbox {file.lfn} cannot be unpacked: {error}"[:MAX_NAME]) from error
+    except OSError as error:
+        if is_of_node(error.errno):
+            raise
+        # The content: for example, a compression that is damaged.
+        raise CannotRunError(None, f"Input sandbox {file.lfn} cannot be unpacked: {error}"[:MAX_NAME]) from error
 
 
 def _fetch(context: JobContext, lease: Lease, copy: InputCopy, *, into: Path, lfn: str) -> None:

@@ -137,7 +137,8 @@ class Wrapper:
     def _run(self, workspace: Workspace, identity: Identity) -> Conclusion:
         for reference in self._lease.job.input_sandboxes:
             self._fetch(reference, workspace)
-        stage_in(self._context, self._lease, workspace)
+        limit = self._configuration.sandbox_max_unpacked_bytes
+        stage_in(self._context, self._lease, workspace, max_unpacked_bytes=limit)
         environment = preparation.environment_of(
             self._lease, workspace, self._configuration, uid=identity.uid, identity=identity.variables
         )

@@ -28,6 +28,8 @@ class DataFile:
 
     lfn: str
     copies: tuple[InputCopy, ...]
+    #: Whether it is a file of the input sandbox, which is fetched whatever the policy.
+    is_of_sandbox: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,11 @@ def parse_reserved(data: Record) -> GrantedName:
 def _input_file(data: Record) -> DataFile:
     nearest = (data,) if json_fields.text(data, "url", "") else ()
     copies = (*nearest, *json_fields.records(data, "other_copies"))
-    return DataFile(lfn=json_fields.text(data, "lfn"), copies=tuple(map(_copy, copies)))
+    return DataFile(
+        lfn=json_fields.text(data, "lfn"),
+        copies=tuple(map(_copy, copies)),
+        is_of_sandbox=data.get("is_of_sandbox") is True,
+    )
 
 
 def _copy(data: Record) -> InputCopy:

@@ -8,7 +8,7 @@ from typing import Final
 
 from resources.domain.classad.analysis import Possibilities, Reach, reach_of
 from resources.domain.classad.evaluation import MAX_STEPS, Evaluation, Frame, Value
-from resources.domain.classad.lexer import ClassAdError
+from resources.domain.classad.lexer import NO_TEXTS, ClassAdError
 from resources.domain.classad.syntax import parse_node, parse_record
 from resources.domain.classad.tree import ListExpression, Literal, Node, Record, RecordEntry, Scalar
 
@@ -78,18 +78,21 @@ def parse_expression(text: str) -> Expression:
     return Expression(parse_node(text), text)
 
 
-def parse_classad(text: str, *, dotted_names: bool = False, by_lines: bool = False) -> ClassAd:
+def parse_classad(
+    text: str, *, dotted_names: bool = False, by_lines: bool = False, texts: Mapping[int, int] = NO_TEXTS
+) -> ClassAd:
     """Return the record that makes up the whole of *text*, with or without brackets around it.
 
     Args:
         text: ``[ a = 1; b = 2 ]`` or ``a = 1; b = 2``.
         dotted_names: whether its own attributes may be called ``Parameters.energy``.
         by_lines: whether each line may be an attribute, without brackets and semicolons (HTCondor's old form).
+        texts: {begin: end} of the parts that are strings without quotes, each in one line.
 
     Raises:
         ClassAdError: with line and column.
     """
-    return ClassAd(parse_record(text, dotted_names=dotted_names, by_lines=by_lines), text)
+    return ClassAd(parse_record(text, dotted_names=dotted_names, by_lines=by_lines, texts=texts), text)
 
 
 def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:

@@ -4,11 +4,13 @@ Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` at the start o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from wms.kernel.errors import RejectedError
+from wms.wire.jdl_texts import unescaped
 
 MAX_BYTES: Final = 64 * 1024
 MAX_INTEGER: Final = 2**63 - 1
@@ -39,11 +41,11 @@ _TOKEN: Final = re.compile(
 )
 #: Kinds by the numbers of the groups of _TOKEN; "" stands for the text of the operator.
 _KINDS: Final = ("", "name", "string", "", "real", "integer", "end", "wrong")
-_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 #: A string with the start of another attribute inside: its closing quote is probably missing.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*+[A-Za-z_][A-Za-z0-9_.]*+[ \t]*+=")
 _NO_END: Final = 'This string has no end; close it with " (and write a quote inside a string as \\").'
-_ESCAPED: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+#: No texts without quotes.
+NO_TEXTS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class ClassAdError(RejectedError):
@@ -73,8 +75,12 @@ class Token(NamedTuple):
     at: int
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str, *, texts: Mapping[int, int] = NO_TEXTS) -> list[Token]:
     """Return the tokens of *text*, the last one of kind ``end``.
+
+    Args:
+        text: what is read.
+        texts: {begin: end} of the parts of *text* that are strings without quotes, each in one line.
 
     Raises:
         ClassAdError: the text or a name is too long, cannot be stored, or contains an invalid token.
@@ -82,7 +88,7 @@ def tokens_of(text: str) -> list[Token]:
     _refuse_unstorable(text)
     tokens: list[Token] = []
     new = tuple.__new__  # Token(…) itself costs as much as the match
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(_masked(text, texts) if texts else text):
         group = match.lastindex or 0
         word, at = match[group], match.start(group)
         kind = _KINDS[group]
@@ -94,6 +100,8 @@ def tokens_of(text: str) -> list[Token]:
             raise ClassAdError(f"The text has more than {MAX_TOKENS} words and signs.", text=text, at=at)
         if kind == "string":
             at -= 1  # point at the quote
+        if texts and at in texts:
+            kind, word = "string", text[at : texts[at]].replace("\\", "\\\\")
         tokens.append(new(Token, (kind or word, word, at)))
         if kind == "end":
             break
@@ -123,13 +131,8 @@ def at_its_cause(error: ClassAdError, *, text: str, tokens: Sequence[Token]) -> 
 
 
 def unquoted(token: Token, text: str) -> str:
-    r"""Return the value of a string token of *text*, its escapes resolved.
-
-    As in classad2: an unknown escape stands for its character, ``\ooo`` for the character of that octal code.
-    """
-    if "\\" not in token.text:
-        return token.text
-    value = _ESCAPE.sub(_character, token.text)
+    """Return the value of a string token of *text*, its escapes resolved."""
+    value = unescaped(token.text)
     if "\0" in value:
         raise ClassAdError("A string must not contain the NUL character (\\0).", text=text, at=token.at)
     return value
@@ -145,6 +148,15 @@ def shown(token: Token) -> str:
 def shortened(word: str) -> str:
     """Return the word, or its beginning, for errors."""
     return word if len(word) <= _SHOWN_CHARACTERS else word[:_SHOWN_CHARACTERS] + "…"
+
+
+def _masked(text: str, texts: Mapping[int, int]) -> str:
+    """Return the text with one token of the same length, which has no meaning, for each of *texts*."""
+    parts, copied = [], 0
+    for begin, end in sorted(texts.items()):
+        parts += [text[copied:begin], f'"{"_" * (end - begin - 2)}"' if end - begin > 1 else "0"]
+        copied = end
+    return "".join([*parts, text[copied:]])
 
 
 def _refuse_unstorable(text: str) -> None:
@@ -176,10 +188,3 @@ def _complaint(text: str, at: int) -> str:
     return (
         f"The character {printable}{' ' if printable else ''}(U+{ord(character):04X}) has no meaning here; remove it."
     )
-
-
-def _character(match: re.Match[str]) -> str:
-    escaped = match[1]
-    if escaped[0] in "01234567":
-        return chr(int(escaped, 8))
-    return _ESCAPED.get(escaped, escaped)

@@ -11,6 +11,7 @@ from typing import Final
 from resources.domain.classad.lexer import (
     MAX_INTEGER,
     MAX_NAME_CHARACTERS,
+    NO_TEXTS,
     ClassAdError,
     Token,
     at_its_cause,
@@ -79,15 +80,18 @@ def parse_node(text: str) -> Node:
     return node
 
 
-def parse_record(text: str, *, dotted_names: bool, by_lines: bool = False) -> Record:
+def parse_record(
+    text: str, *, dotted_names: bool, by_lines: bool = False, texts: Mapping[int, int] = NO_TEXTS
+) -> Record:
     """Return the record that makes up the whole of *text*, with or without the outer brackets; raises ClassAdError.
 
     Args:
         text: ``[ a = 1; b = 2 ]``, or the same without brackets.
         dotted_names: whether the record's own attributes may have names like ``Parameters.energy`` (JDL).
         by_lines: whether, without brackets, an attribute ends where the next one begins a line (HTCondor's old form).
+        texts: {begin: end} of strings without quotes.
     """
-    parser = _Parser(text, by_lines=by_lines)
+    parser = _Parser(text, by_lines=by_lines, texts=texts)
     try:
         record = parser.outer_record(dotted_names=dotted_names)
         parser.finish()
@@ -99,10 +103,10 @@ def parse_record(text: str, *, dotted_names: bool, by_lines: bool = False) -> Re
 class _Parser:
     """Parser of one text. ``_height`` is the height of the tree returned last, which keeps trees below MAX_DEPTH."""
 
-    def __init__(self, text: str, *, by_lines: bool = False) -> None:
+    def __init__(self, text: str, *, by_lines: bool = False, texts: Mapping[int, int] = NO_TEXTS) -> None:
         self._text = text
         self._by_lines = by_lines
-        self._tokens = tokens_of(text)
+        self._tokens = tokens_of(text, texts=texts)
         self._next = 0
         self._depth = 0
         self._height = 0

@@ -48,6 +48,11 @@ def test_jobs_of_one_request_that_write_one_name_are_refused(submit: Submit, des
     )
 
 
+def test_a_relative_directory_is_below_the_home_of_the_owner(submit: Submit) -> None:
+    sentence = refusal(submit({**BELOW, "output_path": "x"}, {"output_data": ["LFN:/lhcb/user/a/alice/x/r.txt"]}))
+    assert sentence.startswith("2 of these jobs would write LFN:/lhcb/user/a/alice/x/r.txt")
+
+
 @pytest.mark.parametrize("described", [WRITES, BELOW])
 def test_parametric_jobs_that_write_one_name_are_refused(submit: Submit, described: Mapping[str, Any]) -> None:
     sentence = refusal(submit({**described, "parameters": {"count": 3}}))

@@ -56,6 +56,7 @@ def test_files_are_read_at_the_nearest_site_with_only_the_needed_credentials(
                 **expected,
                 "size_bytes": 5,
                 "checksum": "",
+                "is_of_sandbox": False,
                 "other_copies": [
                     {
                         "url": "https://far.example.org/lhcb/a%20b",
@@ -70,6 +71,18 @@ def test_files_are_read_at_the_nearest_site_with_only_the_needed_credentials(
         "output": None,
         "credentials": {"afar": "other", "near": "hush"},
     }
+
+
+def test_files_of_the_input_sandbox_are_part_of_the_data_but_not_input_data(
+    sample: SampleData, pilot: APIClient, disk: StorageElement
+) -> None:
+    for lfn in ("/lhcb/a", "/lhcb/b.tgz"):
+        factories.make_replica(lfn, vo=sample.vo, storage_element=disk)
+    make_job(sample, input_data=["/lhcb/a"], input_sandbox=["LFN:/lhcb/b.tgz", "LFN:/lhcb/a"])
+
+    files = leased(pilot)["job_data"]["input_files"]
+
+    assert [(file["lfn"], file["is_of_sandbox"]) for file in files] == [("/lhcb/a", False), ("/lhcb/b.tgz", True)]
 
 
 def test_the_nearest_of_many_replicas_are_returned(sample: SampleData, pilot: APIClient, disk: StorageElement) -> None:
@@ -146,6 +159,7 @@ def test_a_file_without_replicas_has_no_url(sample: SampleData, pilot: APIClient
         ({}, "near", "/lhcb/user/a/alice/{id}"),
         ({"output_se": "tape"}, "tape", "/lhcb/user/a/alice/{id}"),
         ({"output_path": "/lhcb/lhcb_prod/run1"}, "near", "/lhcb/lhcb_prod/run1"),
+        ({"output_path": "myjobs/output"}, "near", "/lhcb/user/a/alice/myjobs/output"),
     ],
 )
 def test_output_is_stored_at_the_pilot_site_or_at_output_se(

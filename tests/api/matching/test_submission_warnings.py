@@ -119,6 +119,13 @@ def test_throttles_and_limits_cause_no_warning(alice: APIClient, sample: SampleD
         ({"priority": 0}, "Priority 0 has the weight 0.00001"),
         ({"executable": "./run.sh"}, 'The executable "./run.sh" is a file of the job\'s directory'),
         ({"executable": "bin/run.sh"}, "but neither the input sandbox nor the input data contains it"),
+        (
+            {"arguments": "$HOME *.txt > out.txt"},
+            "a shell: the program gets $HOME, * and > as written. To have a shell",
+        ),
+        ({"executable": "/bin/cat", "arguments": "a && b"}, "the program gets && as written."),
+        ({"job_type": "Usr"}, 'No queue or limit names the job type "Usr". Did you mean "User"?'),
+        ({"job_type": "user"}, 'Did you mean "User"?'),
         ({"cpu_time_s": 10**7}, "cpu_time_s 10000000 is above the longest segment"),
         ({"grid_middlewares": ["ARX"]}, 'No computing element has the grid middleware "ARX" today'),
         ({"output_data": ["file"]}, "No site has a storage element for output_data today"),

@@ -61,6 +61,31 @@ def test_a_file_without_replicas_refuses_the_whole_request(sample: SampleData) -
     assert not Job.objects.exists()
 
 
+def test_files_of_the_catalogue_in_the_sandbox_do_not_choose_the_site(sample: SampleData) -> None:
+    sample.hold(a=["CERN", "RAL"], b=["PIC"])
+
+    for input_data, expected in ([], []), (["/lhcb/a"], ["CERN", "RAL"]):
+        jdl = {"executable": "bin/run.sh", "input_sandbox": ["LFN:/lhcb/b"], "input_data": input_data}
+        result = submit(parse_submission(jdl), owner=sample.alice, now=NOW)
+        (job,) = result.jobs
+        assert (job.status, sites_of(job.id)) == ("Waiting", expected)
+        (warning,) = result.warnings
+        assert "neither the input sandbox nor the input data contains it" in warning
+
+
+def test_an_archive_of_the_catalogue_may_contain_the_executable(sample: SampleData) -> None:
+    factories.make_replica("/lhcb/b.tgz", vo=sample.vo, storage_element=factories.make_storage_element())
+    job = {"executable": "bin/run.sh", "input_sandbox": ["LFN:/lhcb/b.tgz"]}
+    assert submit(parse_submission(job), owner=sample.alice, now=NOW).warnings == []
+
+
+def test_a_file_of_the_catalogue_in_the_sandbox_must_have_a_replica(sample: SampleData) -> None:
+    with pytest.raises(InvalidDescriptionError) as refused:
+        submit(parse_submission({"jdl": "Executable = x; InputSandbox = LFN:/lhcb/b;"}), owner=sample.alice, now=NOW)
+    (sentence,) = refused.value.errors["input_sandbox"]
+    assert sentence.startswith("No replica of /lhcb/b is known to ")
+
+
 def test_of_many_missing_files_the_first_are_named_and_the_others_counted(sample: SampleData) -> None:
     with pytest.raises(InvalidDescriptionError) as refused:
         sample.submit(*(f"f{number}" for number in range(900)))
@@ -242,6 +267,8 @@ def test_a_checking_job_can_be_killed(sample: SampleData, action: Action) -> Non
     [
         ("/lhcb/user/a/alice", False, True),
         ("/lhcb/user/a/alice/run1", False, True),
+        ("myjobs/output", False, True),
+        ("a" * 180, False, False),
         ("/lhcb/user/a/alice2/run1", False, False),
         ("/lhcb/user/b/bob", False, False),
         ("/lhcb/data", False, False),

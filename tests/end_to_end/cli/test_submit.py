@@ -153,7 +153,7 @@ def test_a_dry_run_lists_fitting_queues_and_uploads_nothing(sample: SampleData, 
 def test_mistakes_are_reported_before_anything_is_sent(sample: SampleData, wms: Wms, script: Path) -> None:
     cases: list[tuple[list[object], str]] = [
         (["submit"], "Name a file with a description"),
-        (["submit", "job.txt"], "job.txt is no description"),
+        (["submit", script], "run.sh is not a job description in JDL, CFG or JSON"),
         (["submit", "missing.jdl"], "missing.jdl cannot be read"),
         (["submit", script.with_name("bad.json")], "is not valid"),
         (["submit", "job.jdl", "--executable", "x"], "by files or by options"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.client.commands.arguments import FILTERS, MOST_JOBS, filters_in, id_range, ids_in
-from wms.client.descriptions import LocalDescription
+from wms.client.descriptions import LocalDescription, read
 from wms.client.errors import WrongUsageError
 from wms.client.sandbox_names import cfg_with_names, jdl_with_names
 from wms.portal.search import KEYS
@@ -78,6 +78,11 @@ def named(text: str) -> str:
         ('InputSandbox = {"a" /* "b" */, // "c"\n "d"};', 'InputSandbox = {"<a>" /* "b" */, // "c"\n "<d>"};'),
         ('Environment = [ InputSandbox = "a" ];', 'Environment = [ InputSandbox = "a" ];'),
         ('[ E = [ InputSandbox = "a" ]; ]', '[ E = [ InputSandbox = "a" ]; ]'),
+        ("InputSandbox = a;", 'InputSandbox = "<a>";'),
+        ("InputSandbox = {a.sh, *.log,b c}", 'InputSandbox = {"<a.sh>", "<*.log>","<b c>"}'),
+        ('JobName = my [job}; InputSandbox = {a,"b"}', 'JobName = my [job}; InputSandbox = {"<a>","<b>"}'),
+        ('InputSandbox = "a, b";', 'InputSandbox = { "<a>", "<b>" };'),
+        ('InputSandbox = strcat("a", "b");', 'InputSandbox = strcat("a", "b");'),
         ('X = InputSandbox; Y = "a";', 'X = InputSandbox; Y = "a";'),
         ('OutputSandbox = "a";', 'OutputSandbox = "a";'),
     ],
@@ -102,6 +107,47 @@ def test_only_files_of_the_input_sandbox_get_another_name_in_cfg(cfg: str, repla
 @given(st.text())
 def test_a_jdl_without_an_input_sandbox_stays_as_it_is(text: str) -> None:
     assert jdl_with_names(text, named) == text or "inputsandbox" in text.lower()
+
+
+def test_a_name_that_stays_is_not_written_anew() -> None:
+    jdl = 'InputSandbox = {LFN:/a, "LFN:/b"};'
+    assert jdl_with_names(jdl, str) == jdl
+
+
+def test_addresses_of_files_of_this_computer_are_paths(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text("")
+    entries = [f"file://{file}", f"file://localhost{file}", f"FILE:{file}", "file://host/a", "gsiftp://host/a"]
+    sent = LocalDescription({"input_sandbox": entries}, Path()).with_names(lambda path: f"new of {path.name}")
+    assert sent == {"input_sandbox": [*["new of run.sh"] * 3, "file://host/a", "gsiftp://host/a"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ('Executable = "a";', "jdl"),
+        ("# a job\n[\nExecutable = a; // b\n]", "jdl"),
+        ("[ Executable = a ]", "jdl"),
+        ('Executable = "a"; CPUTime = 5', "jdl"),
+        ("Executable = a\nCPUTime = 5", "cfg"),
+        ('Executable = a\nArguments = "b; c"', "cfg"),
+        ("Executable = a\nRequirements {\n  Memory = 4\n}", "cfg"),
+        ('{"executable": "a"}', "executable"),
+        ('[{"executable": "a"}]', "executable"),
+    ],
+)
+@pytest.mark.parametrize("name", ["job", "job.txt", "my.job"])
+def test_a_file_without_a_known_ending_is_judged_by_content(tmp_path: Path, text: str, form: str, name: str) -> None:
+    (tmp_path / name).write_text(text)
+    (job,) = read(tmp_path / name)
+    assert list(job.body) == [form]
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nA=1;", "hello, world", ""])
+def test_other_files_are_no_descriptions(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.sh").write_text(text)
+    with pytest.raises(WrongUsageError, match="is not a job description in JDL, CFG or JSON"):
+        read(tmp_path / "run.sh")
 
 
 def test_uploaded_files_and_those_of_storage_elements_keep_their_names(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, parse
 from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
 from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
+from wms.jobs.domain.parametric import parse_all
 from wms.jobs.domain.request import parse_submission
 from wms.kernel.errors import RejectedError
 
@@ -38,7 +39,7 @@ def test_an_attribute_yields_only_to_others_of_its_field() -> None:
 
 
 def test_an_ignored_attribute_changes_nothing_and_gives_a_warning(subtests: pytest.Subtests) -> None:
-    values = ('"text"', "17", '{ "a", "b" }', "[ A = 1; ]", "word", "other.Speed * 2")
+    values = ('"text"', "17", '{ "a", "b" }', "[ A = 1; ]", "word", "other.Speed * 2", "/DC=ch/CN=a b", "a & b")
     for attribute, value in product(of(Kind.IGNORED), values):
         with subtests.test(f"{attribute.name} = {value}"):
             job = parse_jdl(f"{EXECUTABLE} {attribute.name} = {value};")
@@ -65,6 +66,14 @@ def test_cfg_ignores_and_refuses_the_same() -> None:
     )
     with pytest.raises(RejectedError, match="`StdInput` is not accepted"):
         parse_cfg("Executable = a\nStdInput = b")
+
+
+def test_an_option_of_a_cfg_may_be_given_twice_with_one_value() -> None:
+    job = parse_cfg("Executable = a\nType = Job\nTags = a, b\ntype = Job\nTags = a, b")
+    assert job.description == {"executable": "a", "tags": ["a", "b"]}
+    assert job.warnings[-2:] == ("type is given twice with one value.", "Tags is given twice with one value.")
+    with pytest.raises(RejectedError, match="given twice"):
+        parse_cfg("Executable = a\nExecutable = b")
 
 
 def test_the_own_jdl_of_this_system_is_not_warned_of() -> None:
@@ -100,6 +109,7 @@ class Expected:
         ('SystemConfig = "x86_64-el9";', Expected("platforms", ["x86_64-el9"], "read as Platform")),
         ('OutputPath = "LFN:/vo/a";', Expected("output_path", "/vo/a")),
         ('OutputPath = "/vo/a";', Expected("output_path", "/vo/a", 'Write OutputPath = "LFN:/vo/a"')),
+        ('OutputPath = "a/b";', Expected("output_path", "a/b")),
         ('OutputSE = { "A" };', Expected("output_se", "A")),
         ('OutputSE = { "A", "B" };', Expected("output_se", "A", 'only "A" is used')),
         ('InputDataPolicy = "Protocol";', Expected("input_data_policy", "in_place")),
@@ -120,7 +130,7 @@ class Expected:
         ("Parameters = 3; ParameterStart = 2.;", Expected("parameters", {"count": 3, "start": 2.0}, "0 in DIRAC")),
         ("Parameters = { 1 }; ParameterStart = 2;", Expected("parameters", {"values": [1], "start": 2})),
         ("Parameters = 2; Parameters.a = { 1, 2 };", Expected("parameters", {"a": {"values": [1, 2]}})),
-        ('InputData = "a;b";', Expected("input_data", ["a;b"], "one name with a comma or semicolon")),
+        ('InputData = "a;b";', Expected("input_data", ["a;b"], "a name with a semicolon")),
         ('Type = "JOB";', Expected("type", None, "Type is ignored")),
     ],
 )  # fmt: skip
@@ -134,12 +144,49 @@ def test_a_value_means_what_it_means_in_dirac_or_is_warned_of(jdl: str, expected
         assert expected.words in warning
 
 
-def test_logical_names_in_the_sandbox_join_the_input_data() -> None:
-    job = parse_jdl('InputData = { "LFN:/vo/a" }; InputSandbox = { "run.sh", "LFN:/vo/b", "/vo/c" };')
-    assert job.description == {"input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["run.sh", "/vo/c"]}
-    in_place = parse_jdl('InputSandbox = { "LFN:/vo/b" }; InputDataPolicy = "Protocol";')
-    assert [len(job.warnings), len(in_place.warnings)] == [1, 2]
-    assert "are not copied into the job's directory" in in_place.warnings[1]
+def test_logical_names_in_the_sandbox_stay_there() -> None:
+    job = parse_jdl('InputData = { "LFN:/vo/a" }; InputSandbox = { "run.sh", "lfn:/vo/b", "/vo/c" };')
+    assert job.description == {"input_data": ["/vo/a"], "input_sandbox": ["run.sh", "LFN:/vo/b", "/vo/c"]}
+    assert job.warnings == ()
+    assert parse({"executable": "x", "input_sandbox": ["lfn:/vo/b"]}).input_sandbox == ("LFN:/vo/b",)
+    with pytest.raises(InvalidDescriptionError, match="must be the absolute path of a file, such as"):
+        parse({"executable": "x", "input_sandbox": ["LFN:vo/b"]})
+
+
+def test_input_data_that_need_not_be_at_the_site_join_the_sandbox() -> None:
+    job = parse_jdl("DisableDataScheduling = True; InputData = {/vo/a,LFN:/vo/b}; InputSandbox = LFN:/vo/c;")
+    assert job.description == {"input_sandbox": ["LFN:/vo/c", "LFN:/vo/a", "LFN:/vo/b"]}
+    assert "they do not choose the site of the job" in job.warnings[0]
+    assert parse_jdl("DisableDataScheduling = false; InputData = /vo/a;").description == {"input_data": ["/vo/a"]}
+
+
+def test_the_execution_environment_is_decoded() -> None:
+    job = parse_jdl("ExecutionEnvironment = {A=two%20words%3B,B=100%25,C=%C3%A9,D=%FF%zz};")
+    assert job.description == {"environment": {"A": "two words;", "B": "100%", "C": "é", "D": "%FF%zz"}}
+    assert 'A is "two words;"' in job.warnings[0]
+    assert parse_jdl('Environment = "A=a%20b";').description == {"environment": {"A": "a%20b"}}
+    parametric = parse_jdl(f"{EXECUTABLE} Parameters = 2; ExecutionEnvironment = {{A=%25s,B=%s}};")
+    (first, _) = parse_all(parametric.description)
+    assert first.environment == (("A", "%%s"), ("B", "0"))  # %% becomes % with the id of the job
+
+
+@pytest.mark.parametrize(
+    "jdl",
+    [
+        "NumberOfProcessors = 4; SmpGranularity = 4;",
+        "CPUNumber = 4; SMPGranularity = 4; HostNumber = 1; NodeNumber = 1;",
+        "SmpGranularity = 1;",
+        "MinNumberOfProcessors = 2; MaxNumberOfProcessors = 2;",
+    ],
+)
+def test_numbers_that_say_what_the_job_gets_are_accepted(jdl: str) -> None:
+    assert parse_jdl(jdl).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["Memory", "MaxRAM", "MinRAM", "MemoryMB"])
+def test_so_little_memory_that_gigabytes_are_meant_is_warned_of(name: str) -> None:
+    assert f"{name} = 4 means 4 megabytes here; DIRAC 9 counts gigabytes" in parse_jdl(f"{name} = 4;").warnings[-1]
+    assert not any("gigabytes" in sentence for sentence in parse_jdl(f"{name} = 64;").warnings)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +196,13 @@ def test_logical_names_in_the_sandbox_join_the_input_data() -> None:
         ("WholeNode = 2;", "must be true or false"),
         ("MaxNumberOfProcessors = many;", "a text stands in double quotes"),
         ('Type = "dag";', "write Parameters"),
-        ('InputSandbox = { "SB:A|/b" };', "Upload its files here"),
-        ("Executable = dirac-jobexec;", "a text stands in double quotes"),
-        ("Executable = MY.run;", "a text stands in double quotes"),
-        ("InputSandbox = run.sh, b.sh;", 'A text stands in double quotes: InputSandbox = "…";'),
-        ("Environment = { A=1 };", "A text with = in it stands in double quotes"),
+        ('InputSandbox = { "SB:A|/b" };', "get its files with dirac-wms-job-get-input, and name them here"),
+        ("InputSandbox = SB:A|/b;", "is a sandbox of a DIRAC server"),
+        ("MinNumberOfProcessors = 8; MaxNumberOfProcessors = 4;", "MinNumberOfProcessors 8 is above MaxNumberOfProc"),
+        ("NumberOfProcessors = 4; SmpGranularity = 2;", "leave it out, or write SmpGranularity = 4."),
+        ("SmpGranularity = 4;", "write NumberOfProcessors, which are all on that node"),
+        ("NumberOfProcessors = 4; HostNumber = 2;", "write NumberOfProcessors, which are all on that node"),
+        ("DisableDataScheduling = 2;", "must be true or false"),
         ('CPUTime = 5; # s\nExecutable = "a";', "begins with //"),
         ('Requirements = RegExp("a", other.GlueCEUniqueID);', "Write instead: GridCE for GlueCEUniqueID."),
         ("Requirements = other.CPUTime > 5;", "Write instead: CPUTime for CPUTime."),
@@ -173,6 +222,10 @@ def test_a_file_that_is_not_uploaded_is_refused_with_how_to_upload_it() -> None:
     (sentence,) = refused.value.errors["input_sandbox"]
     assert sentence.startswith('"run.sh" is a file of yours, which the server does not have.')
     assert "POST /api/v1/sandboxes/" in sentence
+    address = "gsiftp://host/a"
+    for form in ({"jdl": f"{EXECUTABLE} InputSandbox = {address};"}, {"executable": "a", "input_sandbox": [address]}):
+        with pytest.raises(InvalidDescriptionError, match="is not fetched from there: name a file of your own, or reg"):
+            parse_submission(form)
     with pytest.raises(InvalidDescriptionError, match='A sandbox is named "sha256:" and 64'):
         parse({"executable": "run.sh", "input_sandbox": ["sha256:12"]})
 

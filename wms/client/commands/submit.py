@@ -33,7 +33,10 @@ _EXCLUDED = (
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="descriptions: files that end with .jdl, .cfg or .json"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="descriptions in JDL, CFG or JSON (.jdl, .cfg, .json, or by their content)",
     )
     parser.add_argument("--group", metavar="GROUP", help="group in which you act")
     parser.add_argument("--dry-run", action="store_true", help="say what fits where; submit and upload nothing")

@@ -95,7 +95,7 @@ class DescriptionBody(EditBody):
         "the parameter SoftwareTag, are compared before a match: such a job runs only in queues that "
         "publish all of them."
     )
-    input_sandbox = _names("Input sandboxes, as sha256:….")
+    input_sandbox = _names("Input sandboxes, as sha256:…, and files of the catalogue to fetch, as LFN:/vo/….")
     input_data = _names("Logical names of its input files; it runs only at sites that hold all of them.")
     output_sandbox = _names("Names or patterns of the files of its output sandbox.")
     output_data = _names(
@@ -118,7 +118,8 @@ class DescriptionBody(EditBody):
         required=False,
         allow_null=True,
         max_length=MAX_OUTPUT_PATH,
-        help_text="Logical directory of output_data; default: /VO/user/initial/user/job id.",
+        help_text="Logical directory of output_data; a relative one is below the owner's home directory; default: "
+        "/VO/user/initial/user/job id.",
     )
     overwrite = serializers.BooleanField(
         required=False, help_text="Whether output_data may replace registered files of the owner; default false."

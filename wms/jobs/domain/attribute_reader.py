@@ -1,18 +1,23 @@
 """Reader of the attributes of a description in JDL or CFG; each syntax fills in how values are read."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from resources.domain.classad import ClassAdError
 from resources.domain.files import without_prefix
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.jdl_attributes import ALL, BY_NAME, JdlAttribute, Kind
-from wms.jobs.domain.jdl_fields import ATTRIBUTES, FRACTIONS, LISTS, NAME_FIELDS
-from wms.kernel.names import did_you_mean
+from wms.jobs.domain.jdl_attributes import BY_NAME, JdlAttribute, Kind
+from wms.jobs.domain.jdl_fields import (
+    FRACTIONS,
+    LISTS,
+    NAME_FIELDS,
+    amount_meant_by,
+    percent_decoded,
+    remedy_of_unknown,
+)
+from wms.wire.jdl_texts import local_path
 from wms.wire.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
@@ -23,9 +28,9 @@ _POLICIES: Final[Mapping[str, str]] = {
     "inputdatabyprotocol": IN_PLACE,
     "protocol": IN_PLACE,
 }
-#: Tags that DIRAC makes of amounts.
-_TAG_OF_PROCESSORS: Final = re.compile(r"([0-9]{1,6})Processors|MultiProcessor", re.IGNORECASE)
-_TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
+#: Less memory than any job needs: DIRAC 9 counts it in gigabytes.
+_GIGABYTES_MEANT: Final = 64
+_ONE_NODE: Final = "a job runs on one node: write NumberOfProcessors, which are all on that node."
 #: Warned of, of those.
 _MOST_TAGS: Final = 5
 _TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
@@ -53,8 +58,10 @@ class AttributeReader(ABC):
         self._warnings: list[str] = []
         #: {reason: attributes that are ignored for it}.
         self._ignored: dict[str, list[str]] = {}
-        #: {field: entries that attributes of other fields add}.
-        self._further: dict[str, list[str]] = {}
+        #: Tags that other attributes add.
+        self._further_tags: list[str] = []
+        #: Whether input data are fetched from any site (DisableDataScheduling).
+        self._fetches_anywhere = False
 
     @abstractmethod
     def names(self) -> Sequence[str]:
@@ -107,8 +114,10 @@ class AttributeReader(ABC):
         """Return the description from all attributes."""
         for name in self.names():
             self._read(name)
-        self._add_further()
+        self._add_tags()
+        self._move_input_data()
         self._add_parameters()
+        self._decode_environment()
         self._compare_processors()
         self._compare_tags()
         ignored = [
@@ -120,8 +129,11 @@ class AttributeReader(ABC):
     def _read(self, name: str) -> None:
         first, _, sequence = name.partition(".")
         attribute = BY_NAME.get(first.lower())
-        if attribute is None or (sequence and attribute.kind is not Kind.SEQUENCE):
-            raise self.name_error(name, f"There is no attribute `{name[:64]}`.{_remedy(name[:64])}")
+        if attribute is None and self._only_names_its_sequence(name):
+            self._ignored.setdefault("DIRAC writes the name of a sequence beside its values.", []).append(name)
+            return
+        if attribute is None or (sequence and attribute.kind not in {Kind.SEQUENCE, Kind.IGNORED}):
+            raise self.name_error(name, f"There is no attribute `{name[:64]}`.{remedy_of_unknown(name[:64])}")
         if attribute.kind is Kind.REFUSED:
             raise self.name_error(name, f"`{name}` is not accepted: {attribute.sentence}")
         if attribute.kind is Kind.IGNORED:
@@ -134,6 +146,10 @@ class AttributeReader(ABC):
             self._warnings.append(f"{name} is ignored, because {stronger} is given too.")
         else:
             self._set(attribute, name)
+
+    def _only_names_its_sequence(self, name: str) -> bool:
+        """Return whether this is ``x = %(x)s`` beside ``Parameters.x``, as DIRAC's API writes it."""
+        return f"parameters.{name}".lower() in map(str.lower, self.names()) and self.constant(name) == f"%({name})s"
 
     def _stronger(self, attribute: JdlAttribute) -> str:
         """Return the name of an attribute in whose presence this one is ignored; empty: none is there."""
@@ -148,6 +164,11 @@ class AttributeReader(ABC):
         self._description[attribute.field] = value
         if attribute.doubt:
             self._warnings.append(f"{name} {attribute.doubt}")
+        if attribute.field == "memory_mb" and isinstance(value, int) and value < _GIGABYTES_MEANT:
+            self._warnings.append(
+                f"{name} = {value} means {value} megabytes here; DIRAC 9 counts gigabytes: for these, write "
+                f"{name} = {value * 1000}."
+            )
 
     def _read_without_field(self, attribute: JdlAttribute, name: str) -> None:
         if attribute.name == "OwnerGroup":
@@ -156,6 +177,8 @@ class AttributeReader(ABC):
             self._read_type(name)
         elif attribute.name.startswith(WHOLE_NODE_TAG):
             self._read_whole_node(name)
+        elif attribute.name == "DisableDataScheduling":
+            self._fetches_anywhere = self._truth(name)
         else:
             self.number(name)  # compared with the processors at the end
 
@@ -175,7 +198,7 @@ class AttributeReader(ABC):
 
     def _read_whole_node(self, name: str) -> None:
         if self._truth(name):
-            self._further.setdefault("tags", []).append(WHOLE_NODE_TAG)
+            self._further_tags.append(WHOLE_NODE_TAG)
             self._warnings.append(
                 f"{name} is read as the tag {WHOLE_NODE_TAG}: the job runs only in queues that offer it, with as many "
                 "processors as NumberOfProcessors says (1 without it)."
@@ -214,21 +237,14 @@ class AttributeReader(ABC):
         return [without_prefix(lfn) for lfn in self.strings(name)]
 
     def _input_sandbox(self, name: str) -> list[str]:
-        """Return the entries that are files of the user; logical names are added to the input data."""
-        files: list[str] = []
-        logical: list[str] = []
-        for entry in self.strings(name):
+        """Return files of the user as they are named, and files of the catalogue with ``LFN:``."""
+        entries = [local_path(entry) for entry in self.strings(name)]
+        for entry in entries:
             if entry.startswith("SB:"):
-                hint = "is a sandbox of another server. Upload its files here, and name them."
-                raise self.value_error(name, f"{shown(entry)} in `{name}` {hint}")
-            plain = without_prefix(entry)
-            (files if plain == entry else logical).append(plain)
-        if logical:
-            self._further.setdefault("input_data", []).extend(logical)
-            self._warnings.append(
-                f"{LFN_PREFIX}… in {name} is read as InputData: the job runs only at sites that hold these files."
-            )
-        return files
+                hint = "get its files with dirac-wms-job-get-input, and name them here instead."
+                raise self.value_error(name, f"{shown(entry)} in `{name}` is a sandbox of a DIRAC server: {hint}")
+        plain = [without_prefix(entry) for entry in entries]
+        return [entry if entry == path else LFN_PREFIX + path for entry, path in zip(entries, plain, strict=True)]
 
     def _policy(self, name: str) -> str:
         value = self.text(name)
@@ -266,15 +282,38 @@ class AttributeReader(ABC):
             environment[variable] = content
         return environment
 
-    def _add_further(self) -> None:
-        for field, entries in self._further.items():
-            given = self._description.get(field, [])
-            present = list(given) if isinstance(given, list) else []
-            self._description[field] = list(dict.fromkeys([*present, *entries]))
-        if "input_data" in self._further and self._description.get("input_data_policy") == IN_PLACE:
+    def _add_tags(self) -> None:
+        if self._further_tags:
+            present = given if isinstance(given := self._description.get("tags"), list) else []
+            self._description["tags"] = list(dict.fromkeys([*present, *self._further_tags]))
+
+    def _move_input_data(self) -> None:
+        """Let input data that need not be at the job's site be fetched like logical names of the input sandbox."""
+        files = self._description.pop("input_data", None) if self._fetches_anywhere else None
+        if isinstance(files, list):
+            sandbox = self._description.get("input_sandbox", [])
+            present = sandbox if isinstance(sandbox, list) else []
+            self._description["input_sandbox"] = [*present, *[f"{LFN_PREFIX}{lfn}" for lfn in files]]
             self._warnings.append(
-                f"With InputDataPolicy {IN_PLACE}, the files {LFN_PREFIX}… of InputSandbox are not copied into the "
-                "job's directory."
+                f"With DisableDataScheduling the files of InputData are read as {LFN_PREFIX}… in InputSandbox: "
+                "fetched from any site, they do not choose the site of the job."
+            )
+
+    def _decode_environment(self) -> None:
+        """Decode percent-encoded values, as DIRAC does on the node."""
+        names = [name for name in self.names() if name.lower() == "executionenvironment"]
+        environment = self._description.get("environment")
+        if not names or not isinstance(environment, dict):
+            return
+        # In parametric jobs, one % that stands for itself is written as two.
+        percent = "%%" if self._sequences else "%"
+        decoded = {name: percent_decoded(value, percent=percent) for name, value in environment.items()}
+        changed = [name for name, value in decoded.items() if value != environment[name]]
+        if changed:
+            self._description["environment"] = decoded
+            self._warnings.append(
+                f"Values of {names[0]} are percent-encoded, as DIRAC writes them: {changed[0]} is "
+                f"{shown(decoded[changed[0]])}. For values as they stand, write Environment."
             )
 
     def _add_parameters(self) -> None:
@@ -314,19 +353,30 @@ class AttributeReader(ABC):
         return True
 
     def _compare_processors(self) -> None:
-        """Warn if the largest number of processors is not that which the job gets."""
+        """Compare the numbers that only restrict the processors with those that the job gets."""
         processors = self._description.get("processors", 1)
-        for name in self.names():
-            if name.lower() == "maxnumberofprocessors" and self.number(name) != processors:
-                self._warnings.append(
-                    f"{name} is ignored: a job gets exactly as many processors as NumberOfProcessors says, here "
-                    f"{processors}."
-                )
+        given = {name.lower(): name for name in self.names()}
+        most, least = given.get("maxnumberofprocessors"), given.get("minnumberofprocessors")
+        if most and least and self.number(least) > self.number(most):
+            sentence = f"{least} {self.number(least)} is above {most} {self.number(most)}; correct one of them."
+            raise self.value_error(least, sentence)
+        if most and self.number(most) != processors:
+            self._warnings.append(
+                f"{most} is ignored: a job gets exactly as many processors as NumberOfProcessors says, here "
+                f"{processors}."
+            )
+        for name in (given[other] for other in ("smpgranularity", "hostnumber", "nodenumber") if other in given):
+            if name.lower() != "smpgranularity" or "processors" not in self._description:
+                if self.number(name) != 1:
+                    raise self.name_error(name, f"`{name}` is not accepted: {_ONE_NODE}")
+            elif self.number(name) != processors:
+                sentence = f"`{name}` differs from the {processors} processors of the job, which are all on one node; "
+                raise self.value_error(name, f"{sentence}leave it out, or write {name} = {processors}.")
 
     def _compare_tags(self) -> None:
         """Warn of tags by which DIRAC means amounts, with regard to the amounts that the job requires."""
         tags = self._description.get("tags")
-        meant = [(tag, amount) for tag in tags if (amount := _amount_meant_by(tag))] if isinstance(tags, list) else []
+        meant = [(tag, amount) for tag in tags if (amount := amount_meant_by(tag))] if isinstance(tags, list) else []
         for tag, (name, least) in meant[:_MOST_TAGS]:
             required = self._description.get(BY_NAME[name.lower()].field)
             advice = f"To require an amount, write {name} = {least}."
@@ -336,28 +386,12 @@ class AttributeReader(ABC):
             self._warnings.append(f"{sentence} {advice}")
 
 
+def with_repeated(job: DescribedJob, repeated: Sequence[str]) -> DescribedJob:
+    """Return the job with a warning of attributes that are given twice with one value."""
+    warnings = [f"{name} is given twice with one value." for name in repeated]
+    return replace(job, warnings=(*job.warnings, *warnings))
+
+
 def in_words(names: Sequence[str]) -> str:
     """Return all of the names, with commas and "and" between them."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def _amount_meant_by(tag: str) -> tuple[str, int] | None:
-    """Return the attribute and the amount that DIRAC means by a tag; None: none."""
-    if processors := _TAG_OF_PROCESSORS.fullmatch(tag):
-        return "NumberOfProcessors", int(processors[1] or 2)
-    memory = _TAG_OF_MEMORY.fullmatch(tag)
-    return ("Memory", int(memory[1]) * 1000) if memory else None
-
-
-def _remedy(name: str) -> str:
-    """Return a hint on an unknown attribute, with a leading space."""
-    if nearest := did_you_mean(name, ATTRIBUTES):
-        return nearest
-    # Of those without effect only one that is surely meant.
-    others = {attribute.name.lower(): attribute.name for attribute in ALL}
-    if close := get_close_matches(name.lower(), others, n=1, cutoff=0.85):
-        return f' Did you mean "{others[close[0]]}"?'
-    return (
-        " Leave it out; if it is meant for the program, hand it over by Arguments or Environment. (docs/jdl.md lists "
-        "the attributes.)"
-    )

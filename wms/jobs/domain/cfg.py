@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from resources.domain.classad import ClassAdError
-from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json
+from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, with_repeated
 
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 10_000
@@ -85,7 +85,9 @@ def parse_cfg(text: str) -> DescribedJob:
     """
     # Windows editors put a byte order mark before the first name.
     text = " " + text[1:] if text.startswith("\ufeff") else text
-    return _CfgReader(_Parser(text).section(), text).job()
+    parser = _Parser(text)
+    reader = _CfgReader(parser.section(), text)
+    return with_repeated(reader.job(), parser.repeated)
 
 
 class _Parser:
@@ -94,6 +96,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._open: list[_Section] = [_Section()]
+        #: Attributes that are given twice with one value.
+        self.repeated: list[str] = []
         #: A section whose name was read and whose block has not begun.
         self._announced: _Section | None = None
 
@@ -171,6 +175,9 @@ class _Parser:
         earlier = self._open[-1].entries.get(name.lower())
         if adds and isinstance(earlier, _Option):
             earlier.values.append(value)
+            return
+        if isinstance(earlier, _Option) and len(self._open) == 1 and earlier.values == [value]:
+            self.repeated.append(name)
             return
         self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
 

@@ -37,7 +37,17 @@ def home_of(username: str, *, vo: str) -> str:
 
 def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -> str:
     """Return the logical directory of a job's output data: *path*, or by default one of the job's own."""
-    return path or f"{home_of(username, vo=vo)}/{job_id}"
+    return absolute(path or str(job_id), home=home_of(username, vo=vo))
+
+
+def absolute(path: str, *, home: str) -> str:
+    """Return an output path from the root; a relative one is below the home directory, as in DIRAC."""
+    return path if path.startswith("/") else f"{home}/{path}"
+
+
+def lfns_of_sandbox(input_sandbox: Iterable[str]) -> tuple[str, ...]:
+    """Return the logical names in an input sandbox: files that are fetched from any site."""
+    return tuple([lfn for entry in input_sandbox if (lfn := lfn_of_output(entry))])
 
 
 def lease_directory(directory: str, *, match_id: UUID) -> str:

@@ -24,8 +24,8 @@ DEFAULT_CPU_TIME_S: Final = 86_400
 MAX_CPU_TIME_S: Final = 2**31 - 1
 MAX_PRIORITY: Final = 10
 
-
 _MAX_UNKNOWN: Final = 10
+DEFAULT_JOB_TYPE: Final = "User"
 
 
 class InvalidDescriptionError(RejectedError):
@@ -52,7 +52,7 @@ class JobDescription(StatedRequirements):
     arguments: str = ""
     job_name: str = ""
     job_group: str = ""
-    job_type: str = "User"
+    job_type: str = DEFAULT_JOB_TYPE
     cpu_time_s: int = DEFAULT_CPU_TIME_S
     priority: int = 1
     setup: str | None = None
@@ -113,7 +113,7 @@ def _read(data: Mapping[str, object], reader: FieldReader) -> JobDescription:
         arguments=checks.arguments(data, reader),
         job_name=checks.job_name(reader),
         job_group=reader.text("job_group", "", empty=True),
-        job_type=reader.text("job_type", "User"),
+        job_type=reader.text("job_type", DEFAULT_JOB_TYPE),
         cpu_time_s=reader.whole("cpu_time_s", DEFAULT_CPU_TIME_S, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
         priority=reader.whole("priority", 1, least=0, most=MAX_PRIORITY),
         sites=checks.any_or_names("sites", reader),

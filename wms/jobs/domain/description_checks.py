@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 
 from resources.domain.files import canonical_lfn, lfn_problem
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
-from wms.jobs.domain.data import canonical_output, output_problem
+from wms.jobs.domain.data import canonical_output, lfn_of_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.names import composed, composed_names, did_you_mean
 from wms.wire.amounts import Amount
-from wms.wire.protocol import API_V1, DOWNLOAD, IN_PLACE, SANDBOX_PREFIX
+from wms.wire.protocol import API_V1, DOWNLOAD, IN_PLACE, LFN_PREFIX, SANDBOX_PREFIX
 
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
@@ -151,10 +151,13 @@ def _name_of(pair: tuple[str, object]) -> str:
 
 
 def input_sandbox(reader: FieldReader) -> tuple[str, ...]:
-    """Read the names of uploaded sandboxes."""
-    references = reader.names("input_sandbox")
+    """Read the names of uploaded sandboxes, and logical names (``LFN:/vo/…``) of files to fetch."""
+    references = tuple(map(canonical_output, reader.names("input_sandbox")))
     for reference in references:
-        if not _SANDBOX.fullmatch(reference):
+        if lfn := lfn_of_output(reference):
+            if problem := lfn_problem(lfn):
+                reader.fault("input_sandbox", f"{shown(reference)} must be {problem} after {LFN_PREFIX}.")
+        elif not _SANDBOX.fullmatch(reference):
             reader.fault("input_sandbox", _not_uploaded(reference))
     return references
 
@@ -163,6 +166,9 @@ def _not_uploaded(reference: str) -> str:
     upload = f"POST {API_V1}sandboxes/ with the file, or with an archive of several, answers its name"
     if reference.startswith(SANDBOX_PREFIX):
         return f'A sandbox is named "sha256:" and 64 hexadecimal digits, not {shown(reference)}: {upload}.'
+    if "://" in reference:
+        hint = f"name a file of your own, or register the file and write {LFN_PREFIX}/vo/…"
+        return f"{shown(reference)} is not fetched from there: {hint}."
     return (
         f"{shown(reference)} is a file of yours, which the server does not have. Upload it first: {upload}, "
         '"sha256:" and 64 hexadecimal digits, which belongs here (in InputSandbox of JDL). The portal does both.'
@@ -199,14 +205,12 @@ def data_policy(reader: FieldReader) -> str:
 
 
 def output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
-    """Read a logical directory; None: not stated."""
+    """Read a logical directory, absolute or below the owner's home directory; None: not stated."""
     if data.get("output_path") is None:
         return None
     path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
-    if path and not path.startswith("/"):
-        reader.fault("output_path", f"output_path must be absolute, such as /vo/user/run1, not {shown(path)}.")
-    elif path and (problem := lfn_problem(path)):
-        reader.fault("output_path", f"output_path must be the absolute path of a logical directory: {problem}.")
+    if path and (problem := lfn_problem(path if path.startswith("/") else f"/{path}")):
+        reader.fault("output_path", f"output_path must be the path of a logical directory: {problem}.")
     return path
 
 

@@ -1,25 +1,23 @@
 """Parser of JDL, DIRAC's job description in ClassAd syntax, into the JSON description of the REST interface.
 
 Attribute names are DIRAC's, in any letter case. A value may be any constant expression, also over other attributes
-(``CPUTime = 3600 * 24``). A name that is no attribute stands for itself, as in DIRAC, which writes texts without
-quotes: ``StdOutput = std.out``. Only the form is checked here; ``description.parse`` checks the values.
+(``CPUTime = 3600 * 24``), but where a text or a list of texts is expected, one without quotes stands for itself, as in
+DIRAC: ``JobName = my first job``. Only the form is checked here; ``description.parse`` checks the values.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
-from resources.domain.classad.tree import AdScope, Attribute, ListExpression, Node, Path
-from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words
+from resources.domain.classad import ERROR, MAX_BYTES, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
+from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words, with_repeated
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS
+from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS, Kind
 from wms.jobs.domain.jdl_fields import (
     ATTRIBUTES,
     FRACTIONS,
     LISTS,
-    NAME_FIELDS,
     NUMBERS,
     SEQUENCES,
     TEXTS,
@@ -27,6 +25,7 @@ from wms.jobs.domain.jdl_fields import (
     field_hint,
 )
 from wms.kernel.names import listed, separated
+from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of
 
 __all__ = [
     "ATTRIBUTES",
@@ -56,6 +55,11 @@ _REQUIREMENTS_HINT: Final = (
 _INSTEAD: Final = {name.lower(): attribute for name, attribute in IN_EXPRESSIONS.items()}
 #: Fields whose text may stand in a list, as DIRAC writes it; the first one is used.
 _FIRST_OF_LIST: Final = frozenset({"output_se", "output_path"})
+#: Fields with lists of files, of which one text may name several, with commas.
+_FILES: Final = frozenset({"input_sandbox", "output_sandbox", "input_data", "output_data"})
+_ASSIGNMENT_OF_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
+#: A number that is printed as it is written.
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.(?:0|[0-9]*[1-9]))?")
 
 
 class InvalidJdlError(ClassAdError):
@@ -73,14 +77,71 @@ def parse_jdl(text: str) -> DescribedJob:
     Raises:
         InvalidJdlError: with line and column.
     """
+    prepared = _prepared(text)
     try:
-        ad = parse_classad(text, dotted_names=True)
+        ad = parse_classad("".join(prepared.characters), dotted_names=True, texts=prepared.texts)
     except ClassAdError as error:
         raise InvalidJdlError(f"{error.problem}{_syntax_hint(text, error.at)}", text=text, at=error.at) from error
     try:
-        return _JdlReader(ad).job()
+        return _JdlReader(ad, prepared).job()
     except ClassAdError as error:
         raise InvalidJdlError(error.problem, text=text, at=error.at) from error
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A JDL that can be parsed as a ClassAd; all offsets are those of the JDL as written."""
+
+    #: With blanks for attributes and elements without a value, and for attributes that repeat an earlier one.
+    characters: list[str]
+    #: {begin: end} of the texts without quotes.
+    texts: dict[int, int] = field(default_factory=dict)
+    #: Attributes with such texts, without those that are ignored or refused.
+    unquoted: list[str] = field(default_factory=list)
+    #: Attributes that are given twice with one value.
+    repeated: list[str] = field(default_factory=list)
+
+    def remove(self, begin: int, end: int) -> None:
+        self.characters[begin:end] = ["\n" if each == "\n" else " " for each in self.characters[begin:end]]
+
+
+def _prepared(text: str) -> _Prepared:
+    prepared = _Prepared(list(text))
+    first_of: dict[str, JdlEntry] = {}
+    for entry in entries(text) if len(text) <= MAX_BYTES else ():
+        first = first_of.setdefault(entry.name.lower(), entry)
+        attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
+        kind = Kind.REFUSED if attribute is None else attribute.kind
+        has_texts = attribute is None or attribute.has_texts
+        texts = [part for part in texts_of(entry.value) if has_texts or _is_text_of_sequence(part, entry, kind)]
+        raw = [part for part in texts if part.text and not part.is_quoted]
+        if first is not entry:
+            if _given(first.value, text) == _given(entry.value, text):
+                prepared.remove(entry.begin, entry.value.end)
+                prepared.repeated.append(entry.name)
+        elif entry.value.text == "" and has_texts and (kind is Kind.REFUSED or entry.value.is_empty):
+            prepared.remove(entry.begin, entry.value.end)
+        else:
+            prepared.texts.update({part.begin: part.end for part in raw})
+            for part in texts:
+                if part.is_empty:
+                    prepared.remove(part.begin, part.end)
+            is_read = kind not in {Kind.IGNORED, Kind.REFUSED}
+            if is_read and not all(_NUMBER.fullmatch(part.text or "") for part in raw):
+                prepared.unquoted.append(entry.name)
+    return prepared
+
+
+def _is_text_of_sequence(part: JdlValue, entry: JdlEntry, kind: Kind) -> bool:
+    """Return whether this is a value in a list of parameters that is not a number."""
+    return kind is Kind.SEQUENCE and entry.value.elements is not None and not _NUMBER.fullmatch(part.text or "")
+
+
+def _given(value: JdlValue, text: str) -> object:
+    """Return the value in a form that is equal for equal ones."""
+    if value.elements is not None:
+        return [_given(element, text) for element in value.elements]
+    return text[value.begin : value.end].strip() if value.text is None else value.text
 
 
 class _JdlReader(AttributeReader):
@@ -88,18 +149,17 @@ class _JdlReader(AttributeReader):
 
     list_hint = '{ "A=1", "B=2" }'
 
-    def __init__(self, ad: ClassAd) -> None:
+    def __init__(self, ad: ClassAd, prepared: _Prepared) -> None:
         super().__init__()
         self._ad = ad
         self._values = values_of(ad)
-        #: Attributes with texts without quotes.
-        self._unquoted: list[str] = []
+        self._prepared = prepared
 
     def job(self) -> DescribedJob:
-        job = super().job()
-        if not self._unquoted:
+        job = with_repeated(super().job(), self._prepared.repeated)
+        if not self._prepared.unquoted:
             return job
-        names = in_words(self._unquoted)
+        names = in_words(self._prepared.unquoted)
         sentence = f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
         return replace(job, warnings=(*job.warnings, sentence))
 
@@ -107,9 +167,7 @@ class _JdlReader(AttributeReader):
         return self._ad.names
 
     def constant(self, name: str) -> Json:
-        return self._constant(name, self._values[name])
-
-    def _constant(self, name: str, value: Value) -> Json:
+        value = self._values[name]
         if not _is_constant(value):
             problem = (
                 f"The value of `{name}` is not a constant: a name in it is undefined (a text stands in double quotes), "
@@ -118,23 +176,8 @@ class _JdlReader(AttributeReader):
             raise self.value_error(name, problem)
         return _as_json(value)
 
-    def _constant_of_texts(self, name: str) -> Json:
-        """Return the constant; a name that is undefined, or the attribute's own, stands for itself."""
-        value = self._values[name]
-        expression = self._ad.expression(name)
-        if expression is None or _is_constant(value):
-            return self._constant(name, value)
-        node = expression.root
-        if isinstance(node, ListExpression) and isinstance(value, tuple):
-            read: Value = tuple([_word(each, name, of) for each, of in zip(value, node.items, strict=True)])
-        else:
-            read = _word(value, name, node)
-        if _is_constant(read) and name not in self._unquoted:
-            self._unquoted.append(name)
-        return self._constant(name, read)
-
     def text(self, name: str) -> str:
-        value = self._constant_of_texts(name)
+        value = self.constant(name)
         if isinstance(value, list) and value and BY_NAME[name.lower()].field in _FIRST_OF_LIST:
             if len(value) > 1:
                 self._warnings.append(f"{name}: of the list only {shown(value[0])} is used; a job has one.")
@@ -148,28 +191,43 @@ class _JdlReader(AttributeReader):
         value = self.constant(name)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
             return int(value)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
         if type(value) is not int:
             raise self.value_error(name, f"`{name}` must be an integer: {name} = 1;")
         return value
 
     def strings(self, name: str) -> list[str]:
-        value = self._constant_of_texts(name)
+        value = self.constant(name)
         if isinstance(value, str):
-            if ("," in value or ";" in value) and _is_list_of_files(name):
-                self._warnings.append(
-                    f'{name} is one name with a comma or semicolon in it; several names are {name} = {{ "a", "b" }};'
-                )
-            return [value] if value else []
+            return self._in_one_text(name, value)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
         return value
+
+    def _in_one_text(self, name: str, value: str) -> list[str]:
+        """Return the names of files, or the assignments, in one text; as in DIRAC, commas are between them."""
+        field = BY_NAME[name.lower()].field
+        parts = names_in(value)
+        if field in _FILES or (field == "environment" and all(map(_ASSIGNMENT_OF_VARIABLE.match, parts))):
+            if len(parts) > 1:
+                self._warnings.append(
+                    f"{name} is one text with commas; it is read as {len(parts)} entries, as in DIRAC. "
+                    f'Write {name} = {{ "a", "b" }};'
+                )
+            value, *others = parts or [""]
+        else:
+            others = []
+        if ";" in value and field in _FILES:
+            self._warnings.append(f'{name} has a name with a semicolon; several names are {name} = {{ "a", "b" }};')
+        return [value, *others] if value else []
 
     def name_list(self, name: str) -> list[str]:
         names = self.strings(name)
         return separated(names[0]) if not isinstance(self._values[name], tuple) and names else names
 
     def arguments(self, name: str) -> Json:
-        value = self._constant_of_texts(name)
+        value = self.constant(name)
         return str(value) if type(value) in {int, float} else value
 
     def requirements(self, name: str) -> Json:
@@ -207,27 +265,6 @@ def _as_json(value: Value) -> Json:
     if isinstance(value, Mapping):
         return {name: _as_json(item) for name, item in value.items()}
     return value
-
-
-def _word(value: Value, name: str, node: Node) -> Value:
-    """Return the value of a part of the attribute *name*, or the word itself, such as ``std.out``, if it has none."""
-    if value is not UNDEFINED and not (value is ERROR and _is_named(node, name)):
-        return value
-    base = node.base if isinstance(node, Path) else node
-    steps = node.steps if isinstance(node, Path) else ()
-    if not isinstance(base, Attribute) or base.ad is not AdScope.NEAREST:
-        return value
-    words = [step for step in steps if isinstance(step, str)]
-    return ".".join([base.name, *words]) if len(words) == len(steps) else value
-
-
-def _is_named(node: Node, name: str) -> bool:
-    return isinstance(node, Attribute) and node.name.lower() == name.lower()
-
-
-def _is_list_of_files(name: str) -> bool:
-    attribute = BY_NAME.get(name.lower())
-    return attribute is not None and attribute.name in LISTS and attribute.field not in NAME_FIELDS
 
 
 def _syntax_hint(text: str, at: int) -> str:

@@ -5,7 +5,7 @@ completes, and the tables of docs/jdl.md are made from it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
@@ -93,10 +93,12 @@ class JdlAttribute:
     yields_to: tuple[str, ...] = ()
     #: Warning whenever it is read, without the name of the attribute at its beginning; empty: none.
     doubt: str = ""
+    #: Whether it is a text or a list of texts, which need no quotes.
+    has_texts: bool = False
 
 
 def _text(name: str, field: str, sentence: str) -> JdlAttribute:
-    return JdlAttribute(name=name, kind=Kind.TEXT, field=field, sentence=sentence)
+    return JdlAttribute(name=name, kind=Kind.TEXT, field=field, sentence=sentence, has_texts=True)
 
 
 def _number(name: str, field: str, sentence: str, *, yields_to: tuple[str, ...] = (), doubt: str = "") -> JdlAttribute:
@@ -104,14 +106,11 @@ def _number(name: str, field: str, sentence: str, *, yields_to: tuple[str, ...] 
 
 
 def _list(name: str, field: str, sentence: str) -> JdlAttribute:
-    return JdlAttribute(name=name, kind=Kind.LIST, field=field, sentence=sentence)
+    return JdlAttribute(name=name, kind=Kind.LIST, field=field, sentence=sentence, has_texts=True)
 
 
 def _same(names: str, of: JdlAttribute) -> list[JdlAttribute]:
-    return [
-        JdlAttribute(name=name, kind=of.kind, field=of.field, sentence=f"The same as `{of.name}`.")
-        for name in names.split()
-    ]
+    return [replace(of, name=name, sentence=f"The same as `{of.name}`.") for name in names.split()]
 
 
 def _amounts() -> list[JdlAttribute]:
@@ -123,8 +122,8 @@ def _amounts() -> list[JdlAttribute]:
     return attributes
 
 
-def _own(name: str, field: str, sentence: str) -> JdlAttribute:
-    return JdlAttribute(name=name, kind=Kind.OWN, field=field, sentence=sentence)
+def _own(name: str, field: str, sentence: str, *, has_texts: bool = False) -> JdlAttribute:
+    return JdlAttribute(name=name, kind=Kind.OWN, field=field, sentence=sentence, has_texts=has_texts)
 
 
 def _sequence(name: str, part: str, sentence: str) -> JdlAttribute:
@@ -132,11 +131,11 @@ def _sequence(name: str, part: str, sentence: str) -> JdlAttribute:
 
 
 def _ignored(names: str, reason: str) -> list[JdlAttribute]:
-    return [JdlAttribute(name=name, kind=Kind.IGNORED, sentence=reason) for name in names.split()]
+    return [JdlAttribute(name=name, kind=Kind.IGNORED, sentence=reason, has_texts=True) for name in names.split()]
 
 
 def _refused(names: str, remedy: str) -> list[JdlAttribute]:
-    return [JdlAttribute(name=name, kind=Kind.REFUSED, sentence=remedy) for name in names.split()]
+    return [JdlAttribute(name=name, kind=Kind.REFUSED, sentence=remedy, has_texts=True) for name in names.split()]
 
 
 _EXECUTABLE: Final = _text(
@@ -144,7 +143,10 @@ _EXECUTABLE: Final = _text(
 )
 _SETUP: Final = _text("Setup", "setup", "One of the VO's setups; by default the VO's own.")
 _ENVIRONMENT: Final = _own(
-    "Environment", "environment", 'Variables of the payload: `{ "A=1", "B=2" }` or `[ A = "1"; B = "2" ]`.'
+    "Environment",
+    "environment",
+    'Variables of the payload: `{ "A=1", "B=2" }` or `[ A = "1"; B = "2" ]`.',
+    has_texts=True,
 )
 _CPU_TIME: Final = _number(
     "CPUTime", "cpu_time_s", "Seconds of a reference core, for each core; a number in quotes is read as well."
@@ -177,7 +179,8 @@ _OUTPUT_SE: Final = _text(
 _OUTPUT_PATH: Final = _text(
     "OutputPath",
     "output_path",
-    "An absolute logical directory. In DIRAC a path without `LFN:` is below the home directory; a warning says so.",
+    "A logical directory. A relative path is below the owner's home directory, as in DIRAC; an absolute one is "
+    "not, and without `LFN:` a warning says so.",
 )
 _PROCESSORS: Final = ("NumberOfProcessors", "Processors")
 _MEMORY: Final = ("Memory", "MemoryMB")
@@ -188,7 +191,12 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
     {
         "The program": (
             _EXECUTABLE,
-            _own("Arguments", "arguments", "A text that is split as the shell does, or a list of words."),
+            _own(
+                "Arguments",
+                "arguments",
+                "A text that is split as the shell does, or a list of words.",
+                has_texts=True,
+            ),
             _text("JobName", "job_name", "A free name."),
             _text("JobGroup", "job_group", "A free label, by which jobs are found."),
             _text("JobType", "job_type", 'The type by which queues and limits select; by default "User".'),
@@ -198,7 +206,12 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _text("StdError", "std_error", "The file for standard error."),
             _text("Container", "container", "The image in which the job runs."),
             _ENVIRONMENT,
-            *_same("ExecutionEnvironment", _ENVIRONMENT),
+            _own(
+                "ExecutionEnvironment",
+                "environment",
+                "The same as `Environment`, with values that are percent-encoded, as DIRAC writes them.",
+                has_texts=True,
+            ),
             _SOFTWARE,
             *_same("SoftwareTag", _SOFTWARE),
             *_refused("StdInput", "the program gets no standard input: give the file in InputSandbox, and open it."),
@@ -252,6 +265,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 kind=Kind.LIST,
                 field="platforms",
                 sentence="Platforms, unless `Platform` is given; with a warning.",
+                has_texts=True,
                 yields_to=("Platform", "Platforms"),
                 doubt="is read as Platform: the job runs only where this platform is offered.",
             ),
@@ -273,10 +287,9 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 field="stalled_cpu_fraction",
                 sentence="The part of one core that counts as hardly any CPU time.",
             ),
-            *_refused(
-                "NodeNumber HostNumber SMPGranularity",
-                "a job runs on one node: write NumberOfProcessors, which are all on that node.",
-            ),
+            _own("SMPGranularity", "", "Accepted if it equals the number of processors, which are all on one node."),
+            _own("HostNumber", "", "Accepted if it is 1: a job runs on one node."),
+            _own("NodeNumber", "", "The same as `HostNumber`."),
             *_refused("QueueName BatchSystem CERequirements", "write GridCE for the computing element."),
             *_ignored("Rank FuzzyRank SignificantAttributes", INFORMATION_SYSTEM),
         ),
@@ -284,8 +297,8 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _list(
                 "InputSandbox",
                 "input_sandbox",
-                "Files for the job's directory, see above. `LFN:…` is read as `InputData`, with a warning; `SB:…` is "
-                "refused.",
+                "Files for the job's directory, see above. `LFN:…` is fetched from any site that holds it, and does "
+                "not choose the job's site; an archive is unpacked. `SB:…` is refused.",
             ),
             _list("OutputSandbox", "output_sandbox", "Names or patterns of the files to bring back."),
             _list("InputData", "input_data", "Logical names, with or without `LFN:`."),
@@ -294,6 +307,11 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "input_data_policy",
                 "`download` or `in_place`. DIRAC's `DownloadInputData` and `InputDataByProtocol`, with their module or "
                 "as `Download` and `Protocol`, are read as these.",
+            ),
+            _own(
+                "DisableDataScheduling",
+                "",
+                "If true, the files of `InputData` are read as `LFN:…` in `InputSandbox`, with a warning.",
             ),
             _OUTPUT_DATA,
             *_same("UserOutputData", _OUTPUT_DATA),
@@ -329,7 +347,10 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "write Parameters = { … }, and %s where its value belongs.",
             ),
             _own(
-                "Type", "", 'Ignored if it is "Job"; all else is refused: write Parameters, or submit a list of jobs.'
+                "Type",
+                "",
+                'Ignored if it is "Job"; all else is refused: write Parameters, or submit a list of jobs.',
+                has_texts=True,
             ),
             *_refused(
                 "Nodes Dependencies",
@@ -337,7 +358,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             ),
         ),
         "Who": (
-            _own("OwnerGroup", "", "The group to act in, `group` in a request."),
+            _own("OwnerGroup", "", "The group to act in, `group` in a request.", has_texts=True),
             *_ignored("Owner OwnerName OwnerDN CertificateSubject Username", OWNER),
             *_ignored("VirtualOrganization VirtualOrganisation VO", VO_OF_GROUP),
             *_ignored(
@@ -345,7 +366,10 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             ),
         ),
         "What DIRAC and others add": (
-            *_ignored("JobID MasterJobID JobRequirements JobPath JobSplittingAlgorithm DebugLFNs", STATED_BY_DIRAC),
+            *_ignored(
+                "JobID MasterJobID JobRequirements JobPath JobSplittingAlgorithm DebugLFNs Parameter ParameterNumber",
+                STATED_BY_DIRAC,
+            ),
             *_ignored("ConfigArgs JobConfigArgs GangaVersion Origin", WORKFLOW),
             *_ignored(
                 "JOB_ID ProductionID PRODUCTION_ID TransformationID TaskID RunNumber RunMetadata TargetSE "

@@ -1,10 +1,13 @@
 """The attributes of JDL and CFG that are read as fields of a description, by the form of their values."""
 
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
 from wms.jobs.domain.jdl_attributes import ALL, Kind
+from wms.kernel.names import did_you_mean
 
 
 def fields_by_name(kind: Kind) -> Mapping[str, str]:
@@ -34,6 +37,8 @@ NAME_FIELDS: Final = frozenset(
     {"sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares", "tags"}
 )
 
+#: In DIRAC's ExecutionEnvironment, characters by their UTF-8 codes.
+_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})++")
 #: Names of fields in other systems and in DIRAC's parameters of resources, in lower case.
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -71,3 +76,42 @@ def field_hint(name: str) -> str:
 def attribute_of(field: str) -> str | None:
     """Return the attribute that sets a field of the description; None: there is none."""
     return _MEANT_BY[field] if field in FIELD_OF.values() else None
+
+
+def percent_decoded(value: object, *, percent: str) -> object:
+    """Return the value with its percent-encoded characters; those that are no UTF-8 stay."""
+
+    def characters(match: re.Match[str]) -> str:
+        try:
+            return bytes.fromhex(match[0].replace("%", "")).decode().replace("%", percent)
+        except UnicodeDecodeError:
+            return match[0]
+
+    return _ENCODED.sub(characters, value) if isinstance(value, str) else value
+
+
+def remedy_of_unknown(name: str) -> str:
+    """Return a hint on an unknown attribute, with a leading space."""
+    if nearest := did_you_mean(name, ATTRIBUTES):
+        return nearest
+    # Of those without effect only one that is surely meant.
+    others = {attribute.name.lower(): attribute.name for attribute in ALL}
+    if close := get_close_matches(name.lower(), others, n=1, cutoff=0.85):
+        return f' Did you mean "{others[close[0]]}"?'
+    return (
+        " Leave it out; if it is meant for the program, hand it over by Arguments or Environment. (docs/jdl.md lists "
+        "the attributes.)"
+    )
+
+
+#: Tags that DIRAC makes of amounts.
+_TAG_OF_PROCESSORS: Final = re.compile(r"([0-9]{1,6})Processors|MultiProcessor", re.IGNORECASE)
+_TAG_OF_MEMORY: Final = re.compile(r"([0-9]{1,6})GB(?:Memory)?", re.IGNORECASE)
+
+
+def amount_meant_by(tag: str) -> tuple[str, int] | None:
+    """Return the attribute and the amount that DIRAC means by a tag; None: none."""
+    if processors := _TAG_OF_PROCESSORS.fullmatch(tag):
+        return "NumberOfProcessors", int(processors[1] or 2)
+    memory = _TAG_OF_MEMORY.fullmatch(tag)
+    return ("Memory", int(memory[1]) * 1000) if memory else None

@@ -8,8 +8,11 @@ from posixpath import basename
 from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
+from wms.jobs.domain.data import lfns_of_sandbox
 from wms.jobs.domain.fields import shown
-from wms.kernel.names import did_you_mean
+from wms.jobs.domain.shell_signs import shell_signs
+from wms.kernel.names import did_you_mean, listed
+from wms.wire.archives import ENDINGS
 
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 # NB: no possessive quantifier of a group: Python before 3.11.5 matches too much by it.
@@ -17,8 +20,8 @@ _CLOSED: Final = re.compile(r"""(?:[^'"\\]++|\\.|'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*
 
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
-    *("executable", "priority", "cpu_time_s"),
-    *("grid_middlewares", "input_data", "output_data", "output_se"),
+    *("executable", "arguments", "priority", "cpu_time_s", "job_type"),
+    *("grid_middlewares", "input_data", "input_sandbox", "output_data", "output_se"),
 )
 
 
@@ -42,6 +45,8 @@ class Surroundings:
     stores_output: bool
     #: Names of the storage elements that serve the VO.
     elements: frozenset[str]
+    #: Job types that queues and limits of the VO name, and the default one.
+    job_types: frozenset[str]
 
 
 class CheckedJob(NamedTuple):
@@ -56,7 +61,7 @@ class CheckedJob(NamedTuple):
 def warnings_about(jobs: Sequence[CheckedJob], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
     """Return {warning: positions of its jobs} for the jobs of one request, grouped by kind of warning."""
     positions_of: dict[str, list[int]] = {}
-    for warnings_of in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable):
+    for warnings_of in _WARNINGS:
         for position, job in enumerate(jobs):
             for sentence in warnings_of(job, surroundings):
                 positions_of.setdefault(sentence, []).append(position)
@@ -120,10 +125,33 @@ def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxF
     if executable.startswith("/") or "/" not in executable or "%" in executable:
         return False
     name = executable.removeprefix("./")
+    fetched = lfns_of_sandbox(description["input_sandbox"])
     brought = (file.is_archive or file.name == name for file in files)
-    return not any(brought) and name not in map(basename, description["input_data"])
+    names = map(basename, (*description["input_data"], *fetched))
+    return not any(brought) and name not in names and not any(lfn.endswith(ENDINGS) for lfn in fetched)
+
+
+def _of_shell_signs(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
+    if signs := shell_signs(job.description["executable"], job.description["arguments"]):
+        yield (
+            f"Arguments are not read by a shell: the program gets {listed(signs, last=' and ')} as written. To have a "
+            'shell read them, write Executable = "/bin/sh" and Arguments = "-c \'…\'"; if that is meant, put them '
+            "in single quotes."
+        )
+
+
+def _of_job_type(job: CheckedJob, surroundings: Surroundings) -> Iterator[str]:
+    job_type = job.description["job_type"]
+    if job_type not in surroundings.job_types and (hint := _nearest(job_type, surroundings.job_types)):
+        yield f"No queue or limit names the job type {shown(job_type)}.{hint}"
 
 
 def quotes_are_closed(arguments: str) -> bool:
     """Return whether all quotes are closed and no backslash is at the end."""
     return _CLOSED.match(arguments) is not None
+
+
+_WARNINGS: Final = (
+    *(_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable),
+    *(_of_shell_signs, _of_job_type),
+)

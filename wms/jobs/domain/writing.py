@@ -86,7 +86,8 @@ def _written(field: str, value: Json) -> str:
     if field == "environment":
         return _environment(value)
     # Without LFN: the path would be another one in DIRAC.
-    return _value(f"{LFN_PREFIX}{value}" if field == "output_path" and isinstance(value, str) else value)
+    is_absolute = field == "output_path" and isinstance(value, str) and value.startswith("/")
+    return _value(f"{LFN_PREFIX}{value}" if is_absolute else value)
 
 
 def _environment(value: Json) -> str:

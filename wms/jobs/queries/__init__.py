@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
@@ -10,10 +11,12 @@ from django.conf import settings
 from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, Sum
 
 from resources.queries.known_names import known_elements, known_middlewares
+from resources.queries.places import queues_of
 from resources.queries.replicas import element_sites
-from taskqueues.models import QueuedJob
+from taskqueues.models import Limit, QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
+from wms.jobs.domain.description import DEFAULT_JOB_TYPE
 from wms.jobs.domain.submission_warnings import CheckedJob, SandboxFile, Surroundings, lacks_executable, warnings_about
 from wms.jobs.models import (
     CurrentJobCount,
@@ -161,13 +164,22 @@ def surroundings_of(descriptions: Collection[Mapping[str, object]], *, vo: VO) -
     """Return the facts that descriptions of jobs of *vo* are compared with; only those needed are read."""
     asked_of_pilots = any(description["grid_middlewares"] for description in descriptions)
     has_output = any(description["output_data"] for description in descriptions)
+    stated_types = {description["job_type"] for description in descriptions}
     names_element = any(description["output_se"] for description in descriptions)
     return Surroundings(
         middlewares=known_middlewares(vo) if asked_of_pilots else frozenset(),
         longest_segment_s=max(settings.WMS_CPU_SEGMENTS_S),
         stores_output=bool(has_output and element_sites(vo.pk)),
         elements=known_elements(vo) if names_element else frozenset(),
+        job_types=_job_types(vo) if stated_types - {DEFAULT_JOB_TYPE} else frozenset({DEFAULT_JOB_TYPE}),
     )
+
+
+def _job_types(vo: VO) -> frozenset[str]:
+    """Return the job types that queues and limits of the VO name, and the default one."""
+    of_queues = queues_of(vo).exclude(job_types=[]).values_list("job_types", flat=True)
+    of_limits = Limit.objects.filter(Q(vo=vo) | Q(vo=None)).exclude(job_type="").values_list("job_type", flat=True)
+    return frozenset({DEFAULT_JOB_TYPE, *chain.from_iterable(of_queues), *of_limits})
 
 
 def description_warnings(job: Job) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from resources.models import OutputName, Replica
-from wms.jobs.domain.data import home_of, is_own, output_names
+from wms.jobs.domain.data import absolute, home_of, is_own, output_names
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.lifecycle import FINAL
 from wms.jobs.domain.parametric import substitute_job_id
@@ -51,20 +51,22 @@ def plan_output_names(arrival: Arrival, job_ids: Sequence[int]) -> None:
 
 def _writers(arrival: Arrival) -> Mapping[str, Sequence[int]]:
     """Return {logical name: positions of the jobs that write it}, without names that contain the id of their job."""
+    home = home_of(arrival.owner.username, vo=arrival.vo.name)
     names_of: dict[int, Collection[str]] = {}
     writers: dict[str, list[int]] = {}
     for position, job in enumerate(arrival.jobs):
         key = id(job.common)
         if key not in names_of:
-            names_of[key] = _fixed_names(job)
+            names_of[key] = _fixed_names(job, home=home)
         for lfn in names_of[key]:
             writers.setdefault(lfn, []).append(position)
     return writers
 
 
-def _fixed_names(job: RequestedJob) -> Collection[str]:
+def _fixed_names(job: RequestedJob, *, home: str) -> Collection[str]:
     def names(description: JobDescription) -> frozenset[str]:
-        return output_names(description.output_data, path=description.output_path)
+        path = description.output_path and absolute(description.output_path, home=home)
+        return output_names(description.output_data, path=path)
 
     if not job.parametric:
         return names(job.common)

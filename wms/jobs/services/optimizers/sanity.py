@@ -7,7 +7,9 @@ from typing import Final
 from resources.queries.known_names import known_ces, known_elements, known_platforms, known_sites
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
-from wms.jobs.domain.data import is_own, lfn_of_output
+from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
+from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
+from wms.jobs.domain.shell_signs import shell_signs
 from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFile, quotes_are_closed, warnings_about
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandbox_files, sandboxes
@@ -15,6 +17,7 @@ from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import check_output_names
 from wms.kernel.names import several_in_one
 from wms.wire.executables import flaw_of_head
+from wms.wire.protocol import MAX_NAME
 
 #: {field of names that must exist: (noun, known names)}; a job with a mistyped name would wait forever.
 _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = MappingProxyType(
@@ -66,7 +69,7 @@ def _check_setups(arrival: Arrival) -> None:
 
 
 def _check_input_sandboxes(arrival: Arrival) -> None:
-    all_references = arrival.values("input_sandbox")
+    all_references = frozenset(filter(_is_uploaded, arrival.values("input_sandbox")))
     if not all_references:
         return
     nameable = sandboxes.nameable(all_references, owner=arrival.owner, group=arrival.group)
@@ -77,10 +80,15 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
             continue
         try:
             arrival.input_sandboxes[references] = sandboxes.resolve(
-                references, owner=arrival.owner, group=arrival.group, known=nameable
+                list(filter(_is_uploaded, references)), owner=arrival.owner, group=arrival.group, known=nameable
             )
         except sandboxes.UnusableSandboxError as error:
             arrival.refuse_as(job, error)
+
+
+def _is_uploaded(entry: str) -> bool:
+    """Return whether an entry of an input sandbox is not a file of the catalogue."""
+    return not lfn_of_output(entry)
 
 
 def _check_output_data(arrival: Arrival) -> None:
@@ -96,7 +104,11 @@ def _check_output_data(arrival: Arrival) -> None:
             hint = arrival.hint("storage element", element, known_names=known_names)
             sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
             arrival.refuse(job, "output_se", sentence)
-        if path and not is_own(path, directories=own) and not arrival.refused_enough:
+        path = path and absolute(path, home=home_of(arrival.owner.username, vo=arrival.vo.name))
+        if path and len(path) > MAX_OUTPUT_PATH and not arrival.refused_enough:
+            sentence = f"{path[:MAX_NAME]} has more than {MAX_OUTPUT_PATH} characters; shorten output_path."
+            arrival.refuse(job, "output_path", sentence)
+        elif path and not is_own(path, directories=own) and not arrival.refused_enough:
             sentence = f"output_path must be below {' or '.join(own)}; you may not write to other directories."
             arrival.refuse(job, "output_path", sentence)
         for lfn in lfns_of[job.common.output_data]:
@@ -142,12 +154,13 @@ def _warn_about_descriptions(arrival: Arrival) -> None:
     """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
     distinct: dict[tuple[object, ...], CheckedJob] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
-    positions_of_part: dict[int, list[int]] = {}
+    positions_of_part: dict[tuple[int, str], list[int]] = {}
     for position, job in enumerate(arrival.jobs):
-        positions_of_part.setdefault(id(job.common), []).append(position)
-    for positions in positions_of_part.values():
+        arguments = job.described.arguments if shell_signs(job.common.executable, job.described.arguments) else ""
+        positions_of_part.setdefault((id(job.common), arguments), []).append(position)
+    for (_, arguments), positions in positions_of_part.items():
         common = arrival.jobs[positions[0]].common
-        description = {name: getattr(common, name) for name in JUDGED_BY}
+        description = {**{name: getattr(common, name) for name in JUDGED_BY}, "arguments": arguments}
         about = (*description.values(), common.input_sandbox)
         alike.setdefault(about, []).extend(positions)
         if about not in distinct:

@@ -12,7 +12,7 @@ from resources.queries.known_names import requirement_kinds, requirement_names, 
 from taskqueues.domain.definition import JobRequirements, stated_by
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
-from wms.jobs.domain.data import narrowed
+from wms.jobs.domain.data import lfns_of_sandbox, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.jdl import field_hint
 from wms.jobs.domain.request import RequestedJob
@@ -30,23 +30,33 @@ MAX_REQUIREMENT_SETS: Final = 100
 
 
 def locate_input_data(arrival: Arrival) -> None:
-    """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2)."""
+    """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2).
+
+    Files of the catalogue in the input sandbox must have a replica too, but they do not choose the site (ADR 78).
+    """
+    sandbox_files = {common.input_sandbox: lfns_of_sandbox(common.input_sandbox) for common in arrival.commons}
+    fetching = arrival.among(lambda description: sandbox_files[description.input_sandbox])
     jobs_with_input = arrival.among(lambda description: description.input_data)
-    if not jobs_with_input:
+    if not jobs_with_input and not fetching:
         return
     file_count = sum(len(job.common.input_data) for job in jobs_with_input)
+    file_count += sum(len(sandbox_files[job.common.input_sandbox]) for job in fetching)
     if file_count > MAX_INPUT_FILES:
         sentence = (
             f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {file_count}; send several."
         )
-        arrival.refuse(jobs_with_input[0], "input_data", sentence)
+        arrival.refuse([*jobs_with_input, *fetching][0], "input_data", sentence)
         return
     files_of = {job.common.input_data: _file_names(job) for job in jobs_with_input}
-    located = Located(files_of.values(), vo_id=arrival.vo.pk)
+    located = Located([*files_of.values(), *sandbox_files.values()], vo_id=arrival.vo.pk)
     missing = {names: located.missing(files) for names, files in files_of.items()}
     for job in jobs_with_input:
         if missing[job.common.input_data] and not arrival.refused_enough:
             arrival.refuse(job, "input_data", _no_replica(missing[job.common.input_data], vo=arrival.vo))
+    missing = {names: located.missing(files) for names, files in sandbox_files.items()}
+    for job in fetching:
+        if missing[job.common.input_sandbox] and not arrival.refused_enough:
+            arrival.refuse(job, "input_sandbox", _no_replica(missing[job.common.input_sandbox], vo=arrival.vo))
     arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
     nowhere = sum(_runs_nowhere(job.common, arrival) for job in jobs_with_input)
     if nowhere:

@@ -1,0 +1,79 @@
+"""The table of docs/jdl.md of what DIRAC does and what is done here; what is done is computed from the example."""
+
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from docs.generators.markdown import table
+from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
+
+
+class Example(NamedTuple):
+    """One line of a JDL, and what DIRAC makes of it."""
+
+    jdl: str
+    in_dirac: str
+
+
+EXAMPLES: Final = (
+    Example("JobName = my first job;", "A text needs no quotes; it ends at `;`."),
+    Example("InputSandbox = {run.sh,a b.txt};", "Nor do texts in a list; blanks in them are dropped."),
+    Example("JobGroup = 00012345;", "Every value is a text."),
+    Example('StdOutput = JobName; JobName = "a";', "The text “JobName”."),
+    Example("CPUTime = 3600 * 24;", "Nothing is computed: as if it were absent."),
+    Example('InputData = "LFN:/vo/a, LFN:/vo/b";', "Two files."),
+    Example('Type = "Job"; Type = "Job";', "The last one counts."),
+    Example("CPUTime = 10; CPUTime = 20;", "The last one counts."),
+    Example("Colour = blue;", "Unknown attributes are kept."),
+    Example("Platform = ;", "As if it were absent."),
+    Example("ExecutionEnvironment = {A=two%20words};", "The node decodes percent-encoded values."),
+    Example("InputSandbox = LFN:/vo/soft.tgz;", "Fetched from any site, and unpacked."),
+    Example('InputSandbox = "SB:SE|/a.tar";', "A sandbox of DIRAC's own store."),
+    Example("InputData = /vo/a; DisableDataScheduling = True;", "The data do not choose the site."),
+    Example("OutputPath = myjobs/output;", "Below the home directory of the owner."),
+    Example("OutputPath = /vo/a;", "Likewise: the leading `/` is dropped."),
+    Example("MinNumberOfProcessors = 2; MaxNumberOfProcessors = 8;", "2 to 8 processors, as the slot has them."),
+    Example("MinNumberOfProcessors = 8; MaxNumberOfProcessors = 4;", "Refused."),
+    Example("NumberOfProcessors = 4; SmpGranularity = 4;", "`SmpGranularity` is not read."),
+    Example("MaxRAM = 4;", "Gigabytes since DIRAC 9."),
+    Example("WholeNode = True;", "The whole node, as tags."),
+    Example("OutputSE = {CERN-USER,CNAF-USER};", "The first one that works."),
+    Example("Parameters = 2; Parameters.n = {a,b}; n = %(n)s;", "Two jobs; the API writes `n` beside its sequence."),
+    Example("Parameters = 3; ParameterStart = 1;", "The default step is 0."),
+    Example('Arguments = "$HOME *.txt > out.txt";', "A shell reads them; in steps of `dirac-jobexec` none does."),
+)
+_SURROUNDINGS: Final = Surroundings(
+    middlewares=frozenset(), longest_segment_s=10**6, stores_output=True, elements=frozenset(), job_types=frozenset()
+)
+_ELSE: Final[Mapping[str, object]] = {
+    "executable": "a",
+    "arguments": "",
+    "priority": 1,
+    "cpu_time_s": 1,
+    "job_type": "User",
+    "output_se": None,
+    **dict.fromkeys(("grid_middlewares", "input_data", "input_sandbox", "output_data"), ()),
+}
+
+
+def differences() -> str:
+    """Return the table."""
+    rows = [[f"`{example.jdl}`", example.in_dirac, here(example.jdl)] for example in EXAMPLES]
+    return table(["in a JDL", "DIRAC", "here"], rows)
+
+
+def here(jdl: str) -> str:
+    """Return the fields that a JDL is read as, with its warnings other than that of missing quotes, or its error."""
+    try:
+        job = parse_jdl(jdl)
+    except InvalidJdlError as error:
+        return f"Refused: {error.problem}"
+    fields = [f"`{name}: {json.dumps(value, ensure_ascii=False)}`" for name, value in job.description.items()]
+    told = [sentence for sentence in job.warnings if not sentence.startswith("Texts without double quotes")]
+    told += warnings_about([CheckedJob({**_ELSE, **_judged(job.description)})], _SURROUNDINGS)
+    return " ".join([f"{', '.join(fields) or 'Nothing'}.", *told])
+
+
+def _judged(description: Mapping[str, object]) -> Mapping[str, object]:
+    return {"arguments": description["arguments"]} if "arguments" in description else {}
