@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.base import log
-from pilots.agent.job import sandbox
+from pilots.agent.job import proxies, sandbox
 from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import inspection, site_environment
@@ -132,7 +132,7 @@ def fetch_input(
 def environment_of(
     lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the payload's environment, which takes only PATH and LANG from the pilot's.
+    """Return the payload's environment, which takes only PATH, LANG and the proxy from the pilot's.
 
     Args:
         lease: of the job.
@@ -147,6 +147,7 @@ def environment_of(
         "PWD": str(workspace.job),
         "TMPDIR": str(workspace.tmp),
         "LANG": os.environ.get("LANG") or "C.UTF-8",
+        **proxies.proxies_of(os.environ),
     }
     own = {
         **identity,
