@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _DOCUMENT = Path(__file__).parents[1] / "docs" / "jdl.md"
-_ROW = re.compile(r"^\| (?P<names>`[A-Z_`, ]+`) \| (?P<value>.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?P<names>`[A-Za-z_`, ]+`) \| (?P<value>.+) \|$", re.MULTILINE)
 #: Of the shell that prints, and of container runtimes.
 _OF_OTHERS = re.compile(r"_|SHLVL|OLDPWD|APPTAINER_\w+|SINGULARITY_\w+")
 #: A job that prints its umask and its variables, each of which ends with NUL.
@@ -19,7 +19,7 @@ def documented() -> Mapping[str, bool]:
     return {
         name: not row["value"].startswith("*If ")
         for row in _ROW.finditer(section)
-        for name in re.findall(r"[A-Z_]+", row["names"])
+        for name in re.findall(r"[A-Za-z_]+", row["names"])
     }
 
 

@@ -1,6 +1,7 @@
 """Storage elements for tests: an HTTPS server on loopback with a certificate of its own."""
 
 import ssl
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
@@ -35,7 +36,7 @@ class StorageServer(LoopbackServer):
 
     scheme = "https"
 
-    def __init__(self, directory: Path, *, token: str = "") -> None:
+    def __init__(self, directory: Path, *, token: str = "", names: Sequence[str] = ()) -> None:
         self.files: dict[str, bytes] = {}
         self.directories: set[str] | None = None
         self.seen: list[tuple[str, str, str]] = []
@@ -46,7 +47,7 @@ class StorageServer(LoopbackServer):
         self.losing: list[str] = []
         self.token = token
         self.certificate = directory / "storage.pem"
-        write_certificate(self.certificate)
+        write_certificate(self.certificate, *names)
         super().__init__(type("_HandlerOfStorage", (_Handler,), {"storage": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
@@ -145,8 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def write_certificate(file: Path) -> None:
-    """Write a key and a self-signed certificate for 127.0.0.1."""
+def write_certificate(file: Path, *names: str) -> None:
+    """Write a key and a self-signed certificate for 127.0.0.1 and the hosts of these names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"storage of a test {uuid4()}")])
     now = datetime.now(UTC)
@@ -158,7 +159,10 @@ def write_certificate(file: Path) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), *map(x509.DNSName, names)]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

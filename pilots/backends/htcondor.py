@@ -189,7 +189,9 @@ class HTCondorBackend:
             *words_of_node(self._options.node_processors),
             *limit,
         )
-        return pilot_script(order, server_url=self._server_url, secret_file=SECRET_FILE, more=life)
+        return pilot_script(
+            order, server_url=self._server_url, secret_file=SECRET_FILE, more=life, proxy=self._options.proxy
+        )
 
     def _submit_alike(self, orders: Sequence[PilotOrder], *, directory: str) -> Mapping[str, str]:
         """Submit pilots with equal slots; return {stamp: batch id}, empty if HTCondor did not report the ids."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS
@@ -58,6 +58,7 @@ class HTCondorOptions:
         max_pending: pilots that may wait in the schedd beyond those for which a slot is free.
         max_idle_s: seconds without a job after which a pilot ends.
         node_processors: cores of a node; None: detected by the pilot.
+        proxy: variables for pilots, by the options proxy and no_proxy.
     """
 
     directory: str
@@ -68,6 +69,7 @@ class HTCondorOptions:
     max_pending: int
     max_idle_s: int
     node_processors: int | None = None
+    proxy: Mapping[str, str] = field(default_factory=dict)
 
     def description_for(self, slot: BatchRequest, *, place: str, directory: str, stamps: Sequence[str]) -> str:
         """Return the submit description of pilots with equal slots.
@@ -119,7 +121,7 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
         BackendError: one is unknown or wrong.
     """
     known = HTCondorOptions.__dataclass_fields__.keys()
-    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS}, kind="htcondor")
+    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS, *read.PROXY_OPTIONS}, kind="htcondor")
     attributes = _expressions(options, "attributes")
     for name in attributes:
         if not _NAME.fullmatch(name):
@@ -137,6 +139,7 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
         max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
         node_processors=read.node_processors(options),
+        proxy=read.proxy_variables(options),
     )
 
 

@@ -1,8 +1,9 @@
 """The installer of the pilot agent: fetches it, verifies it and becomes it; its text is part of the pilot's script.
 
-It is run as ``python3 -I -c PROGRAM FILE --server URL …``: FILE is the path for the agent, the rest are the agent's
-arguments. It needs only Python 3.9, as the agent does. The SHA-256 of the agent comes with the agent: the server may
-have been upgraded, with a new agent, while the pilot waited in a batch queue.
+Its arguments are ``FILE --server URL …``: FILE is the path for the agent, the rest are the agent's arguments. It needs
+only Python 3.9, as the agent does, and the HTTP client, whose text is in the script too (``script.py``). The SHA-256 of
+the agent comes with the agent: the server may have been upgraded, with a new agent, while the pilot waited in a batch
+queue.
 """
 
 from __future__ import annotations
@@ -10,19 +11,18 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 import ssl
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from http.client import HTTPException
 from pathlib import Path
 from typing import NoReturn
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
+
+from wms.wire.http import HttpClient, is_server_address
 
 REFUSED, WRONG_USAGE, UNREACHABLE = 1, 2, 3
-ADDRESS = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
 #: Path of the agent at the server.
 AGENT = "/api/v1/pilots/agent.pyz"
 #: Timeout of one network operation.
@@ -39,6 +39,15 @@ class InstallationError(Exception):
     def __init__(self, exit_code: int, sentence: str) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+class StatusError(Exception):
+    """The server has answered with a status other than 2xx."""
+
+    def __init__(self, status: int, location: str) -> None:
+        remedy = f" and redirects to {location[:200]}; name the server itself" if status in range(300, 400) else ""
+        super().__init__(f"the server answered {status}{remedy}")
+        self.status = status
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -63,20 +72,21 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
     if options.remove_token_file and options.token_file not in {"", "-"} and not Path(options.token_file).exists():
         # A batch system has restarted the pilot: its secret is used already.
         raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} does not exist; name another one.")
-    if not ADDRESS.fullmatch(options.server):
+    if not is_server_address(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
     try:
-        opener = opener_of(options.ca)
+        trusted = certificates_of(options.ca)
     except OSError as error:
         raise InstallationError(WRONG_USAGE, f"The certificates {options.ca} cannot be read: {error}.") from error
-    address = options.server.rstrip("/") + AGENT
+    server = options.server.rstrip("/")
+    http = HttpClient(server, user_agent="wms-pilot-installer", timeout_s=TIMEOUT_S, tls=trusted)
     try:
-        program = fetch(opener, address, patience_s=options.patience_s)
-    except HTTPError as error:
-        sentence = f"There is no pilot agent at {address}: the server answered {error.code}."
-        raise InstallationError(UNREACHABLE if error.code in TROUBLE else REFUSED, sentence) from error
+        program = fetch(http, patience_s=options.patience_s)
+    except StatusError as error:
+        sentence = f"There is no pilot agent at {server}{AGENT}: {error}."
+        raise InstallationError(UNREACHABLE if error.status in TROUBLE else REFUSED, sentence) from error
     except (OSError, HTTPException, ValueError) as error:
-        sentence = f"The pilot agent could not be fetched from {address}: {sentence_of(error)}."
+        sentence = f"The pilot agent could not be fetched from {server}{AGENT}: {sentence_of(error)}."
         raise InstallationError(UNREACHABLE, sentence) from error
     try:
         file.write_bytes(program)
@@ -99,40 +109,39 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_known_args(arguments)[0]
 
 
-def opener_of(ca: str | None) -> OpenerDirector:
-    """Return an opener like the agent's: with these certificates, and without a proxy."""
+def certificates_of(ca: str | None) -> ssl.SSLContext:
+    """Return the certificates to trust: those in a file or a directory, or the system's."""
     if ca is None:
-        trusted = ssl.create_default_context()
-    elif Path(ca).is_dir():
-        trusted = ssl.create_default_context(capath=ca)
-    else:
-        trusted = ssl.create_default_context(cafile=ca)
-    return build_opener(ProxyHandler({}), HTTPSHandler(context=trusted))
+        return ssl.create_default_context()
+    return ssl.create_default_context(capath=ca) if Path(ca).is_dir() else ssl.create_default_context(cafile=ca)
 
 
-def fetch(opener: OpenerDirector, address: str, *, patience_s: float) -> bytes:
+def fetch(http: HttpClient, *, patience_s: float) -> bytes:
     """Return the agent; retry while the server is down or the content is damaged, for at most *patience_s*.
 
     Raises:
-        HTTPError: the server refuses.
+        StatusError: the server refuses.
         OSError, HTTPException, ValueError: the last try failed.
     """
     give_up_at, wait_s = time.monotonic() + patience_s, FIRST_WAIT_S
     while True:
         try:
-            return fetch_once(opener, address)
-        except (OSError, HTTPException, ValueError) as error:
+            return fetch_once(http)
+        except (StatusError, OSError, HTTPException, ValueError) as error:
             if is_final(error) or not time.monotonic() + wait_s <= give_up_at:  # also when patience_s is NaN
                 raise
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
-def fetch_once(opener: OpenerDirector, address: str) -> bytes:
+def fetch_once(http: HttpClient) -> bytes:
     """Return the content of the response if its SHA-256 is that in its header."""
-    with opener.open(address, timeout=TIMEOUT_S) as answer:
-        program: bytes = answer.read()
-        expected = answer.headers["X-Agent-SHA256"]
+    with closing(http.send("GET", AGENT, headers={})) as exchange:
+        headers = exchange.response.headers
+        if not exchange.is_successful:
+            raise StatusError(exchange.response.status, headers.get("Location", "nowhere"))
+        program = exchange.read()
+        expected = headers["X-Agent-SHA256"]
     if expected is None:
         raise ValueError("the answer has no X-Agent-SHA256, so the server is not a workload management system")
     if hashlib.sha256(program).hexdigest() != expected:
@@ -142,15 +151,15 @@ def fetch_once(opener: OpenerDirector, address: str) -> bytes:
 
 def is_final(error: Exception) -> bool:
     """Return whether further tries would fail too."""
-    if isinstance(error, HTTPError):
-        return error.code not in TROUBLE
-    return isinstance(error, URLError) and isinstance(error.reason, ssl.SSLCertVerificationError)
+    if isinstance(error, StatusError):
+        return error.status not in TROUBLE
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
 
 
 def sentence_of(error: Exception) -> str:
     """Return the sentence of an error; for an unknown certificate, with the remedy."""
     if is_final(error):
-        return f"{error}; name the certificates to trust with --ca"
+        return f"{error.__cause__}; name the certificates to trust with --ca"
     return str(error) or type(error).__name__
 
 

@@ -4,6 +4,10 @@ from collections.abc import Collection, Mapping
 
 from pilots.backends.interface import BackendError
 from wms.kernel.names import did_you_mean
+from wms.wire.http import is_server_address
+
+#: Options for pilots whose nodes reach the server only through a proxy.
+PROXY_OPTIONS = frozenset({"proxy", "no_proxy"})
 
 
 def text(options: Mapping[str, object], name: str, *, default: str = "") -> str:
@@ -59,3 +63,23 @@ def node_processors(options: Mapping[str, object]) -> int | None:
 def words_of_node(processors: int | None) -> tuple[str, ...]:
     """Return the arguments of the agent for the configured cores."""
     return () if processors is None else ("--node-processors", str(processors))
+
+
+def proxy_variables(options: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the pilots' variables by the options ``proxy``, an address, and ``no_proxy``, a list.
+
+    Raises:
+        BackendError: one is wrong.
+    """
+    variables = {}
+    if url := text(options, "proxy"):
+        if not url.startswith("http://") or not is_server_address(url) or any(map(str.isspace, url)):
+            raise BackendError(
+                "The option proxy must be such as http://squid.example.org:3128, without user and password, which only "
+                "the nodes' own variable https_proxy may contain."
+            )
+        variables = {"http_proxy": url, "https_proxy": url}
+    hosts = options.get("no_proxy", [])
+    if not isinstance(hosts, list) or not all(isinstance(host, str) and host.isprintable() for host in hosts):
+        raise BackendError(f"The option no_proxy must be a list of hosts, domains and networks; it is {hosts!r}.")
+    return {**variables, "no_proxy": ",".join(hosts)} if hosts else variables

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from pilots.backends import slurm_nodes
@@ -197,13 +198,13 @@ class SlurmBackend:
         if not orders:
             return
         life = ("--max-idle-s", str(self._options.max_idle_s), *words_of_node(self._options.node_processors))
+        script = partial(
+            pilot_script, server_url=self._server_url, secret_file=SECRET_FILE, more=life, proxy=self._options.proxy
+        )
         files = {
             f"{order.stamp}/{name}": content
             for order in orders
-            for name, content in (
-                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=SECRET_FILE, more=life)),
-                (SECRET_FILE, f"{order.secret}\n"),
-            )
+            for name, content in (("pilot.sh", script(order)), (SECRET_FILE, f"{order.secret}\n"))
         }
         # Its real path: a link of the host may not exist on the nodes.
         directory = self._ask_host(str, do="write", directory=self._directory, files=files)

@@ -1,7 +1,7 @@
 """Options of a CE of type slurm, and the options of sbatch for a slot (PIL §2.3 (iii))."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS
@@ -46,6 +46,7 @@ class SlurmOptions:
         max_pending: pilots that may wait in Slurm beyond those for which a slot is free.
         max_idle_s: seconds without a job after which a pilot ends.
         node_processors: cores of a node; None: detected by the pilot.
+        proxy: variables for pilots, by the options proxy and no_proxy.
         submit_arguments: further options of sbatch.
     """
 
@@ -60,6 +61,7 @@ class SlurmOptions:
     max_idle_s: int
     submit_arguments: tuple[str, ...]
     node_processors: int | None = None
+    proxy: Mapping[str, str] = field(default_factory=dict)
 
     def arguments_for(self, slot: BatchRequest) -> list[str]:
         """Return the options of sbatch that request the slot.
@@ -115,7 +117,7 @@ def parse_options(options: Mapping[str, object]) -> SlurmOptions:
         BackendError: one is unknown or wrong.
     """
     known = SlurmOptions.__dataclass_fields__.keys()
-    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS}, kind="slurm")
+    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS, *read.PROXY_OPTIONS}, kind="slurm")
     return SlurmOptions(
         directory=_directory(options),
         python=read.text(options, "python", default="python3"),
@@ -127,6 +129,7 @@ def parse_options(options: Mapping[str, object]) -> SlurmOptions:
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
         max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
         node_processors=read.node_processors(options),
+        proxy=read.proxy_variables(options),
         submit_arguments=_submit_arguments(options.get("submit_arguments", [])),
     )
 

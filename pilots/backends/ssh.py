@@ -6,7 +6,14 @@ from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
 from pilots.backends.script import pilot_script
 
-_OPTIONS = COMMON_OPTIONS | {"max_processes", "max_idle_s", "node_processors", "python", "directory"}
+_OPTIONS = COMMON_OPTIONS | {
+    "max_processes",
+    "max_idle_s",
+    "node_processors",
+    "python",
+    "directory",
+    *read.PROXY_OPTIONS,
+}
 _PYTHON = "python3"
 _DIRECTORY = "wms-pilots"
 _MAX_IDLE_S = 300
@@ -19,7 +26,8 @@ class SSHBackend(PlainHostBackend):
     there, for the directories of pilots; ``max_processes``, the most pilots of all queues of the CE together, by
     default one per processor; ``max_idle_s``, seconds without a job after which a pilot ends; ``node_processors``,
     cores that a pilot may offer, instead of those that it detects; ``python``, an interpreter there; ``environment``,
-    the pilots' variables; ``programs``, a directory for their path.
+    the pilots' variables; ``programs``, a directory for their path; ``proxy`` and ``no_proxy``, how pilots reach the
+    server.
     """
 
     def __init__(self, description: CEDescription) -> None:
@@ -31,6 +39,7 @@ class SSHBackend(PlainHostBackend):
         commands, _ = commands_of(options, directory=description.directory)
         self._own_python = read.text(options, "python")
         self._node = read.words_of_node(read.node_processors(options))
+        self._proxy = read.proxy_variables(options)
         self._max_idle_s = read.number(options, "max_idle_s", default=_MAX_IDLE_S)
         self._server_url = description.server_url
         super().__init__(
@@ -45,5 +54,10 @@ class SSHBackend(PlainHostBackend):
         """Return the script that installs and starts a pilot."""
         life = ("--max-idle-s", str(self._max_idle_s), "--work-dir", WORK_DIRECTORY, *self._node)
         return pilot_script(
-            order, server_url=self._server_url, secret_file=SECRET_FILE, more=life, python=self._own_python
+            order,
+            server_url=self._server_url,
+            secret_file=SECRET_FILE,
+            more=life,
+            python=self._own_python,
+            proxy=self._proxy,
         )

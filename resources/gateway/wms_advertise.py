@@ -270,9 +270,7 @@ class AdvertisementServer:
             context = ssl.create_default_context(cafile=ca)
         except OSError as error:
             raise EndError(f"{ca} holds no certificates ({error}); name another file.", WRONG_USAGE) from error
-        self._http = HttpClient(
-            self._url, user_agent="wms-advertise", timeout_s=TIMEOUT_S, tls=context, with_proxy=True
-        )
+        self._http = HttpClient(self._url, user_agent="wms-advertise", timeout_s=TIMEOUT_S, tls=context)
 
     def advertise(self, body: Mapping[str, object]) -> Mapping[str, object]:
         """Send an advertisement, and return the state of the throttle after it.

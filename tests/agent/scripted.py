@@ -327,10 +327,10 @@ class ScriptedTLSServer(ScriptedServer):
 
     scheme = "https"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *names: str) -> None:
         super().__init__()
         self.certificate = directory / "server.pem"
-        write_certificate(self.certificate)
+        write_certificate(self.certificate, *names)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
         self._http.socket = context.wrap_socket(self._http.socket, server_side=True)

@@ -98,7 +98,7 @@ class Connection:
         self.token = token
         self.retry_s = retry_s
         self._cookies = cookies
-        self._http = HttpClient(url, user_agent=USER_AGENT, timeout_s=timeout_s, with_proxy=True)
+        self._http = HttpClient(url, user_agent=USER_AGENT, timeout_s=timeout_s)
         self._has_answered = False
 
     def get(self, path: str, *, expects: str | None = None, query: Query | None = None) -> Record:

@@ -40,7 +40,7 @@ def opened(url: str, headers: Mapping[str, str], *, token: str, method: str = "G
     def send(parts: SplitResult, target: str, trusted: bool) -> Exchange:  # noqa: FBT001 - as answered() calls it
         sent = {**common, **({"Authorization": f"Bearer {token}"} if token and trusted else {})}
         address = f"{parts.scheme}://{parts.netloc}"
-        http = HttpClient(address, user_agent=USER_AGENT, timeout_s=TIMEOUT_S, with_proxy=True)
+        http = HttpClient(address, user_agent=USER_AGENT, timeout_s=TIMEOUT_S)
         try:
             return http.send(method, target, headers=sent, repeatable=False)
         except NotSentError as error:

@@ -21,7 +21,8 @@ from http.client import (
     InvalidURL,
 )
 from importlib import import_module
-from typing import TYPE_CHECKING
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 64 * 1024
 PORTS = {"http": 80, "https": 443}
+_PROXY_AUTHENTICATION_REQUIRED = 407
+#: Beginning of the text of http.client's error for an answer to CONNECT.
+_TUNNEL_FAILED = "Tunnel connection failed: "
+_EXAMPLE = "http://proxy.example.org:3128"
 
 #: Makes the body of a request, in parts, anew for each attempt.
 Body = Callable[[], Iterable[bytes]]
@@ -38,6 +43,10 @@ class NotSentError(OSError):
     """There is no connection, so the request was not sent; its cause is the error of the network."""
 
 
+class ProxyError(NotSentError):
+    """The proxy of the environment refuses, does not answer, or is of the wrong kind; the text names it."""
+
+
 class UnsendableError(InvalidURL, ValueError):
     """The path or a header has characters that cannot be sent; without a cause, whose text may contain the token."""
 
@@ -45,30 +54,28 @@ class UnsendableError(InvalidURL, ValueError):
 class HttpClient:
     """An HTTP client of one server, which uses its connections again. Several threads may use it at once.
 
-    It follows no redirect: token and body are only for this server.
+    It follows no redirect: token and body are only for this server. It uses the proxy that the environment names, for
+    https through CONNECT (ADR 74). NB: before Python 3.12, http.client cannot name an IPv6 address in CONNECT.
 
     Args:
         url: address of the server; its path is the beginning of every path.
         user_agent: name of the program.
         timeout_s: longest wait for the next byte.
         tls: certificates to trust; None: those of the system.
-        with_proxy: whether the proxy that the environment names is used.
     """
 
-    def __init__(
-        self, url: str, *, user_agent: str, timeout_s: float, tls: SSLContext | None = None, with_proxy: bool = False
-    ) -> None:
+    def __init__(self, url: str, *, user_agent: str, timeout_s: float, tls: SSLContext | None = None) -> None:
         # Connections that are open and not in use. Append and pop are atomic; a process after a fork has its own.
         self._idle: list[HTTPConnection] = []
         self._process = os.getpid()
         self._server = urlsplit(url)
         self._timeout_s = timeout_s
         self._tls = tls
-        self._proxy = _proxy_of(self._server) if with_proxy else None
+        self._proxy = _proxy_of(self._server)
         # A proxy of plain HTTP receives the whole address, and credentials with each request.
-        is_plain = self._proxy is not None and self._server.scheme == "http"
-        self._prefix = (url if is_plain else self._server.path).rstrip("/")
-        self._headers = {"User-Agent": user_agent, **(_credentials_for(self._proxy) if is_plain else {})}
+        self._plain_proxy = self._proxy if self._server.scheme == "http" else None
+        self._prefix = (url if self._plain_proxy else self._server.path).rstrip("/")
+        self._headers = {"User-Agent": user_agent, **(self._plain_proxy.headers if self._plain_proxy else {})}
 
     def send(
         self,
@@ -132,24 +139,26 @@ class HttpClient:
         return None
 
     def _opened(self, timeout_s: float) -> HTTPConnection:
-        server, target = self._server, self._proxy or self._server
-        try:
-            # NB: http.client would take the end of an IPv6 address for a port if none were given.
-            address = target.hostname or "", target.port or PORTS.get(target.scheme, PORTS["http"])
-        except ValueError:  # its text may contain the password of the proxy
-            raise UnsendableError("the port of the proxy is not a number") from None
+        server, proxy = self._server, self._proxy
+        if proxy and proxy.flaw:
+            raise ProxyError(proxy.flaw)
+        # NB: http.client would take the end of an IPv6 address for a port if none were given.
+        address = (proxy.host, proxy.port) if proxy else (server.hostname or "", _port_of(server))
         if server.scheme == "https":
             # Kept, and shared with forks: it takes a megabyte.
             self._tls = self._tls or import_module("ssl").create_default_context()
             link: HTTPConnection = HTTPSConnection(*address, timeout=timeout_s, context=self._tls)
+            if proxy:
+                link.set_tunnel(server.hostname or "", _port_of(server), proxy.headers)
         else:
             link = HTTPConnection(*address, timeout=timeout_s)
-        if self._proxy and server.scheme == "https":
-            link.set_tunnel(server.hostname or "", server.port or PORTS["https"], _credentials_for(self._proxy))
         try:
             link.connect()
         except (OSError, HTTPException) as error:
             link.close()
+            # An error of TLS is the server's, reached through the proxy.
+            if proxy and not hasattr(error, "library"):
+                raise proxy.error_of(error) from None
             raise NotSentError(getattr(error, "strerror", None) or str(error)) from error
         except ValueError:  # a name of a host that DNS cannot have
             link.close()
@@ -170,6 +179,9 @@ class HttpClient:
                 raise
             except (InvalidURL, ValueError):
                 raise UnsendableError("it has characters that cannot be sent") from None
+            if self._plain_proxy and exchange.response.status == _PROXY_AUTHENTICATION_REQUIRED:
+                exchange.response.close()  # the connection has no socket to close once the answer is its last
+                raise self._plain_proxy.refusal(f"{exchange.response.status} {exchange.response.reason}")
             undo.pop_all()
         return exchange
 
@@ -234,6 +246,29 @@ def is_server_address(url: str) -> bool:
     return bool(is_address and not (parts.username or parts.query or parts.fragment))
 
 
+def is_direct(host: str, port: int, no_proxy: str) -> bool:
+    """Return whether a host is reached without a proxy: a loopback address, or one of *no_proxy*.
+
+    That lists, with commas or blanks between, names (also of all hosts below them), addresses, networks such as
+    ``10.0.0.0/8``, each perhaps with a port, or ``*``.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    if host in {"localhost", "localhost.localdomain"} or (address and address.is_loopback):
+        return True
+    for entry in no_proxy.lower().replace(",", " ").split():
+        name = entry.removesuffix(f":{port}") if entry.count(":") == 1 or "]:" in entry else entry
+        name = name.strip("[]").lstrip("*").strip(".")
+        if entry == "*" or (name and not address and f".{host}".endswith(f".{name}")):
+            return True
+        with suppress(ValueError):
+            if address and address in ip_network(name, strict=False):
+                return True
+    return False
+
+
 def retry_after_s(headers: HTTPMessage) -> float | None:
     """Return the seconds of Retry-After, which may be a date of HTTP; None: not given."""
     text = headers.get("Retry-After", "").strip()
@@ -245,21 +280,73 @@ def retry_after_s(headers: HTTPMessage) -> float | None:
         return None
 
 
-def _proxy_of(server: SplitResult) -> SplitResult | None:
-    """Return the address of the proxy, by the usual variables such as ``https_proxy`` and ``no_proxy``."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
-    # Imported here only: it takes 20 ms, and few have a proxy.
-    requests = import_module("urllib.request")
-    proxy = requests.getproxies_environment().get(server.scheme)
-    if not proxy or requests.proxy_bypass_environment(server.netloc):
-        return None
-    return urlsplit(proxy if "//" in proxy else f"//{proxy}")
+class _Proxy(NamedTuple):
+    """The proxy of a server."""
+
+    #: The environment variable that names it.
+    variable: str
+    #: Its address without user and password.
+    name: str = ""
+    host: str = ""
+    port: int = 0
+    #: The header with user and password; empty: it has none.
+    credentials: str = ""
+    #: Why it cannot be used; empty: it can.
+    flaw: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Proxy-Authorization": self.credentials} if self.credentials else {}
+
+    def refusal(self, answer: str) -> ProxyError:
+        """Return the error for its own *answer*, such as ``403 Forbidden``."""
+        remedy = ""
+        if answer.startswith((str(_PROXY_AUTHENTICATION_REQUIRED), "401")):  # tinyproxy's, after a wrong password
+            remedy = f": give {'the right' if self.credentials else 'a'} user and password in {self.variable}"
+        return ProxyError(f"the proxy {self.name} refuses ({answer}){remedy}")
+
+    def error_of(self, error: Exception) -> ProxyError:
+        """Return the error for a connection that failed."""
+        text = getattr(error, "strerror", None) or str(error)
+        _, is_answer, answer = text.partition(_TUNNEL_FAILED)
+        return self.refusal(answer) if is_answer else ProxyError(f"no connection through the proxy {self.name}: {text}")
 
 
-def _credentials_for(proxy: SplitResult | None) -> dict[str, str]:
-    """Return the header with user and password of the proxy's address, if it has them."""
-    if proxy is None or proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
-    return {"Proxy-Authorization": f"Basic {b64encode(pair).decode()}"}
+def _proxy_of(server: SplitResult) -> _Proxy | None:
+    """Return the proxy by the variables ``https_proxy`` or ``http_proxy``, ``all_proxy`` and ``no_proxy``."""
+    for variable in (f"{server.scheme}_proxy", "all_proxy"):
+        if address := _from_environment(variable):
+            break
+    else:
+        return None
+    if is_direct((server.hostname or "").rstrip("."), _port_of(server), _from_environment("no_proxy")):
+        return None
+    try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        host, port = parts.hostname, parts.port or PORTS.get(parts.scheme, PORTS["http"])
+    except ValueError:
+        host = None
+    # An "@" elsewhere is that of a password with a slash, which belongs into no message.
+    if not host or "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        return _Proxy(variable, flaw=f"{variable} is not the address of a proxy; give one as {_EXAMPLE}")
+    name = f"{parts.scheme or 'http'}://{parts.netloc.rpartition('@')[2]}"
+    # https:// is a frequent mistake for http://, and read as such, also by other programs.
+    if parts.scheme not in {"", *PORTS}:
+        return _Proxy(variable, flaw=f"the proxy {name} of {variable} cannot be used; give one as {_EXAMPLE}")
+    return _Proxy(variable, name, host, port, _credentials_of(parts))
+
+
+def _from_environment(variable: str) -> str:
+    """Return the value; a variable in small letters, even an empty one, hides the one in capitals."""
+    return os.environ.get(variable, os.environ.get(variable.upper(), "")).strip()
+
+
+def _port_of(parts: SplitResult) -> int:
+    return parts.port or PORTS.get(parts.scheme, PORTS["http"])
+
+
+def _credentials_of(proxy: SplitResult) -> str:
+    if proxy.username is None:
+        return ""
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode("utf-8", "surrogateescape")
+    return f"Basic {b64encode(pair).decode()}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.base import log
-from pilots.agent.job import executables, sandbox
+from pilots.agent.job import executables, proxies, sandbox
 from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import gpus, site_environment
@@ -133,7 +133,7 @@ def fetch_input(
 def environment_of(
     lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, uid: int, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the payload's environment, which takes only PATH, LANG and TZ from the pilot's; docs/jdl.md lists it.
+    """Return the payload's environment, which takes only PATH, LANG, TZ and the proxy from the pilot's; see docs/jdl.md.
 
     Args:
         lease: of the job.
@@ -154,6 +154,7 @@ def environment_of(
         "SHELL": "/bin/sh",
         "USER": user,
         "LOGNAME": user,
+        **proxies.proxies_of(os.environ),
     }
     own = {
         **identity,

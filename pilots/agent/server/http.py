@@ -16,7 +16,7 @@ from typing import BinaryIO
 from pilots.agent.base.clock import monotonic
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
-from wms.wire.http import Body, Exchange, HttpClient, NotSentError, retry_after_s
+from wms.wire.http import Body, Exchange, HttpClient, NotSentError, ProxyError, retry_after_s
 from wms.wire.multipart import MultipartFile
 from wms.wire.protocol import PROTOCOL
 from wms.wire.version import __version__
@@ -234,7 +234,9 @@ def unless_given_up(chunks: Iterable[bytes], give_up: Callable[[], bool]) -> Ite
 
 
 def named(error: Exception) -> str:
-    """Return kind and text of an error of the network."""
+    """Return kind and text of an error of the network; of a proxy's error its sentence."""
+    if isinstance(error, ProxyError):
+        return str(error)
     if isinstance(error, NotSentError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
