@@ -79,7 +79,9 @@ class PlainHostBackend(ABC):
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         """Return the states of the pilots."""
-        return self._ask(host.look, dict[str, BatchState], stamps=[handle.stamp for handle in handles])
+        stamps = [handle.stamp for handle in handles]
+        states = self._ask(host.look, dict[str, BatchState], stamps=stamps)
+        return {stamp: states[stamp] for stamp in stamps if stamp in states}
 
     def kill(self, handles: Collection[Handle]) -> None:
         """Kill the pilots; their supervisors end the payloads."""

@@ -133,7 +133,7 @@ def fetch_input(
 def environment_of(
     lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, uid: int, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the payload's environment, which takes only PATH, LANG, TZ and the proxy from the pilot's; see docs/jdl.md.
+    """Return the payload's environment, which docs/jdl.md lists; of the pilot's it has only PATH, LANG, TZ and proxy.
 
     Args:
         lease: of the job.

@@ -100,19 +100,26 @@ def test_a_classad_is_read_by_the_attribute_names_of_sam(gateway: APIClient) -> 
 
 
 def test_both_requirements_must_be_true(gateway: APIClient, site: Site) -> None:
-    site.throttle_policy, site.throttle_requirements = ThrottlePolicy.CUSTOM, "CurMatches < 5 && Disk > 10"
+    site.throttle_policy, site.throttle_requirements = ThrottlePolicy.CUSTOM, "CurMatches < 5 && Shelf > 10"
     site.save()
     for text, accepting in (
-        ("CurMatches = 1; Disk = 20", True),
-        ("CurMatches = 1; Disk = 20; Requirements = CurMatches < 1", False),
-        ("CurMatches = 1; Disk = 20; Requirements = MY.CurMatches < 2", True),
-        ("CurMatches = 1; Disk = 5", False),
+        ("CurMatches = 1; Shelf = 20", True),
+        ("CurMatches = 1; Shelf = 20; Requirements = CurMatches < 1", False),
+        ("CurMatches = 1; Shelf = 20; Requirements = MY.CurMatches < 2", True),
+        ("CurMatches = 1; Shelf = 5", False),
         ("CurMatches = 1", False),
-        ("CurMatches = 1; Disk = 20; Requirements = 1", False),
-        ("Disk = 20", False),
+        ("CurMatches = 1; Shelf = 20; Requirements = 1", False),
+        ("Shelf = 20", False),
     ):
         assert advertise(gateway, {"classad": text})["accepting"] is accepting, text
-    assert advertise(gateway, {"classad": "Disk = 20"})["cur_matches"] is None
+    assert advertise(gateway, {"classad": "Shelf = 20"})["cur_matches"] is None
+
+
+def test_a_name_that_only_jobs_have_is_looked_up_in_each_job(gateway: APIClient, site: Site) -> None:
+    site.throttle_policy, site.throttle_requirements = ThrottlePolicy.CUSTOM, "CurMatches < 5 && Disk > 10"
+    site.save()
+    for text, accepting in (("CurMatches = 1", True), ("CurMatches = 1; Disk = 5", False), ("CurMatches = 7", False)):
+        assert advertise(gateway, {"classad": text})["accepting"] is accepting, text
 
 
 def test_an_advertisement_without_a_throttle_is_answered_so(gateway: APIClient, site: Site) -> None:

@@ -35,7 +35,7 @@ EXAMPLES = (
     Example("wms kill --sub", ("--submission",)),
     Example("wms status --j", ("--json",)),
     Example("wms files p", ("put",)),
-    Example("wms files ", ("get", "list", "put")),
+    Example("wms files ", ("get", "list", "put", "rm")),
     Example("wms files list --sto", ("--storage-element",)),
     Example("wms files list --sta"),  # an option of `wms list`
     Example("wms completion z", ("zsh",)),

@@ -31,7 +31,7 @@ def test_a_field_left_out_has_the_default_of_the_contract() -> None:
         "container": "", "requirements": {},
         "software": [], "input_sandbox": [], "input_data": [],
         "output_sandbox": [], "output_data": [], "input_data_policy": "download", "output_se": None,
-        "output_path": None, "std_output": "std.out", "std_error": "std.err", "environment": {},
+        "output_path": None, "overwrite": False, "std_output": "std.out", "std_error": "std.err", "environment": {},
     }  # fmt: skip
 
 
@@ -188,6 +188,7 @@ DESCRIPTIONS = st.fixed_dictionaries(
         "output_se": st.none() | NAMES,
         "input_data_policy": st.sampled_from(["download", "in_place"]),
         "output_path": st.none() | st.sampled_from(["/lhcb/user/a/alice", "/a/b"]),
+        "overwrite": st.booleans(),
         "pilot_types": st.sets(st.sampled_from(["private", "generic"])).map(list),
         "output_sandbox": st.lists(FILES, max_size=3), "std_output": FILES, "std_error": FILES,
         "environment": st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True), LINES, max_size=3),
