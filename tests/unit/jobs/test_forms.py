@@ -110,6 +110,7 @@ VALUES: Final[Mapping[str, st.SearchStrategy[object]]] = {
     "cpu_time_s": st.integers(1, 10**6),
     "pilot_types": st.lists(st.sampled_from(["private", "generic", "Private", "pilot"]), max_size=2),
     "input_data_policy": st.sampled_from(["download", "in_place", "nearby"]),
+    "overwrite": st.booleans(),
     "output_path": plain.map("/lhcb/{}".format) | texts,
     "input_sandbox": st.just(["sha256:" + "0" * 64]) | lists,
     "arguments": texts,
@@ -170,7 +171,7 @@ def test_each_field_is_equal_in_json_jdl_and_cfg(field: str) -> None:
     """So that a field that is wrongly drawn, and refused everywhere, does not hide here."""
     right: dict[str, object] = {
         "priority": 3, "stalled_s": 600, "stalled_cpu_fraction": 0.25, "pilot_types": ["private"],
-        "input_data": ["/lhcb/a"], "output_path": "/lhcb/x",
+        "input_data": ["/lhcb/a"], "output_path": "/lhcb/x", "overwrite": True,
         "input_sandbox": ["sha256:" + "0" * 64], "input_data_policy": "in_place", "executable": "b c",
         "environment": {"A": 'x, "y"', "B": "1"}, "requirements": {"Memory": 4000, "Tag": ["a, b", '"c"', 1.5, True]},
         "parameters": {"a": {"values": ["x, y", 3]}, "b": {"count": 2, "start": 5}},
