@@ -114,7 +114,7 @@ def test_a_pilot_reaches_server_and_storage_through_the_proxy_only(
         output = {"storage_element": "SE", "url": hidden(storage.url), "path": "/lhcb/7"}
         data = {"input_files": [source | {"url": hidden(f"{storage.url}/lhcb/a")}], "credentials": {"SE": TOKEN}}
         server.add_job(
-            "/bin/sh", "-c 'cat a > result; env'", job_data={**data, "output": output}, output_data=["result"]
+            "/bin/sh", "-c 'cat a > result; env'", job_data={**data, "destination": output}, output_data=["result"]
         )
         ended = pilot(
             tmp_path, server.url, certificates, environment={"https_proxy": closed_proxy.url()}, python=python

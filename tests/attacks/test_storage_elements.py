@@ -177,7 +177,7 @@ def test_a_lease_contains_no_element_of_another_vo(sample: SampleData) -> None:
     sample.site.storage_elements.add(sample.theirs)
     factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
     data = data_of(sample.pilot)
-    assert (data["output"], data["credentials"]) == (None, {})
+    assert (data["destination"], data["credentials"]) == (None, {})
 
 
 def test_a_withdrawn_element_is_missing_from_leases_of_earlier_jobs(
@@ -192,7 +192,7 @@ def test_a_withdrawn_element_is_missing_from_leases_of_earlier_jobs(
     sample.theirs.vos.remove(sample.lhcb)
     data = data_of(sample.pilot)
     (file,) = data["input_files"]
-    assert (data["output"], file["url"], data["credentials"]) == (None, None, {})
+    assert (data["destination"], file["url"], data["credentials"]) == (None, None, {})
     assert "atlas" not in str(data)
 
 
@@ -205,7 +205,7 @@ def test_pilots_get_a_shared_credential_only_if_an_operator_allows_it(
     )
     factories.make_job(owner=sample.alice, group=sample.users, output_data=["x"])
     data = data_of(sample.pilot)
-    assert (data["output"]["storage_element"], data["credentials"]) == ("LHCB-DST", given)
+    assert (data["destination"]["storage_element"], data["credentials"]) == ("LHCB-DST", given)
 
 
 def test_each_of_two_vos_at_one_site_gets_its_own_element(sample: SampleData) -> None:
@@ -217,7 +217,7 @@ def test_each_of_two_vos_at_one_site_gets_its_own_element(sample: SampleData) ->
     factories.make_job(group=factories.make_group(vo=sample.atlas), output_data=["x"])
     of_lhcb = data_of(factories.make_pilot(vo=sample.lhcb, queue=queue))
     of_atlas = data_of(factories.make_pilot(vo=sample.atlas, queue=queue))
-    assert (of_lhcb["output"]["storage_element"], of_lhcb["credentials"]) == ("LHCB-DST", {"LHCB-DST": "hush"})
+    assert (of_lhcb["destination"]["storage_element"], of_lhcb["credentials"]) == ("LHCB-DST", {"LHCB-DST": "hush"})
     assert (of_atlas["output"]["storage_element"], of_atlas["credentials"]) == ("ATLAS-DST", {"ATLAS-DST": SECRET})
 
 

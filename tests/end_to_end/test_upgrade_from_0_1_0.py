@@ -126,8 +126,10 @@ def upgraded(former: str) -> Iterator[str]:
 
 
 def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(former: str, upgraded: str) -> None:
-    # Django's content type and permissions of a model that was renamed.
-    assert rows_of(upgraded) == sorted(row.replace("pulse", "liveness") for row in rows_of(former))
+    # Django's content type and permissions of a model that was renamed, and those of one that is new and empty.
+    counted = re.compile(r"--|$|.*(outputname|output name|auth_permission_id_seq|django_content_type_id_seq)")
+    rows = [row for row in rows_of(upgraded) if not counted.match(row)]
+    assert rows == sorted(row.replace("pulse", "liveness") for row in rows_of(former) if not counted.match(row))
     with database("new") as new:
         # The first run was interrupted after some apps.
         manage(new, "migrate", "resources")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 #: Lists in lists; what is nested deeper is left to the parser, which refuses it.
 _MAX_DEPTH = 3
+#: First signs of what is skipped.
+_SKIPPED = frozenset(" \t\r\f\v\n/#")
 _BLANKS = re.compile(r"[ \t\r\f\v\n]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*)*")
 _LINE_END = re.compile(r"\n")
@@ -18,6 +20,8 @@ _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 #: The end of a text without quotes, by itself and in a list. ``//`` begins a comment only after a blank: LFN:/a//b.
 _TEXT_END = re.compile(r'[;\n"]|[ \t](?=//|/\*)')
 _ELEMENT_END = re.compile(r'[,;}\n"]|[ \t](?=//|/\*)')
+#: A word in a list. Most elements are one; they are read in one step.
+_WORD = re.compile(r"""[^\s,;{}()\[\]"'‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
 #: Another attribute in a text: the semicolon before it is missing.
 _SWALLOWED = re.compile(r"[ \t][A-Za-z_][A-Za-z0-9_.]*[ \t]+=")
 _NEXT_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*[ \t]*=(?!=)")
@@ -131,7 +135,7 @@ class _Scanner:
 
     def _skipped(self, at: int) -> int:
         """Skip blanks and comments."""
-        while True:
+        while self._jdl[at : at + 1] in _SKIPPED:
             at = _end(_BLANKS, self._jdl, at)
             sign = self._sign(at)
             if sign == "/" and self._jdl.startswith("/*", at) and at + 2 <= self._last_comment_end:
@@ -139,7 +143,8 @@ class _Scanner:
             elif (sign == "/" and self._jdl.startswith("//", at)) or (sign == "#" and self._begins_line(at)):
                 at = _end_before(_LINE_END, self._jdl, at)
             else:
-                return at
+                break
+        return at
 
     def _begins_line(self, at: int) -> bool:
         return not self._jdl[self._jdl.rfind("\n", 0, at) + 1 : at].strip(" \t")
@@ -184,6 +189,8 @@ class _Scanner:
             return None
         elements: list[JdlValue] = []
         comma = at = self._skipped(begin + 1)
+        if self._sign(at) == "}":
+            return JdlValue(begin, at + 1, elements=())
         while (element := self._element(at, depth=depth)) is not None:
             at = self._skipped(element.end)
             if not element.is_empty:
@@ -196,6 +203,8 @@ class _Scanner:
         return JdlValue(begin, at + 1, elements=tuple(elements)) if element and self._sign(at) == "}" else None
 
     def _element(self, begin: int, *, depth: int) -> JdlValue | None:
+        if word := _WORD.match(self._jdl, begin):
+            return JdlValue(begin, word.end(), word[0])
         if self._sign(begin) in {",", "}"}:
             return JdlValue(begin, begin, "")
         whole = self._list(begin, depth=depth + 1) or self._string(begin)
