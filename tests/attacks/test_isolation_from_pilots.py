@@ -95,7 +95,7 @@ def test_output_that_is_kept_while_another_payload_runs_is_not_found_by_it(
     agent = start_as(node=node)
     meeting.wait_for("neighbour")
     server.wait_until(lambda: any(lease.finished for lease in server.leases))
-    assert list(directory.glob("kept/*"))
+    assert list(directory.glob("kept-*/*"))
     meeting.let_go("neighbour")
 
     assert agent.wait() == 0, agent.log
