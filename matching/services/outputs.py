@@ -226,9 +226,10 @@ class _Names:
         rows = OutputName.objects.filter(vo=vo, lfn__in=ordered).order_by("lfn").select_for_update(of=("self",))
         self._rows = {row.lfn: row for row in rows}
         # Read under the locks: a lease that ends later only refuses a name once too often.
-        self._checksums: dict[str, set[str]] = {}
-        for lfn, checksum in Replica.objects.filter(vo=vo, lfn__in=ordered).values_list("lfn", "checksum"):
-            self._checksums.setdefault(lfn, set()).add(checksum)
+        self._checksums: dict[str, dict[str, str]] = {}
+        replicas = Replica.objects.filter(vo=vo, lfn__in=ordered)
+        for lfn, element, checksum in replicas.values_list("lfn", "storage_element__name", "checksum"):
+            self._checksums.setdefault(lfn, {})[element] = checksum
         reserving = {row.match_id for row in self._rows.values() if row.match_id not in {None, lease.match.pk}}
         still_open = Match.objects.filter(pk__in=reserving, ended_at__isnull=True)
         self._storing: dict[UUID, int] = dict(still_open.values_list("pk", "job_id"))
@@ -245,7 +246,9 @@ class _Names:
             return "another file of the job has this name"
         if reason := self._why_others(row):
             return reason
-        row.match_id, row.replaces = self._lease.match.pk, lfn in self._checksums
+        # Only where the file is registered: at another element a file of this name is somebody else's.
+        row.replaces = content["storage_element"] in self._checksums.get(lfn, {})
+        row.match_id = self._lease.match.pk
         row.contents = [content, *(each for each in row.contents if each != content)][:_MAX_CONTENTS]
         return ""
 
@@ -277,17 +280,19 @@ class _Names:
     def why_not_registered(self, replica: GivenReplica) -> str:
         """Return why a stored file may not be registered, as the rest of a sentence; empty: it may."""
         row = self.of(replica.lfn)
-        if row.match_id != self._lease.match.pk or row.replaces or row.writer_id == self._lease.job.pk:
+        if row.match_id != self._lease.match.pk:
             return self._why_others(row)
         # A manager may have registered another file since the name was reserved.
-        others = self._checksums.get(replica.lfn, set()) - {replica.checksum or None}
-        return "a file of this name has been registered meanwhile" if others else ""
+        others = set(self._checksums.get(replica.lfn, {}).values()) - {replica.checksum or None}
+        return "a file of this name has been registered meanwhile" if others and not self._may_replace(row) else ""
+
+    def _may_replace(self, row: OutputName) -> bool:
+        return row.writer_id == self._lease.job.pk or self._lease.may_overwrite(row)
 
     def _why_others(self, row: OutputName) -> str:
         if row.match_id in self._storing:
             return f"job {self._storing[row.match_id]} is storing a file of this name"
-        may_replace = row.writer_id == self._lease.job.pk or self._lease.may_overwrite(row)
-        if row.lfn in self._checksums and not may_replace:
+        if row.lfn in self._checksums and not self._may_replace(row):
             return f"it is a file of job {row.writer_id}" if row.writer_id else "a file of this name is registered"
         return ""
 

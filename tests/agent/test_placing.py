@@ -44,10 +44,10 @@ class Place:
     def __init__(self, element: WritableElement, files: Callable[[], Mapping[str, bytes]], write: Any) -> None:
         self.element, self.files, self.write = element, files, write
 
-    def store(self, data: bytes = OURS, **allowed: Any) -> bool:
+    def store(self, data: bytes = OURS, *, again: bool = False, **allowed: Any) -> bool:
         with holding(data) as file:
             self.element.put(file, UPLOAD, give_up=lambda: False)
-            return placed(self.element, file, name(**allowed), content_of(data), give_up=lambda: False)
+            return placed(self.element, file, name(**allowed), content_of(data), again=again, give_up=lambda: False)
 
 
 def in_directory(directory: Path) -> Place:
@@ -136,8 +136,13 @@ def test_a_file_that_may_be_replaced_is(place: Place) -> None:
 
 def test_storing_it_again_after_a_lost_answer_is_harmless(place: Place) -> None:
     assert place.store()
-    assert place.store()
+    assert place.store(again=True)
     assert place.files() == {LFN: OURS}
+
+
+def test_an_equal_file_of_somebody_else_is_not_taken_for_ones_own(place: Place) -> None:
+    place.write(LFN, OURS)
+    assert not place.store()
 
 
 def test_further_files_are_stored_the_same_way(place: Place) -> None:
@@ -151,7 +156,7 @@ def test_a_useless_file_is_not_placed(place: Place) -> None:
     with holding(OURS) as file:
         place.element.put(file, UPLOAD, give_up=lambda: False)
         with pytest.raises(GivenUpError):
-            placed(place.element, file, name(), content_of(OURS), give_up=lambda: True)
+            placed(place.element, file, name(), content_of(OURS), again=False, give_up=lambda: True)
     assert LFN not in place.files()
 
 
@@ -161,8 +166,15 @@ def test_the_answer_to_a_move_is_lost(server: StorageServer) -> None:
     with pytest.raises(UnreachableError):
         place.store()
     with holding(OURS) as file:
-        assert placed(place.element, file, name(), content_of(OURS), give_up=lambda: False)
+        assert placed(place.element, file, name(), content_of(OURS), again=True, give_up=lambda: False)
     assert place.files() == {LFN: OURS}
+
+
+def test_an_answer_that_does_not_say_that_the_file_was_moved_is_refused(server: StorageServer) -> None:
+    place = at_server(server)
+    server.answers = [201, 404, 207]  # to PUT, HEAD and MOVE
+    with pytest.raises(StorageError, match="answered 207 to a move"):
+        place.store()
 
 
 def test_an_element_that_neither_moves_nor_obeys_conditions_is_refused(server: StorageServer) -> None:

@@ -56,7 +56,9 @@ def element_at(storage: Storage, url: str, *, token: str) -> WritableElement:
     return _HttpElement(storage, url, token=token) if path is None else _DirectoryElement(path)
 
 
-def placed(element: WritableElement, file: BinaryIO, name: GrantedName, content: Content, *, give_up: GiveUp) -> bool:
+def placed(
+    element: WritableElement, file: BinaryIO, name: GrantedName, content: Content, *, again: bool, give_up: GiveUp
+) -> bool:
     """Give an upload its name; return False, changing nothing, if another file has the name.
 
     A file of this name is replaced only if the server allows it, or if an earlier attempt has left it there. One with
@@ -67,6 +69,7 @@ def placed(element: WritableElement, file: BinaryIO, name: GrantedName, content:
         file: the same bytes, for an element that cannot move them.
         name: that the server has reserved.
         content: of the file.
+        again: whether it was tried before, and may have succeeded; else a file with equal content is somebody's.
         give_up: ends the call before the next step.
     """
     size_bytes = element.size(name.stored_as)
@@ -79,10 +82,12 @@ def placed(element: WritableElement, file: BinaryIO, name: GrantedName, content:
     replaces = name.replaces
     if not replaces and size_bytes in {content.size_bytes, *(each.size_bytes for each in name.earlier)}:
         found = Content(size_bytes, element.checksum(name.stored_as))
-        if found == content:
+        if found == content and (again or found in name.earlier):
             element.remove(name.upload)
             return True
         replaces = found in name.earlier
+        if give_up():  # it may have taken long
+            raise GivenUpError
     return replaces and element.place(file, name.upload, name.stored_as, replace=True, give_up=give_up)
 
 

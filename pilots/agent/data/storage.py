@@ -31,6 +31,8 @@ _CONFLICT = 409
 _PRECONDITION_FAILED = 412
 #: Statuses of files that do not exist.
 _ABSENT = frozenset({404, 410})
+#: Statuses of a file that has been moved: to a new place, over a file.
+_MOVED = frozenset({201, 204})
 #: Statuses of MOVE from servers that do not have it, or not for this credential.
 _NO_MOVE = frozenset({400, 401, 403, 405, 501})
 #: Timeout in seconds of one network operation.
@@ -206,9 +208,13 @@ class Storage:
         """
         try:
             headers = {"Destination": new_url, "Overwrite": "T" if replace else "F"}
-            self._answer("MOVE", url, token=token, headers=headers).close()
+            exchange = self._answer("MOVE", url, token=token, headers=headers)
         except ExistsError:
             return False
+        exchange.close()
+        # Others, such as 207 (some of it failed), do not say that the file has been moved.
+        if exchange.response.status not in _MOVED:
+            raise StorageError(f"the storage element answered {exchange.response.status} to a move")
         return True
 
     def remove(self, url: str, *, token: str) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import BinaryIO, Protocol, TypeVar
 
 from pilots.agent.base import log
@@ -124,8 +125,10 @@ class _OutputStore:
                 self._element.remove(leftover)
             self._element.put(file, name.upload, give_up=self._give_up)
 
+        tries = count()
+
         def place() -> bool:
-            return placed(self._element, file, name, content, give_up=self._give_up)
+            return placed(self._element, file, name, content, again=next(tries) > 0, give_up=self._give_up)
 
         is_placed = False
         try:

@@ -256,6 +256,17 @@ def test_overwrite_replaces_what_a_manager_registered_below_the_owners_home(samp
     assert (others["stored_as"], others["reason"]) == (f"{job.own}/r.txt", "a file of this name is registered")
 
 
+def test_a_file_that_is_registered_at_another_element_only_permits_no_replacement_here(
+    sample: SampleData, lease: Any
+) -> None:
+    factories.make_replica(NAME, vo=sample.vo, storage_element=factories.make_storage_element(name="far"), checksum=ONE)
+    job = lease(overwrite=True)
+    name = job.reserves(checksum=TWO)
+    assert (name["stored_as"], name["replaces"]) == (NAME, False)
+    assert job.registers(checksum=TWO).status_code == 201
+    assert registered() == {NAME: TWO}
+
+
 def test_overwrite_replaces_no_file_of_another_owner(sample: SampleData, lease: Any) -> None:
     shared = "/lhcb/lhcb_prod/r.txt"
     first = lease(output_data=[f"LFN:{shared}"])
