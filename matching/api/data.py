@@ -82,7 +82,17 @@ class LeaseDataOut(serializers.Serializer[object]):
     )
 
 
-class OutputReplicaIn(StrictSerializer):
+class _WithChecksum(StrictSerializer):
+    """A body whose field ``checksum`` can be compared."""
+
+    def validate_checksum(self, checksum: str) -> str:
+        """Refuse a checksum of another kind."""
+        if checksum and (problem := checksum_problem(checksum)):
+            raise serializers.ValidationError(f"This must be {problem}.")
+        return checksum
+
+
+class OutputReplicaIn(_WithChecksum):
     """One stored output file."""
 
     lfn = Text(max_length=MAX_LFN, help_text="Logical file name: the reserved one.")
@@ -90,12 +100,8 @@ class OutputReplicaIn(StrictSerializer):
     size_bytes = WholeNumber(min_value=0, max_value=MAX_SIZE_BYTES, required=False, allow_null=True)
     checksum = Text(max_length=71, required=False, allow_blank=True, help_text="Checksum, as adler32:… or sha256:….")
 
-    def validate_checksum(self, checksum: str) -> str:
-        """Refuse a checksum that cannot be compared."""
-        return _comparable(checksum)
 
-
-class OutputFileIn(StrictSerializer):
+class OutputFileIn(_WithChecksum):
     """An output file that is about to be stored."""
 
     lfn = Text(max_length=MAX_LFN, help_text="Logical file name, below the destination of the lease or named by it.")
@@ -105,10 +111,6 @@ class OutputFileIn(StrictSerializer):
         default=False,
         help_text="Whether the element has another file of this name that may not be replaced.",
     )
-
-    def validate_checksum(self, checksum: str) -> str:
-        """Refuse a checksum that cannot be compared."""
-        return _comparable(checksum)
 
 
 class OutputFilesIn(StrictSerializer):
@@ -156,12 +158,6 @@ class ReservedNamesOut(serializers.Serializer[object]):
     """The reserved names, in the order of the request."""
 
     files = ReservedNameOut(many=True, help_text="One for each file.")
-
-
-def _comparable(checksum: str) -> str:
-    if checksum and (problem := checksum_problem(checksum)):
-        raise serializers.ValidationError(f"This must be {problem}.")
-    return checksum
 
 
 class LeaseOutputsView(APIView):

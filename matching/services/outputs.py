@@ -52,7 +52,7 @@ class NameTakenError(ConflictError):
 
 
 class LeftContent(TypedDict):
-    """What a lease may have stored under a name: hexadecimal id of the lease, place, size, checksum."""
+    """Content that a lease may have stored under a name; the lease by its hexadecimal id."""
 
     match: str
     #: The name that was requested.

@@ -59,7 +59,7 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class Packed:
-    """What was packed."""
+    """The result of packing: the number of members, and the files that were left out."""
 
     members: int = 0
     left_out: list[LeftOut] = field(default_factory=list)

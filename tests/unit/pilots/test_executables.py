@@ -1,4 +1,4 @@
-"""Why the kernel does not execute a file, compared with the kernel's own refusals."""
+"""Reasons why the kernel does not execute a file, compared with the kernel's own refusals."""
 
 import errno
 import os

@@ -41,6 +41,8 @@ class Arrival:
     input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
     #: Sites that hold all of the files, by the files of a job.
     input_sites: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    #: {logical name of output data: positions of the jobs that write it}, without names that contain a job's id.
+    output_names: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: Ids of submit pools, by ``requirements_key``.
     pools: dict[str, str] = field(default_factory=dict)
     #: Sentences on the nearest known names, by noun and name.

@@ -19,7 +19,7 @@ MAX_OUTPUT_NAMES: Final = 200_000
 
 def check_output_names(arrival: Arrival) -> None:
     """Refuse jobs that would write a name that is registered, or that another one of the request writes."""
-    writers = _writers(arrival)
+    writers = arrival.output_names = _writers(arrival)
     if len(writers) > MAX_OUTPUT_NAMES:
         sentence = f"The jobs of one request may write {MAX_OUTPUT_NAMES} named files together; send several requests."
         arrival.refuse(arrival.jobs[0], "output_data", sentence)
@@ -42,7 +42,7 @@ def plan_output_names(arrival: Arrival, job_ids: Sequence[int]) -> None:
     """Write which names the jobs will write, so that later submissions are warned."""
     planned = [
         OutputName(vo=arrival.vo, lfn=lfn, planned_id=job_ids[positions[0]])
-        for lfn, positions in sorted(_writers(arrival).items())
+        for lfn, positions in sorted(arrival.output_names.items())
     ]
     OutputName.objects.bulk_create(
         planned, update_conflicts=True, unique_fields=["vo", "lfn"], update_fields=["planned_id"], batch_size=10_000
