@@ -87,11 +87,15 @@ def supply_digest(*, now: datetime) -> str:
         now: by the database's clock; what is advertised expires.
     """
     counted = [vars(limit) for limit in with_counts(limits_on_matches())]
-    throttles = ThrottleState.objects.order_by("pk").values_list("pk", "version", "matched", "room", "expires_at")
+    throttles = ThrottleState.objects.order_by("pk").values_list("pk", "version", "matched", "expires_at", "room")
     health = CEHealth.objects.order_by("pk").values_list("pk", "failures", "trouble", "free_slots", "send_after")
     numbers = (
         [tuple(limit[name] for name in ("id", "held", "used_s", "free_at")) for limit in counted],
-        [(*throttle, expires_at <= now) for *throttle, expires_at in throttles],
+        # Without a room an expression decides, which may depend on the time.
+        [
+            (*throttle, expires_at <= now, room if room is not None else now.replace(second=0, microsecond=0))
+            for *throttle, expires_at, room in throttles
+        ],
         [(*of_ce, send_after is not None and send_after > now) for *of_ce, send_after in health],
     )
     return sha256(repr(numbers).encode()).hexdigest()

@@ -14,7 +14,6 @@ from matching.services.retry_after import likely_work
 from matching.services.search import REFUSALS, PilotRefusedError, QueueSearch, search_in
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
-from taskqueues.services.index.snapshot import Snapshot
 from wms.kernel.memo import CachedLookups
 
 
@@ -54,16 +53,17 @@ def match(
     return leases
 
 
-def _leases(begin: Callable[[Snapshot], QueueSearch], *, up_to: int, requested_at: float) -> Sequence[Claimed]:
+def _leases(begin: Callable[..., QueueSearch], *, up_to: int, requested_at: float) -> Sequence[Claimed]:
     """Search in the snapshot at hand, and again in a newer one unless the first result is certain.
 
     Args:
-        begin: returns the search in a snapshot.
+        begin: returns the search in a snapshot, at a time.
         up_to: number of leases.
         requested_at: time of the request, by the monotonic clock.
     """
     snapshot = index.current()
-    search = begin(snapshot)
+    now = snapshot.now()
+    search = begin(snapshot, now=now)
     search.leave_out_full()
     leases = search.fill([], up_to=up_to)
     # A job committed before this request is never missed: only a newer snapshot may show that there is none, or an
@@ -77,7 +77,7 @@ def _leases(begin: Callable[[Snapshot], QueueSearch], *, up_to: int, requested_a
             return []
         looks_again = not empty.is_current
     if len(leases) < up_to and looks_again:
-        search = begin(index.renewed() if is_older else snapshot)
+        search = begin(index.renewed() if is_older else snapshot, now=now)
         leases = search.fill(leases, up_to=up_to)
         if not leases and (empty is None or empty.is_stored) and search.empty_answer(unless_changed=False).is_stored:
             return []

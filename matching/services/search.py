@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
@@ -168,8 +170,7 @@ class QueueSearch:
                 self.offer = replace(self.offer, throttled="throttle")
                 return None
             if claimed is ExpressionRefusal.JOB:
-                self.refused.add(self._task_queue_id(drawn))
-                lottery.leave_out_queue(drawn.row)
+                self._leave_out_refused(lottery, drawn)
                 continue
             if claimed.answer == ClaimOutcome.LEASED:
                 self._after_lease(drawn, claimed)
@@ -277,6 +278,14 @@ class QueueSearch:
             return
         lottery.leave_out_queues(within(self.snapshot.columns, scope))
 
+    def _leave_out_refused(self, lottery: Lottery, drawn: Drawn) -> None:
+        """Exclude the task queues that the site's expression refuses as it does the drawn one."""
+        task_queue_ids = self.snapshot.columns.task_queue_id
+        refused = self.throttle.refused_with(self._task_queue_id(drawn))
+        rows = np.ones(len(task_queue_ids), np.bool_) if refused is None else np.isin(task_queue_ids, list(refused))
+        self.refused.update(task_queue_ids[rows].tolist())
+        lottery.leave_out_queues(rows)
+
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer
         if leases:
@@ -328,9 +337,21 @@ class QueueSearch:
 
 
 def search_in(
-    snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, *, pilot_id: int, request_id: UUID, chance: Random
+    snapshot: Snapshot,
+    *,
+    now: datetime,
+    request: OfferRequest,
+    binding: PilotBinding,
+    pilot_id: int,
+    request_id: UUID,
+    chance: Random,
 ) -> QueueSearch:
     """Return the search of a request in a snapshot, with the offer as resolved there.
+
+    Args:
+        snapshot: of the task queues.
+        now: the time of the request, by the database's clock, for expressions of sites.
+        request, binding, pilot_id, request_id, chance: as of ``match``.
 
     Raises:
         PilotRefusedError: the queue, site or computing element of the pilot is no longer configured.
@@ -355,7 +376,7 @@ def search_in(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=ThrottleCheck(where.place.its_site, lookups),
+        throttle=ThrottleCheck(where.place.its_site, lookups, now=now),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
         published=partial(published_at, where.place, where.possible, vo=vo, lookups=lookups),

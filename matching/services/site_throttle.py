@@ -3,12 +3,13 @@
 The claim itself refuses what the numbers of a policy refuse. If the throttle depends on an expression, this module
 evaluates it for the jobs of a task queue in one state of the throttle, and the claim leases a job only while the
 throttle is in that state. Jobs with the same values of the attributes that the expression uses are evaluated once for
-each state and process. If the state has changed too often in between, it is locked and the expression evaluated under
-that lock (ADR 29).
+each state and process, or for each request if it uses the time, too. If the state has changed too often in between, it
+is locked and the expression evaluated under that lock (ADR 29).
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from enum import Enum
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
@@ -60,7 +61,7 @@ class ThrottleBusyError(UnavailableError):
 class ExpressionRefusal(Enum):
     """The scope of a refusal by a site's expression."""
 
-    #: Jobs of this task queue.
+    #: Jobs of this task queue, and others of the same kind.
     JOB = "job"
     #: Any job.
     ALL = "all"
@@ -72,10 +73,11 @@ Beside: TypeAlias = Callable[[], Collection[int]]
 
 
 class _Kind(NamedTuple):
-    """Jobs that an expression cannot distinguish, and one of them."""
+    """Jobs that an expression cannot distinguish, one of them, and their task queues, as far as they are known."""
 
     key: Hashable
     example: ClassAd
+    task_queue_ids: set[int]
 
 
 class _Kinds:
@@ -91,7 +93,8 @@ class _Kinds:
         if task_queue_id not in self._kind_of:
             for pk, job in targets_of(beside()).items():
                 key = throttle.kind_of(job)
-                self._kind_of[pk] = self._kinds.setdefault(key, _Kind(key, job))
+                kind = self._kind_of[pk] = self._kinds.setdefault(key, _Kind(key, job, set()))
+                kind.task_queue_ids.add(pk)
         return self._kind_of.get(task_queue_id)
 
     @property
@@ -112,8 +115,13 @@ class _Memory:
         #: Results of the expression for each kind, in the last state read.
         self._verdicts: tuple[Hashable, dict[Hashable, bool]] = (None, {})
 
-    def kinds(self, throttle: Throttle) -> _Kinds:
-        """Return the kinds by the attributes that the expression uses now."""
+    def kinds(self, throttle: Throttle, *, in_use: _Kinds | None) -> _Kinds:
+        """Return the kinds by the attributes that the expression uses now.
+
+        Those that the request has in use stay, so that it need not read them while it holds the throttle's lock.
+        """
+        if in_use is not None and in_use.names == throttle.asks_of_the_job:
+            return in_use
         if self._kinds.names != throttle.asks_of_the_job or self._kinds.are_many:
             self._kinds = _Kinds(throttle.asks_of_the_job)
         return self._kinds
@@ -127,13 +135,20 @@ class _Memory:
 
 
 class _Evaluation:
-    """The evaluation of a site's expression in one state of the throttle, for one request."""
+    """The evaluation of a site's expression in one state of the throttle, for one request.
 
-    def __init__(self, state: ThrottleState, memory: _Memory) -> None:
-        self._throttle = throttle_in(state.site, state)
+    Args:
+        state: the state.
+        memory: of this process about the site.
+        now: the time of the request, by the database's clock.
+        kinds: those of the evaluation before; None: it is the first one.
+    """
+
+    def __init__(self, state: ThrottleState, memory: _Memory, *, now: datetime, kinds: _Kinds | None) -> None:
+        self._throttle = throttle_in(state.site, state, now=now)
         self._state = SeenThrottle(state.version, state.matched)
-        self._kinds = memory.kinds(self._throttle)
-        self._verdicts = memory.verdicts(state)
+        self.kinds = memory.kinds(self._throttle, in_use=kinds)
+        self._verdicts = {} if self._throttle.uses_time else memory.verdicts(state)
 
     def about(self, task_queue_id: int, *, beside: Beside, budget: "_TimeBudget") -> SeenThrottle | ExpressionRefusal:
         """Return the state if jobs of the task queue are accepted in it, else the refusal.
@@ -147,11 +162,21 @@ class _Evaluation:
             ThrottleBusyError: the evaluations of this request took too long.
         """
         if not self._throttle.asks_of_the_job:
-            return self._state if self._accepts(_Kind((), NO_JOB), budget) else ExpressionRefusal.ALL
-        kind = self._kinds.kind_of(task_queue_id, self._throttle, beside=beside)
+            if self._accepts(_Kind((), NO_JOB, set()), budget):
+                return self._state
+            # The time may accept the next job, so the site does not count as closed.
+            return ExpressionRefusal.JOB if self._throttle.uses_time else ExpressionRefusal.ALL
+        kind = self.kinds.kind_of(task_queue_id, self._throttle, beside=beside)
         if kind is None:
             return self._state  # the claim finds that it is gone
         return self._state if self._accepts(kind, budget) else ExpressionRefusal.JOB
+
+    def like(self, task_queue_id: int) -> Collection[int] | None:
+        """Return the known task queues whose jobs are of the same kind; None: all are."""
+        if not self._throttle.asks_of_the_job:
+            return None
+        kind = self.kinds.kind_of(task_queue_id, self._throttle, beside=lambda: [task_queue_id])
+        return {task_queue_id} if kind is None else kind.task_queue_ids.copy()
 
     def _accepts(self, kind: _Kind, budget: "_TimeBudget") -> bool:
         verdict = self._verdicts.get(kind.key)
@@ -185,10 +210,17 @@ class _TimeBudget:
 
 
 class ThrottleCheck:
-    """The throttle of the pilot's site during one request; without a site nothing is throttled."""
+    """The throttle of the pilot's site during one request; without a site nothing is throttled.
 
-    def __init__(self, site: Site | None, lookups: CachedLookups) -> None:
+    Args:
+        site: the pilot's site.
+        lookups: of the snapshot in which the request searches.
+        now: ``time()`` of expressions, by the database's clock; the same for the whole request.
+    """
+
+    def __init__(self, site: Site | None, lookups: CachedLookups, *, now: datetime) -> None:
         self._site = site
+        self._now = now
         self._lookups = lookups
         self._is_read = False
         #: None: no expression applies.
@@ -212,6 +244,10 @@ class ThrottleCheck:
         if self._evaluation is None:
             return None
         return self._evaluation.about(task_queue_id, beside=beside, budget=self._budget)
+
+    def refused_with(self, task_queue_id: int) -> Collection[int] | None:
+        """Return the task queues that are refused together with one whose jobs are; None: all."""
+        return {task_queue_id} if self._evaluation is None else self._evaluation.like(task_queue_id)
 
     def read_again(self) -> None:
         """Read the state again, after a claim found it changed."""
@@ -243,7 +279,8 @@ class ThrottleCheck:
         open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())
         state = open_now.select_related("site").first()
         memory.has_expression = state is not None
-        self._evaluation = None if state is None else _Evaluation(state, memory)
+        kinds = None if self._evaluation is None else self._evaluation.kinds
+        self._evaluation = None if state is None else _Evaluation(state, memory, now=self._now, kinds=kinds)
 
 
 @contextmanager

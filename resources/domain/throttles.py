@@ -23,9 +23,9 @@ from resources.domain.classad import (
     Expression,
     Reach,
     Value,
+    are_true,
     classad_of,
     evaluate,
-    is_true,
     may_be_true,
     parse_classad,
     parse_expression,
@@ -59,7 +59,7 @@ MAXIMA: Final = tuple(FIELD_OF_MAXIMUM)
 NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
 #: Matches for which an expression is evaluated in advance; after them it is evaluated again.
 MOST_TRIED: Final = 1000
-#: Steps of one evaluation, some milliseconds at worst: pilots wait for it.
+#: Steps for the expressions of a site about one job, some milliseconds at worst: pilots wait for it.
 MAX_STEPS: Final = 5000
 #: Seconds for evaluating a site's expression on many jobs; after them the site counts as closed.
 PATIENCE_S: Final = 0.5
@@ -105,6 +105,8 @@ class ThrottleCondition:
     #: Whether the site advertised it; else it is configured.
     is_advertised: bool
     gateway: str
+    #: ``time()``; None: it must not be used.
+    now: int | None
 
     @property
     def asks_of_the_job(self) -> bool:
@@ -125,15 +127,20 @@ class ThrottleCondition:
         """Return whether its value may depend on CurMatches."""
         return CUR_MATCHES.lower() in self.reach.own
 
+    @property
+    def is_decided_once(self) -> bool:
+        """Return whether it stays TRUE, or not TRUE, until the next advertisement."""
+        return not (self.asks_of_the_job or self.counts_matches or self.reach.uses_time)
+
     def holds(self, job: ClassAd = NO_JOB) -> bool:
         """Return whether it is TRUE for a job."""
-        return self.expression is not None and is_true(self.expression, my=self.my, target=job, max_steps=MAX_STEPS)
+        return _all_hold([self], job)
 
     def may_hold(self) -> bool:
         """Return whether it may be TRUE for some job."""
         if self.expression is None or not self.asks_of_the_job:
             return self.holds()
-        return may_be_true(self.expression, my=self.my, unknown=_UNKNOWN, max_steps=MAX_STEPS)
+        return may_be_true(self.expression, my=self.my, unknown=_UNKNOWN, now=self.now, max_steps=MAX_STEPS)
 
     def in_words(self) -> str:
         """Return the value of an expression that does not hold, in words."""
@@ -149,9 +156,18 @@ class ThrottleCondition:
     def _value(self) -> "Value | None":
         """Return its value without a job; None: it takes too long, or is not an expression."""
         try:
-            return None if self.expression is None else evaluate(self.expression, my=self.my, max_steps=MAX_STEPS)
+            if self.expression is not None:
+                return evaluate(self.expression, my=self.my, now=self.now, max_steps=MAX_STEPS)
         except ClassAdError:
-            return None
+            pass
+        return None
+
+
+def _all_hold(conditions: Sequence[ThrottleCondition], job: ClassAd) -> bool:
+    """Return whether all of them are TRUE for a job; MAX_STEPS is for all together, because a lock may be held."""
+    expressions = [(condition.expression, condition.my) for condition in conditions if condition.expression is not None]
+    now = conditions[0].now if conditions else None
+    return len(expressions) == len(conditions) and are_true(expressions, target=job, now=now, max_steps=MAX_STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +185,8 @@ class Throttle:
     classad: str = ""
     #: The gateways' advertisements, of which *advertised* are the sums; empty: *advertised* and *classad* are all.
     gateways: tuple[GatewayAdvertisement, ...] = ()
+    #: ``time()`` of expressions, in seconds since 1970; None: for what does not depend on it.
+    now: int | None = None
 
     def maximum(self, name: str) -> int | None:
         """Return the smaller of the configured and the advertised maximum; None: neither is given."""
@@ -205,13 +223,13 @@ class Throttle:
     def room(self) -> int | None:
         """Return the matches from the advertisement until it closes; None: an expression must be evaluated for each.
 
-        An expression that depends neither on the job nor on CurMatches is evaluated once.
+        An expression that depends on none of the job, CurMatches and time is evaluated once.
         """
         most = self.most
         if most is None or most == 0:
             return most
         conditions = list(self.conditions(matched=0))
-        once = [condition for condition in conditions if not condition.asks_of_the_job and not condition.counts_matches]
+        once = [condition for condition in conditions if condition.is_decided_once]
         if not all(condition.holds() for condition in once):
             return 0
         return most if len(once) == len(conditions) else None
@@ -240,10 +258,18 @@ class Throttle:
     @property
     def asks_of_the_job(self) -> tuple[str, ...]:
         """Return the attributes of a job, in lower case, on which acceptance may depend."""
+        return tuple(sorted(frozenset[str]().union(*map(_of_the_job, self._reaches))))
+
+    @property
+    def uses_time(self) -> bool:
+        """Return whether acceptance may depend on the time."""
+        return any(reach.uses_time for reach in self._reaches)
+
+    @property
+    def _reaches(self) -> Sequence[Reach]:
         configured = [self.requirements] if self.policy is ThrottlePolicy.CUSTOM else []
         expressions = [(expression, ad.classad) for ad in self._ads for expression in (*configured, None)]
-        names = frozenset[str]().union(*(_of_the_job(_expression_and_reach(*pair)[1]) for pair in expressions))
-        return tuple(sorted(names))
+        return [_expression_and_reach(*pair)[1] for pair in expressions]
 
     def kind_of(self, job: ClassAd) -> Hashable:
         """Return the part of a job that acceptance may depend on; it is the same for jobs with equal parts."""
@@ -256,9 +282,7 @@ class Throttle:
             matched: matches since the measurement.
             job: TARGET of expressions.
         """
-        return self._has_numbers_for(matched) and all(
-            condition.holds(job) for condition in self.conditions(matched=matched)
-        )
+        return self._has_numbers_for(matched) and _all_hold(list(self.conditions(matched=matched)), job)
 
     def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
         """Return an expression that cannot be TRUE for any job after so many matches; None: there is none."""
@@ -272,11 +296,23 @@ class Throttle:
             if self.policy is ThrottlePolicy.CUSTOM:
                 # For several gateways, the expression is evaluated with each ad and the sums of all.
                 my = _my(self, parsed, cur_matches=start + matched)
-                yield _condition(self.requirements, ad, my)
+                yield self._condition(self.requirements, ad, my)
             if parsed is None or parsed.expression(REQUIREMENTS) is not None:
                 of_one = self.alone(ad)
                 my = _my(of_one, parsed, cur_matches=(of_one.start or 0) + matched)
-                yield _condition(None, ad, my)
+                yield self._condition(None, ad, my)
+
+    def _condition(self, requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) -> ThrottleCondition:
+        """Return the configured condition or, without *requirements*, that advertised by *ad*."""
+        expression, reach = _expression_and_reach(requirements, ad.classad)
+        return ThrottleCondition(
+            expression=expression,
+            my=my,
+            reach=reach,
+            is_advertised=requirements is None,
+            gateway=ad.gateway,
+            now=self.now,
+        )
 
     def refused(self, jobs: Mapping[int, ClassAd], *, matched: int, is_patient: Callable[[], bool]) -> tuple[int, ...]:
         """Return the keys of the jobs that are refused; of jobs of one kind, one is evaluated.
@@ -385,14 +421,6 @@ def _parsed_or_none(classad: str) -> ClassAd | None:
         return None
 
 
-def _condition(requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) -> ThrottleCondition:
-    """Return the configured condition or, without *requirements*, that advertised by *ad*."""
-    expression, reach = _expression_and_reach(requirements, ad.classad)
-    return ThrottleCondition(
-        expression=expression, my=my, reach=reach, is_advertised=requirements is None, gateway=ad.gateway
-    )
-
-
 @lru_cache(maxsize=1000)
 def _expression_and_reach(requirements: str | None, classad: str) -> tuple[Expression | None, Reach]:
     """Return the expression and the attributes that it depends on; the numbers of an ad are constants."""
@@ -402,5 +430,5 @@ def _expression_and_reach(requirements: str | None, classad: str) -> tuple[Expre
     except ClassAdError:
         expression = None
     if expression is None:
-        return None, Reach(frozenset(), frozenset())
+        return None, Reach(frozenset(), frozenset(), uses_time=False)
     return expression, expression.reach(my, constants=_CONSTANTS)

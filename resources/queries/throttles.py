@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
@@ -62,8 +62,14 @@ def gateways_of(state: ThrottleState) -> Sequence[GatewayState]:
     return [] if state.advertised_at is None else gateway_states(state.gateways)
 
 
-def throttle_in(site: Site, state: ThrottleState) -> Throttle:
-    """Return the site's throttle with its configuration and its load."""
+def throttle_in(site: Site, state: ThrottleState, *, now: datetime | None = None) -> Throttle:
+    """Return the site's throttle with its configuration and its load.
+
+    Args:
+        site: with its configuration.
+        state: of that site.
+        now: the database's clock; None: for what does not depend on the time.
+    """
     return Throttle(
         policy=ThrottlePolicy(site.throttle_policy),
         maxima={name: most for name, field in FIELD_OF_MAXIMUM.items() if (most := getattr(site, field)) is not None},
@@ -72,6 +78,7 @@ def throttle_in(site: Site, state: ThrottleState) -> Throttle:
         classad=state.classad,
         # With one gateway, the sums are its own numbers.
         gateways=tuple(each.ad for each in gateways_of(state)) if len(state.gateways) > 1 else (),
+        now=None if now is None else int(now.timestamp()),
     )
 
 
@@ -87,7 +94,7 @@ def throttle_of(site: Site, state: ThrottleState | None, *, now: datetime) -> Th
         return None
     if state is None or state.expires_at <= now:
         return _expired(site, state)
-    throttle = throttle_in(site, state)
+    throttle = throttle_in(site, state, now=now)
     why_closed = _why_closed(throttle, state)
     return ThrottleStanding(
         policy=throttle.policy,
@@ -190,6 +197,8 @@ def _not_true(condition: ThrottleCondition, throttle: Throttle, state: ThrottleS
         if condition.counts_matches or not condition.is_advertised
         else ""
     )
+    if condition.reach.uses_time and throttle.now is not None:
+        at += f", {to_the_second(datetime.fromtimestamp(throttle.now, UTC))}"
     lacking = condition.lacking
     why = f": neither the advertisement nor jobs have {listed(lacking, last=' or ')}" if lacking else ""
     return f"{subject}{at}{', whatever the job is' if condition.asks_of_the_job else ''}{why}."

@@ -164,8 +164,8 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     "throttle_now",
                 ),
                 "description": "An expression may use what the site advertises, CurMatches, the maxima under SAM's "
-                f"names ({', '.join(MAXIMA)}) and the requirements of the job: {', '.join(classads.NAMES)}. A name is "
-                "looked up in the advertisement first, then in the job; TARGET.name is the job's. Unknown attributes "
+                f"names ({', '.join(MAXIMA)}) and the requirements of the job: TARGET.{', .'.join(classads.NAMES)}. "
+                "A name without TARGET is looked up in the advertisement first, then in the job. Unknown attributes "
                 "are undefined, and an expression that is not TRUE closes the site.",
             },
         ),

@@ -79,7 +79,7 @@ class Closings:
     def _refused(self) -> Mapping[int, tuple[int, ...]]:
         """By site: the task queues that its expression refuses."""
         expressions = {
-            pk: (throttle_in(site, state), state.matched)
+            pk: (throttle_in(site, state, now=self.now), state.matched)
             for pk, (site, state) in self.sites.items()
             if state is not None and state.room is None and state.expires_at > self.now
         }

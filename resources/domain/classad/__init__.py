@@ -5,10 +5,11 @@ HTCondor's ClassAds.
 """
 
 from resources.domain.classad.analysis import Reach
-from resources.domain.classad.evaluation import ERROR, UNDEFINED, Value
+from resources.domain.classad.evaluation import Value
 from resources.domain.classad.language import (
     ClassAd,
     Expression,
+    are_true,
     classad_of,
     each_value_of,
     evaluate,
@@ -20,6 +21,7 @@ from resources.domain.classad.language import (
 )
 from resources.domain.classad.lexer import MAX_BYTES, ClassAdError
 from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES
+from resources.domain.classad.values import ERROR, UNDEFINED
 
 __all__ = [
     "ERROR",
@@ -32,6 +34,7 @@ __all__ = [
     "Expression",
     "Reach",
     "Value",
+    "are_true",
     "classad_of",
     "each_value_of",
     "evaluate",

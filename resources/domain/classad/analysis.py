@@ -5,7 +5,18 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from resources.domain.classad.tree import AdScope, Attribute, Chain, Conditional, Node, Path, Record, Special, parts_of
+from resources.domain.classad.tree import (
+    AdScope,
+    Attribute,
+    Chain,
+    Conditional,
+    FunctionCall,
+    Node,
+    Path,
+    Record,
+    Special,
+    parts_of,
+)
 
 #: Parts of an expression that are analysed, which bounds time and recursion; with more, it counts as possibly TRUE.
 _MOST_PARTS: Final = 40
@@ -24,6 +35,8 @@ class Reach:
     own: frozenset[str]
     #: Names looked up in TARGET, as they were written: ``TARGET.name``, and bare names that its own ad lacks.
     elsewhere: frozenset[str]
+    #: Whether it depends on ``time()``.
+    uses_time: bool
 
     @property
     def in_target(self) -> frozenset[str]:
@@ -41,11 +54,13 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
     """
     own: set[str] = set()
     elsewhere: set[str] = set()
+    uses_time = False
     #: With each node, whether it is within a record, where bare names are not looked up in TARGET.
     nodes = [(node, False)]
     while nodes:
         part, is_within = nodes.pop()
         nodes.extend((inner, is_within or isinstance(part, Record)) for inner in parts_of(part))
+        uses_time = uses_time or (isinstance(part, FunctionCall) and part.function == "time")
         names = _looked_up(part)
         nodes.extend((record.entries[name].node, False) for name in names - own - constants if name in record.entries)
         own |= names
@@ -53,7 +68,7 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
             elsewhere.add(f"TARGET.{part.name}")
         elif isinstance(part, Attribute) and part.ad is AdScope.NEAREST and not is_within:
             elsewhere |= {part.name} if names.isdisjoint(constants | record.entries.keys()) else set()
-    return Reach(frozenset(own), frozenset(elsewhere))
+    return Reach(frozenset(own), frozenset(elsewhere), uses_time)
 
 
 def _looked_up(part: Node) -> set[str]:
@@ -110,7 +125,7 @@ class Possibilities:
         symbols = {symbol for symbol, _ in node.rest}
         if symbols == {"&&"}:
             return all(self._may_hold(operand) for operand in operands)
-        if symbols == {"||"}:
+        if symbols in ({"||"}, {"?:"}):
             return any(self._may_hold(operand) for operand in operands)
         # These operators have no value if one operand has none.
         return not (symbols <= _STRICT and any(self._lacks_value(operand) for operand in operands))

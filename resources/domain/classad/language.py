@@ -7,10 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from resources.domain.classad.analysis import Possibilities, Reach, reach_of
-from resources.domain.classad.evaluation import MAX_STEPS, Evaluation, Frame, Value
+from resources.domain.classad.evaluation import MAX_STEPS, Evaluation, Value
 from resources.domain.classad.lexer import NO_TEXTS, ClassAdError
 from resources.domain.classad.syntax import parse_node, parse_record
 from resources.domain.classad.tree import ListExpression, Literal, Node, Record, RecordEntry, Scalar
+from resources.domain.classad.values import Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,21 @@ def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
 
 
 def evaluate(
-    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
+    expression: Expression,
+    *,
+    my: ClassAd = _EMPTY,
+    target: ClassAd = _EMPTY,
+    now: int | None = None,
+    max_steps: int = MAX_STEPS,
 ) -> Value:
     """Return the value of *expression*.
 
     Args:
         expression: what to compute.
-        my: where bare names and ``MY.name`` are looked up.
-        target: where ``TARGET.name`` is looked up; in its attributes, MY and TARGET are exchanged.
+        my: where ``MY.name`` and bare names are looked up.
+        target: where ``TARGET.name`` and bare names that *my* lacks are looked up; in its attributes, MY and TARGET are
+            exchanged.
+        now: value of ``time()``, in seconds since 1970; None: it must not be used.
         max_steps: most parts to compute.
 
     Returns:
@@ -124,9 +132,15 @@ def evaluate(
     Raises:
         ClassAdError: the evaluation took more than *max_steps*, or went too deep.
     """
+    mine = _match(my, target)
+    return Evaluation(max_steps=max_steps, now=now).run(expression.root, my=mine, text=expression.text)
+
+
+def _match(my: ClassAd, target: ClassAd) -> Frame:
+    """Return *my* as one ad of a match; in the other one, MY and TARGET are exchanged."""
     mine, theirs = Frame(my.record), Frame(target.record)
     mine.target, theirs.target = theirs, mine
-    return Evaluation(max_steps=max_steps).run(expression.root, my=mine, text=expression.text)
+    return mine
 
 
 def values_of(ad: ClassAd) -> Mapping[str, Value]:
@@ -158,28 +172,56 @@ def each_value_of(ad: ClassAd, names: Iterable[str]) -> Iterator[tuple[str, Valu
 
 
 def is_true(
-    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
+    expression: Expression,
+    *,
+    my: ClassAd = _EMPTY,
+    target: ClassAd = _EMPTY,
+    now: int | None = None,
+    max_steps: int = MAX_STEPS,
 ) -> bool:
     """Return whether *expression* is exactly TRUE; undefined, error, numbers and too long an evaluation are not."""
+    return are_true([(expression, my)], target=target, now=now, max_steps=max_steps)
+
+
+def are_true(
+    expressions: Iterable[tuple[Expression, ClassAd]],
+    *,
+    target: ClassAd = _EMPTY,
+    now: int | None = None,
+    max_steps: int = MAX_STEPS,
+) -> bool:
+    """Return whether each expression is exactly TRUE with its own MY; *max_steps* is for all of them together."""
+    evaluation = Evaluation(max_steps=max_steps, now=now)
     try:
-        return evaluate(expression, my=my, target=target, max_steps=max_steps) is True
+        return all(
+            evaluation.run(expression.root, my=_match(my, target), text=expression.text) is True
+            for expression, my in expressions
+        )
     except ClassAdError:
         return False
 
 
-def may_be_true(expression: Expression, *, my: ClassAd, unknown: AbstractSet[str], max_steps: int = MAX_STEPS) -> bool:
+def may_be_true(
+    expression: Expression,
+    *,
+    my: ClassAd,
+    unknown: AbstractSet[str],
+    now: int | None = None,
+    max_steps: int = MAX_STEPS,
+) -> bool:
     """Return False only if *expression* cannot be exactly TRUE for any TARGET.
 
     Args:
         expression: the expression.
-        my: where bare names and ``MY.name`` are looked up.
+        my: where ``MY.name`` and bare names are looked up.
         unknown: attributes, in lower case, that TARGET may have; all others are undefined.
+        now: as of ``evaluate``.
         max_steps: for each of its parts; one that takes longer may be TRUE.
     """
 
     def compute(node: Node) -> "Value | None":
         try:
-            return evaluate(Expression(node, expression.text), my=my, max_steps=max_steps)
+            return evaluate(Expression(node, expression.text), my=my, now=now, max_steps=max_steps)
         except ClassAdError:
             return None
 

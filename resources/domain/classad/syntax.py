@@ -4,7 +4,7 @@ A precedence-climbing parser. Chains of equal precedence (``a || b || c``) and p
 and MAX_DEPTH bounds everything else, so neither parsing nor a walk over a tree can exhaust Python's stack.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -20,6 +20,7 @@ from resources.domain.classad.lexer import (
     tokens_of,
     unquoted,
 )
+from resources.domain.classad.patterns import PatternError, compiled
 from resources.domain.classad.tree import (
     AdScope,
     Attribute,
@@ -36,18 +37,21 @@ from resources.domain.classad.tree import (
     Special,
     Unary,
 )
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import counted, did_you_mean
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 10_000
 
-#: {function in lower case: number of arguments}; evaluation.py defines the functions.
-ARGUMENTS_OF: Final[Mapping[str, int]] = MappingProxyType(
+#: The functions, as HTCondor spells them: the least and the largest number of arguments (values.py, evaluation.py).
+FUNCTIONS: Final[Mapping[str, tuple[int, float]]] = MappingProxyType(
     {
-        "iserror": 1, "isundefined": 1, "isboolean": 1, "isinteger": 1, "isreal": 1, "isstring": 1, "islist": 1,
-        "size": 1, "member": 2, "tolower": 1, "toupper": 1, "int": 1, "real": 1,
+        **dict.fromkeys(("isError", "isUndefined", "isBoolean", "isInteger", "isReal", "isString", "isList"), (1, 1)),
+        **dict.fromkeys(("size", "toLower", "toUpper", "int", "real"), (1, 1)),
+        "member": (2, 2), "ifThenElse": (3, 3), "strcat": (0, float("inf")), "stringListMember": (2, 3),
+        "stringListIMember": (2, 3), "regexp": (2, 3), "time": (0, 0),
     }
 )  # fmt: skip
+_SPELLED: Final = {name.lower(): name for name in FUNCTIONS}
 
 _PRECEDENCE: Final = {
     "||": 1, "&&": 2,
@@ -185,13 +189,37 @@ class _Parser:
     def _unary(self) -> Node:
         token = self._tokens[self._next]
         if token.kind not in {"-", "+", "!"}:
-            return self._path()
+            return self._defaulted()
         self._next += 1
         self._deeper()
         operand = self._unary()
         self._depth -= 1
         self._grow(self._height, token.at)
         return Unary(token.kind, operand, token.at)
+
+    def _defaulted(self) -> Node:
+        """Read a path, with those that stand for it where it is undefined: ``a ?: b ?: -1``."""
+        token = self._tokens[self._next]
+        first = self._path()
+        height = self._height
+        rest: list[tuple[str, Node]] = []
+        while self._tokens[self._next].kind == "?" and self._tokens[self._next + 1].kind == ":":
+            self._next += 2
+            rest.append(("?:", self._negative() or self._path()))
+            height = max(height, self._height)
+        if not rest:
+            return first
+        self._grow(height, token.at)
+        return Chain(first, tuple(rest), token.at)
+
+    def _negative(self) -> Node | None:
+        """Read a number with a minus that touches it; None: it is something else."""
+        minus, number = self._tokens[self._next : self._next + 2]
+        if minus.kind != "-" or number.kind not in {"integer", "real"} or number.at != minus.at + 1:
+            return None
+        self._next += 2
+        self._grow(0, minus.at, nodes=2)
+        return Unary("-", Literal(self._value(number), number.at), minus.at)
 
     def _path(self) -> Node:
         base = self._primary()
@@ -253,17 +281,33 @@ class _Parser:
         return Attribute(name, ad, token.at)
 
     def _call(self, function: str, token: Token) -> Node:
-        expected = ARGUMENTS_OF.get(function)
-        if expected is None:
-            raise self._error(f"There is no function {shown(token)}.{did_you_mean(function[:64], ARGUMENTS_OF)}", token)
+        if function not in _SPELLED:
+            hint = did_you_mean(token.text[:64], FUNCTIONS)
+            known = ", ".join(sorted(FUNCTIONS, key=str.lower))
+            raise self._error(f"There is no function {shown(token)}.{hint} There are {known}.", token)
+        least, most = FUNCTIONS[_SPELLED[function]]
         arguments = self._sequence(")")
-        if len(arguments) != expected:
-            problem = (
-                f"The function {shown(token)} takes {expected} argument{'s' * (expected > 1)}, not {len(arguments)}."
-            )
-            raise self._error(problem, token)
+        if not least <= len(arguments) <= most:
+            expected = counted(least, "argument") if least == most else f"{least} to {most} arguments"
+            raise self._error(f"The function {shown(token)} takes {expected}, not {len(arguments)}.", token)
+        if function == "regexp":
+            self._check_pattern(arguments)
         self._grow(self._height, token.at)
+        if function == "ifthenelse":
+            condition, yes, no = arguments
+            return Conditional(condition, yes, no, token.at)
         return FunctionCall(function, arguments, token.at)
+
+    def _check_pattern(self, arguments: Sequence[Node]) -> None:
+        """Refuse a regular expression that is a constant and invalid; others are errors when they are evaluated."""
+        pattern, _, *options = arguments
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            return
+        option = options[0].value if options and isinstance(options[0], Literal) else ""
+        try:
+            compiled(pattern.value, option if isinstance(option, str) else "")
+        except PatternError as error:
+            raise ClassAdError(str(error), text=self._text, at=pattern.at) from error
 
     def _literal(self, value: Scalar, token: Token) -> Node:
         self._grow(-1, token.at)

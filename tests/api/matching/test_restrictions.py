@@ -1,7 +1,7 @@
 """Throttles and limits in the answers of explain and preview (docs/architecture.md, Throttles and limits)."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -21,8 +21,10 @@ from tests.api.matching.conftest import ClientOf, SampleData
 from tests.api.matching.test_explain import condition, explained
 from tests.api.matching.test_preview import preview
 from tests.cases import quick_cases
+from tests.clock import pass_time, stop_clock
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.kernel.db import database_now
 
 
 @pytest.fixture
@@ -283,6 +285,32 @@ def test_advertised_requirements_about_the_job_hold_under_every_policy(
             "CurMatches 2, whatever the job is"
         )
     ]
+
+
+@pytest.mark.usefixtures("clock", "large_slot")
+@pytest.mark.parametrize("of_the_job", ["", ' && JobType == "User"'])
+def test_an_expression_about_the_time_opens_and_closes_without_an_advertisement(
+    sample: SampleData, alice: APIClient, pilot: APIClient, of_the_job: str
+) -> None:
+    stop_clock()
+    closes_at = int(database_now().timestamp()) + 100
+    throttle(throttle_policy="custom", throttle_requirements=f"time() < {closes_at} && CurMatches < 5{of_the_job}")
+    busy(0)
+    jobs = [of_alice(sample, cpu_time_s=seconds) for seconds in (500, 500, 5000)]  # the last one comes first
+    assert matches(pilot) == 201
+    pass_time(seconds=200)
+    assert matches(pilot) == 204
+    sample.pilot.refresh_from_db()
+    assert (sample.pilot.nothing_left or {})["throttle"] == 0
+    (why,) = explained(alice, jobs[0])["limits"]
+    whatever = ", whatever the job is" if of_the_job else ""
+    at = f"{datetime.fromtimestamp(closes_at + 100, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    assert why == (
+        f"the throttle of LCG.CERN.ch is closed: The site's expression is not TRUE at CurMatches 1, {at}{whatever}"
+    )
+    # Nothing of it is remembered.
+    pass_time(seconds=-200)
+    assert [matches(pilot) for _ in jobs] == [201, 201, 204]
 
 
 def test_the_throttle_and_all_full_limits_are_shown(sample: SampleData, alice: APIClient) -> None:

@@ -288,7 +288,7 @@ def test_a_text_without_quotes_is_read_as_it_stands(attribute: JdlAttribute, tex
         ("JobName = Dst__{Ganga_(513.0)}, [v2] 'x' & $y | z;", {"job_name": "Dst__{Ganga_(513.0)}, [v2] 'x' & $y | z"}),
         ('StdOutput = JobName; JobName = "x";', {"std_output": "JobName", "job_name": "x"}),
         ("StdOutput = 3 + 4;", {"std_output": "3 + 4"}),
-        ('StdOutput = strcat(JobName, ".out"); JobName = my;', None),
+        ('StdOutput = strcat(JobName, ".out"); JobName = my;', {"job_name": "my", "std_output": "my.out"}),
         ('StdOutput = "a" == "b" ? "c" : "d";', {"std_output": "d"}),
         ("Arguments = -l -t %s;", {"arguments": "-l -t %s"}),
         ("Arguments = -o LogLevel=INFO;", {"arguments": "-o LogLevel=INFO"}),
@@ -310,12 +310,13 @@ def test_a_text_without_quotes_is_read_as_it_stands(attribute: JdlAttribute, tex
         ("\ufeffJobName = a b;", {"job_name": "a b"}),
     ],
 )  # fmt: skip
-def test_texts_without_quotes_among_other_values(jdl: str, expected: dict[str, object] | None) -> None:
-    if expected is None:
-        with pytest.raises(InvalidJdlError, match="There is no function `strcat`"):
-            parse_jdl(jdl)
-    else:
-        assert described(jdl) == expected
+def test_texts_without_quotes_among_other_values(jdl: str, expected: dict[str, object]) -> None:
+    assert described(jdl) == expected
+
+
+def test_a_text_by_an_unknown_function_is_refused() -> None:
+    with pytest.raises(InvalidJdlError, match="There is no function `substr`"):
+        parse_jdl('StdOutput = substr("abc", 1);')
 
 
 def test_an_attribute_of_one_value_may_be_given_twice() -> None:

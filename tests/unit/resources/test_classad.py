@@ -67,6 +67,15 @@ def error_of(text: str) -> ClassAdError:
         ('isString("") && isInteger(1) && isReal(1.0) && isBoolean(true) && isList({})', True),
         (r'"a\"b\\\t\101\q"', 'a"b\\\tAq'),
         ("1 // one\n + /* two */ 2", 3),
+        ("ifThenElse(1 < 2, 3, error)", 3),
+        ("2 * undefined ?: 4 + 1", 9),
+        ("undefined ?: -1", -1),
+        ("1 ? undefined ? : 2 : 3", 2),
+        ('strcat("a", 1, true, -0.0, 1.5) =?= "a1true-0.01.500000000000000E+00"', True),
+        ("strcat()", ""),
+        ('stringListMember("b", " a, b") && !stringListMember("B", "a,b") && stringListIMember("B", "a b")', True),
+        ('stringListMember("a b", "a b; c", ";")', True),
+        ('regexp("^a[0-9]+$", "a12") && !regexp("B", "abc") && regexp("B", "abc", "i")', True),
     ],
 )
 def test_an_expression_has_its_value(text: str, value: Value) -> None:
@@ -96,6 +105,18 @@ def test_unknown_attributes_are_undefined(text: str) -> None:
 )  # fmt: skip
 def test_invalid_operations_give_an_error_value(text: str) -> None:
     assert value_of(text) is ERROR
+
+
+def test_time_has_the_value_of_the_evaluation_and_none_without_one() -> None:
+    assert evaluate(parse_expression("TIME() % 86400"), now=86_400 + 5) == 5
+    with pytest.raises(ClassAdError, match=r"time\(\) is for expressions of sites"):
+        value_of("time()")
+    assert not is_true(parse_expression("time() > 0"))
+
+
+@pytest.mark.parametrize("text", ['regexp(strcat("(", u), "a")', 'regexp("a", 1)', 'regexp("a", long)', "strcat({1})"])
+def test_what_cannot_be_searched_or_joined_is_an_error(text: str) -> None:
+    assert evaluate(parse_expression(text), my=classad_of({"u": "a", "long": "a" * 4097})) is ERROR
 
 
 def test_undefined_and_false_is_false_because_the_right_side_decides() -> None:
@@ -184,6 +205,16 @@ def test_dotted_names_are_read_only_where_asked_for() -> None:
         ("a = 1 & 2", 1, 7, "&&"),
         ("a = szie(1)", 1, 5, 'Did you mean "size"?'),
         ("a = size()", 1, 5, "takes 1 argument, not 0"),
+        ("a = regexp(1)", 1, 5, "takes 2 to 3 arguments, not 1"),
+        ("a = closeSites(1)", 1, 5, "There are ifThenElse, int, "),
+        ("a = closeSites(1)", 1, 5, "strcat, stringListIMember, stringListMember, time, toLower, toUpper."),
+        ('a = 1; b = regexp("(a", c)', 1, 19, "parenthesis of the regular expression is not closed"),
+        ('a = regexp("a{1000}", c)', 1, 12, "up to 100"),
+        ('a = regexp("(?=a)", c)', 1, 12, "no look-around"),
+        (r'a = regexp("(a)\\1", c)', 1, 12, "no back-references"),
+        ('a = regexp("' + "a" * 257 + '", c)', 1, 12, "at most 256 bytes"),
+        ('a = regexp("' + "(" * 30 + ")" * 30 + '", c)', 1, 12, "nested at most 20 deep"),
+        ('a = regexp("((a{100}){100})", c)', 1, 12, "too large"),
         ("a = 1 # b", 1, 7, "has no meaning"),
         ("a = \xa0", 1, 5, "U+00A0"),
         ("true = 1", 1, 1, "cannot be a name"),
@@ -255,6 +286,9 @@ def test_long_chains_and_paths_do_not_count_as_nesting() -> None:
         "; ".join(f"a{i} = a{i + 1}" for i in range(3000)) + "; a3000 = 1",
         "a0 = { " + "1, " * 4000 + "1 }; b = { " + "a0, " * 4000 + "a0 }",
         "a0 = [ b = a0 ]",
+        "; ".join(f"a{i} = strcat(a{i + 1}, a{i + 1})" for i in range(60)) + '; a60 = "a"',
+        'a0 = b == "x"; b = { ' + ", ".join(['regexp("(.*)(.*)(.*)x", t)'] * 100) + '}; t = "' + "a" * 4000 + '"',
+        "b = { " + ", ".join([f'regexp(strcat("(.{{0,30}}){{0,16}}{i}", t), t)' for i in range(300)]) + '}; t = ""',
     ],
 )
 def test_an_exponential_evaluation_is_stopped(bomb: str) -> None:

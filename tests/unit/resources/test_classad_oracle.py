@@ -23,6 +23,7 @@ from resources.domain.classad import (
     parse_classad,
     parse_expression,
 )
+from resources.domain.classad.patterns import PatternError, compiled, is_found
 from resources.domain.classad.tree import Chain, Node, parts_of
 from tests.cases import quick_cases
 
@@ -36,6 +37,7 @@ CONTEXT = """[
 def classad2() -> ModuleType:
     """Return HTCondor's implementation; without it the comparison is skipped, but fails in CI."""
     try:
+        importlib.import_module("htcondor2")  # brings stringListMember
         return importlib.import_module("classad2")
     except ImportError:
         if os.environ.get("CI"):
@@ -232,3 +234,100 @@ def test_names_are_looked_up_in_the_two_ads_of_a_match_as_htcondor_does(
     entries = {name: entry for name, entry in target.record.entries.items() if name in reach.in_target}
     if not entries:
         assert comparable(evaluate(parse_expression(text), my=my)) == ours
+
+
+SCALARS = st.sampled_from(
+    [
+        "0",
+        "7",
+        "1.5",
+        "0.0",
+        "1e-10",
+        '"a"',
+        '"A"',
+        '"b,a"',
+        '" a;b"',
+        '""',
+        "true",
+        "undefined",
+        "error",
+        "i",
+        "r",
+        "s",
+    ]
+)
+CALLS = st.one_of(
+    st.builds("strcat({}, {}, {})".format, SCALARS, SCALARS, SCALARS),
+    st.builds("stringListMember({}, {})".format, SCALARS, SCALARS),
+    st.builds("stringListIMember({}, {}, {})".format, SCALARS, SCALARS, st.sampled_from(['""', '";"', '", "', "i"])),
+    st.builds("ifThenElse({}, {}, {})".format, LEAVES, LEAVES, LEAVES),
+    st.builds("{} ?: {}".format, LEAVES, st.one_of(LEAVES, st.sampled_from(["-1", "-1.5", "(-i)", "u ?: 3"]))),
+    st.builds("regexp({}, {}, {})".format, st.sampled_from(['"a"', '"^a$"', "s", "u", "i"]), SCALARS, SCALARS),
+)
+
+
+@PARTS
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@given(text=st.recursive(st.one_of(LEAVES, CALLS), grown, max_leaves=6))
+def test_functions_have_the_value_that_htcondor_gives_them(classad2: ModuleType, part: int, text: str) -> None:
+    ad = classad2.ClassAd(CONTEXT)
+    ad["x_"] = classad2.ExprTree(text)
+    expected = comparable(theirs_as_ours(ad.eval("x_"), classad2))
+    ours = comparable(evaluate(parse_expression(text), my=parse_classad(CONTEXT)))
+    assert ours == expected or divides_a_real_by_zero(text)
+
+
+PIECES = (
+    *(
+        "a",
+        "b",
+        "A",
+        "é",
+        ".",
+        "^",
+        "$",
+        "(",
+        ")",
+        "(?:",
+        "|",
+        "*",
+        "+",
+        "?",
+        "*?",
+        "{2}",
+        "{0}",
+        "{1,2}",
+        "{,2}",
+        "{1,}",
+    ),
+    *(rf"\{letter}" for letter in "dwsDWSbBAZznt.-_"),
+    *("[ab]", "[^a]", "[a-c]", "[^a-z]", "[]a]", "[[:alpha:]]", "[[:^upper:]]", "[[:space:]b]", "[-a]", "[a-]", "[é]"),
+    *(r"\x41", r"[^\d]", r"[\W_]", " ", "#", "\n", "-", "]", "}", "{", "1"),
+)
+PATTERNS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+TEXTS = st.text(st.sampled_from("abABZé\n 1_-].{#\t"), max_size=8)
+OPTIONS = st.sampled_from(["", "", "i", "m", "s", "x", "im", "sx", "imsx", "f", "q"])
+
+
+@PARTS
+@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
+@given(pattern=PATTERNS, text=TEXTS, options=OPTIONS)
+def test_a_regular_expression_finds_what_htcondor_finds(
+    classad2: ModuleType, part: int, pattern: str, text: str, options: str
+) -> None:
+    ad = classad2.ClassAd()
+    ad["pattern"], ad["text"], ad["options"] = pattern, text, options
+    theirs = theirs_as_ours(classad2.ExprTree("regexp(pattern, text, options)").eval(ad), classad2)
+    try:
+        program = compiled(pattern, options)
+    except PatternError:
+        return  # what is refused here is not accepted: an error is not TRUE
+    assert is_found(program, text.encode(), spend=lambda instructions: None) is theirs
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"CERN|CNAF", r"^LCG\.[A-Z]+\.(ch|it)$", r"(?:ce|arc)-?\d{1,3}\b", r"a+?b*", "[[:upper:]]{2,}", "", "{", "(a|)+"],
+)
+def test_usual_regular_expressions_are_accepted(pattern: str) -> None:
+    assert compiled(pattern)

@@ -22,6 +22,7 @@ from resources.domain.throttles import (
     MAX_SUBMITTING_AND_GATHERING,
     MOST_TRIED,
     SUBMITTING,
+    GatewayAdvertisement,
     Numbers,
     Throttle,
 )
@@ -240,6 +241,39 @@ def test_an_expression_sees_the_job() -> None:
     assert throttle.left(matched=0, job=classad_of({"Processors": 8})) == 0
     assert replace(throttle, requirements="CurMatches < 10000").left(matched=0) == MOST_TRIED
     assert not replace(throttle, requirements="Targets < 1").asks_of_the_job
+
+
+def test_an_expression_about_the_time_is_evaluated_each_time() -> None:
+    night = "time() % 86400 < 6 * 3600 && CurMatches < 3"
+    throttle = Throttle(
+        policy=ThrottlePolicy.MATCHES,
+        maxima={MAX_MATCHES: 5},
+        advertised={CUR_MATCHES: 0},
+        classad="CurMatches = 0; Requirements = time() % 86400 < 6 * 3600",
+        now=86_400 + 3600,
+    )
+    custom = replace(throttle, policy=ThrottlePolicy.CUSTOM, requirements=night, classad="")
+    for each, room in ((throttle, 5), (custom, 3)):
+        assert each.uses_time
+        assert not each.asks_of_the_job
+        assert each.room is None
+        assert each.left(matched=0) == room
+        by_day = replace(each, now=86_400 + 7 * 3600)
+        assert by_day.left(matched=0) == 0
+        assert by_day.in_the_way(matched=0) is not None
+    assert not replace(custom, requirements="CurMatches < 3").uses_time
+
+
+def test_the_steps_of_an_expression_are_shared_by_all_gateways() -> None:
+    slow = '!regexp("(.*)(.*)(.*)x", t)'
+    ads = [
+        GatewayAdvertisement(gateway=str(i), numbers={CUR_MATCHES: 0}, classad=f't = "{"a" * 500}"') for i in range(16)
+    ]
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM, maxima={}, requirements=slow, advertised={CUR_MATCHES: 0}, gateways=tuple(ads[:2])
+    )
+    assert throttle.accepts(matched=0)
+    assert not replace(throttle, gateways=tuple(ads)).accepts(matched=0)
 
 
 def test_a_name_that_the_site_does_not_advertise_is_of_the_job() -> None:
