@@ -137,6 +137,40 @@ SELECT %s, given.lfn, given.storage_element_id, given.size_bytes, given.checksum
 RETURNING lfn, xmax = 0
 """
 
+#: Replicas of a request, and those of a load.
+_GIVEN: Final = """
+SELECT %s::bigint AS vo_id, given.*
+  FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[])
+       AS given (lfn, storage_element_id, size_bytes, checksum)
+"""
+_LOADED: Final = "SELECT vo_id, lfn, storage_element_id, size_bytes, checksum FROM resources_replica_load"
+#: Names of output come before replicas, as for a job's registration, and in one order.
+_LOCK_NAMES: Final = """
+WITH given AS ({given})
+SELECT id FROM resources_outputname
+ WHERE (vo_id, lfn) IN (SELECT vo_id, lfn FROM given)
+ ORDER BY vo_id, lfn
+   FOR UPDATE
+"""
+#: A copy elsewhere has the checksum of a known one.
+_TAKE_FROM_JOBS: Final = """
+WITH given AS ({given})
+UPDATE resources_outputname AS name
+   SET writer_id = NULL, owner_id = NULL, replaces = FALSE
+ WHERE id = ANY(%s)
+   AND EXISTS (
+       SELECT FROM given
+        WHERE given.vo_id = name.vo_id AND given.lfn = name.lfn
+          AND NOT EXISTS (
+              SELECT FROM resources_replica AS known
+               WHERE known.vo_id = given.vo_id AND known.lfn = given.lfn AND known.checksum = given.checksum
+                 AND (known.checksum <> ''
+                      OR known.storage_element_id = given.storage_element_id
+                         AND known.size_bytes IS NOT DISTINCT FROM given.size_bytes)
+          )
+   )
+"""
+
 #: A null storage element stands for all. In order of names, as for registrations.
 _LOCK_REMOVED: Final = """
 WITH given AS (
@@ -250,6 +284,23 @@ def register(rows: Sequence[tuple[str, int, int | None, str]], *, vo_id: int) ->
 
 
 @transaction_required
+def take_from_jobs(rows: Sequence[tuple[str, int, int | None, str]], *, vo_id: int) -> None:
+    """Lock the names of output among replicas that are to be registered, as for ``register``.
+
+    Jobs are no longer the writers of those that get a content which no known replica has.
+    """
+    _take_from_jobs(_GIVEN, [vo_id, *(list(column) for column in zip(*rows, strict=True))])
+
+
+def _take_from_jobs(given: str, parameters: Sequence[object]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_NAMES.format(given=given), parameters)
+        locked = [pk for (pk,) in cursor.fetchall()]
+        if locked:
+            cursor.execute(_TAKE_FROM_JOBS.format(given=given), [*parameters, locked])
+
+
+@transaction_required
 def remove(rows: Sequence[tuple[str, int | None]], *, vo_id: int) -> list[str]:
     """Delete replicas (file, storage element or None for all); return the file of each that was there."""
     columns = [list(column) for column in zip(*rows, strict=True)]
@@ -302,7 +353,8 @@ def repeated_lines(*, at_most: int) -> list[tuple[int, int]]:
 
 @transaction_required
 def write_load() -> list[Written]:
-    """Insert or update all loaded rows in one statement, and drop the table."""
+    """Insert or update all loaded rows in one statement, and drop the table; names of output as ``take_from_jobs``."""
+    _take_from_jobs(_LOADED, [])
     with connection.cursor() as cursor:
         cursor.execute(_FROM_LOAD)
         written = [Written(*row) for row in cursor.fetchall()]

@@ -6,9 +6,10 @@ description asks for ``overwrite`` and whose owner wrote the file.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from typing import Final, TypedDict
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from django.utils.functional import cached_property
 from matching.models import Match
 from matching.services import leases
 from matching.services.data import directory_of, elements_there, logical_names, others_names
-from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
+from resources.domain.files import UPLOAD_PREFIX, GivenReplica, is_below, lfn_problem, shown
 from resources.models import OutputName, Replica, StorageElement
 from resources.services.replicas import record, supersede
 from wms.jobs.domain.data import home_of, is_own, lease_directory, output_directory, sandbox_lfn
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 #: Earlier contents of a name that are remembered: so many attempts of a job may end between storing and registering.
 _MAX_CONTENTS: Final = 16
+_REGISTERED_MEANWHILE: Final = "a file of this name has been registered meanwhile"
 
 
 class NotOutputOfJobError(RejectedError):
@@ -106,18 +108,24 @@ def reserve_names(match_id: UUID, files: Sequence[OutputFile], *, storage_elemen
         LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
         JobIsOverError: the job's output is not accepted any more.
         NotOutputOfJobError: a file, or the storage element, is not one of this job's.
+        NameTakenError: the lease has reserved all names that a file may get for other contents.
     """
     with transaction.atomic(durable=True):
         lease = _Lease(match_id)
         lease.refuse_element(storage_element)
         for file in files:
             lease.refuse_name(file.lfn)
-        reserved = dict(_reserved(lease, files, storage_element))
-    for name in reserved.values():
+        try:
+            with transaction.atomic():
+                reserved = _reserve(lease, files, storage_element, most=1)
+        except NameTakenError:
+            # The locks are gone with the savepoint: names that are locked in two steps could deadlock.
+            reserved = _reserve(lease, files, storage_element, most=_CANDIDATES)
+    for name in reserved:
         if name.reason:
             extra = {"job_id": lease.job.pk, "lfn": name.lfn, "stored_as": name.stored_as}
             logger.info("job.output_name_taken", extra=extra)
-    return [reserved[file.lfn] for file in files]
+    return reserved
 
 
 def register_output(match_id: UUID, replica: GivenReplica) -> None:
@@ -142,7 +150,9 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         lease.refuse_element(replica.storage_element)
         if reason := names.why_not_registered(replica):
             raise NameTakenError(f"{shown(replica.lfn)} is not registered: {reason}.")
-        record([replica], vo=lease.job.vo)
+        if record([replica], vo=lease.job.vo).changed and not names.is_registered_at(replica):
+            # A manager, who had found no row to lock, was faster by less than this transaction.
+            raise NameTakenError(f"{shown(replica.lfn)} is not registered: {_REGISTERED_MEANWHILE}.")
         supersede(replica, vo=lease.job.vo)
         row.match_id, row.writer_id, row.owner = match_id, lease.job.pk, lease.job.owner
         row.save(update_fields=["match_id", "writer_id", "owner"])
@@ -182,8 +192,12 @@ class _Lease:
         if self.job.description.get("output_se"):
             directories.append(self.own_directory)
         below = any(is_below(lfn, directory) for directory in directories)
-        if lfn_problem(lfn) or not (below or lfn in self._expected_names):
-            sentence = f"{shown(lfn)} is not an output of job {self.job.pk}: its outputs are below {self._directory}."
+        why = f"a name must be {problem}" if (problem := lfn_problem(lfn)) else ""
+        if not why and not (below or lfn in self._expected_names):
+            places = [f"below {directory}" for directory in dict.fromkeys(directories)]
+            why = f"its outputs are {' or '.join(places or sorted(self._expected_names)) or 'not stored'}"
+        if why:
+            sentence = f"{shown(lfn)} is not an output of job {self.job.pk}: {why}."
             raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})
 
     def refuse_element(self, name: str) -> None:
@@ -238,9 +252,17 @@ class _Names:
         """Return the row of a name."""
         return self._rows[lfn]
 
-    def reserve(self, lfn: str, content: LeftContent) -> str:
-        """Reserve a name for a content; return why it may not be, as the rest of a sentence, empty if it may."""
+    def reserve(self, lfn: str, content: LeftContent, *, exists: bool) -> str:
+        """Reserve a name for a content; return why it may not be, as the rest of a sentence, empty if it may.
+
+        *exists* says that the storage element has another file of this name; then it is given back.
+        """
         row = self.of(lfn)
+        if exists:
+            if row.match_id == self._lease.match.pk:
+                # What the lease may have stored is remembered: a call whose answer was lost may yet be carried out.
+                row.match_id, row.replaces = None, False
+            return "the storage element has another file of this name"
         own = [each for each in row.contents if each["match"] == content["match"]]
         if row.match_id == self._lease.match.pk and own and content not in own:
             return "another file of the job has this name"
@@ -251,13 +273,6 @@ class _Names:
         row.match_id = self._lease.match.pk
         row.contents = [content, *(each for each in row.contents if each != content)][:_MAX_CONTENTS]
         return ""
-
-    def release(self, lfn: str) -> None:
-        """Give a name back under which the lease has stored nothing."""
-        row, match_id = self.of(lfn), self._lease.match.pk
-        if row.match_id == match_id:
-            row.match_id, row.replaces = None, False
-            row.contents = [each for each in row.contents if each["match"] != match_id.hex]
 
     def reserved(self, lfn: str, stored_as: str, *, reason: str, at: str) -> ReservedName:
         """Return a name that was reserved with what the pilot must know of it."""
@@ -284,7 +299,11 @@ class _Names:
             return self._why_others(row)
         # A manager may have registered another file since the name was reserved.
         others = set(self._checksums.get(replica.lfn, {}).values()) - {replica.checksum or None}
-        return "a file of this name has been registered meanwhile" if others and not self._may_replace(row) else ""
+        return _REGISTERED_MEANWHILE if others and not self._may_replace(row) else ""
+
+    def is_registered_at(self, replica: GivenReplica) -> bool:
+        """Return whether a replica is known at the same storage element."""
+        return replica.storage_element in self._checksums.get(replica.lfn, {})
 
     def _may_replace(self, row: OutputName) -> bool:
         return row.writer_id == self._lease.job.pk or self._lease.may_overwrite(row)
@@ -297,29 +316,33 @@ class _Names:
         return ""
 
 
-def _reserved(lease: _Lease, files: Sequence[OutputFile], storage_element: str) -> Iterator[tuple[str, ReservedName]]:
-    """Yield (requested name, reserved name) of each file."""
+def _reserve(lease: _Lease, files: Sequence[OutputFile], storage_element: str, *, most: int) -> Sequence[ReservedName]:
+    """Reserve for each file the first free name of the first *most* candidates, which are locked at once.
+
+    Raises:
+        NameTakenError: none of them is free.
+    """
+    candidates = {file.lfn: _candidates(file.lfn, lease)[:most] for file in files}
+    names = _Names(lease, {name for of_file in candidates.values() for name in of_file})
+    found: dict[str, ReservedName] = {}
     reasons: dict[str, str] = {}
-    left = files
-    # The last candidate is always free.
-    for turn in range(_CANDIDATES):
-        candidates = {file.lfn: _candidates(file.lfn, lease)[turn] for file in left}
-        names, refused = _Names(lease, set(candidates.values())), []
-        for file in left:
-            stored_as = candidates[file.lfn]
-            if file.exists and stored_as == file.lfn:
-                names.release(stored_as)
-                reason = "the storage element has another file of this name"
-            else:
-                reason = names.reserve(stored_as, lease.content(file, storage_element))
-            if reason:
-                reasons.setdefault(file.lfn, reason)
-                refused.append(file)
-            else:
-                why = reasons.get(file.lfn, "")
-                yield file.lfn, names.reserved(file.lfn, stored_as, reason=why, at=storage_element)
-        names.save()
-        left = refused
+    # What one file is called in its job goes before what another one may be called instead.
+    for turn, file in product(range(most), files):
+        if file.lfn in found:
+            continue
+        stored_as = candidates[file.lfn][turn]
+        if reason := names.reserve(
+            stored_as, lease.content(file, storage_element), exists=file.exists and stored_as == file.lfn
+        ):
+            reasons.setdefault(file.lfn, reason)
+        else:
+            why = reasons.get(file.lfn, "")
+            found[file.lfn] = names.reserved(file.lfn, stored_as, reason=why, at=storage_element)
+    for file in files:
+        if file.lfn not in found:
+            raise NameTakenError(f"No name for {shown(file.lfn)} is free: {reasons[file.lfn]}.")
+    names.save()
+    return [found[file.lfn] for file in files]
 
 
 #: Names that _candidates returns.
@@ -340,7 +363,7 @@ def _fitting(directory: str, base: str) -> str:
 
 def _upload_name(lfn: str, match: str) -> str:
     """Return the name to which a lease stores the bytes of a file first: beside it, so that a move stays in a place."""
-    return f"{lfn.rpartition('/')[0]}/.wms-{match}-{_digest(lfn)}"
+    return f"{lfn.rpartition('/')[0]}/{UPLOAD_PREFIX}{match}-{_digest(lfn)}"
 
 
 def _digest(lfn: str) -> str:

@@ -22,6 +22,9 @@ STORAGE_URL_HINT: Final = "use a URL such as https://…/path, without user and 
 BEARER: Final = re.compile(r"\A(?! )[ -~]*[!-~]\Z")
 BEARER_HINT: Final = "use printable ASCII, without blanks around it and ends of lines"
 
+#: Of the last part of names to which a lease stores the bytes of its output first (ADR 72).
+UPLOAD_PREFIX: Final = ".wms-"
+
 _CHECKSUM: Final = re.compile(r"adler32:[0-9a-f]{8}|sha256:[0-9a-f]{64}")
 _SHOWN: Final = 80
 
@@ -66,8 +69,14 @@ def lfn_problem(lfn: str) -> str:
     if not is_normalized("NFC", lfn):
         # NB: not normalised here, because the file's URLs contain the name as given.
         return "in Unicode's composed form (NFC), so that one name is spelled in one way; rename the file"
-    if ("//" in lfn or "/." in lfn) and not {"", ".", ".."}.isdisjoint(lfn[1:].split("/")):
+    return _problem_of_parts(lfn[1:].split("/")) if "//" in lfn or "/." in lfn else ""
+
+
+def _problem_of_parts(parts: Sequence[str]) -> str:
+    if not {"", ".", ".."}.isdisjoint(parts):
         return 'free of empty parts and of "." and ".."'
+    if any(part.startswith(UPLOAD_PREFIX) for part in parts):
+        return f"free of parts that begin with {UPLOAD_PREFIX}, as unfinished uploads of jobs do"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Registration and removal of replicas; each change leaves a mark for the jobs that wait for the files."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -40,6 +40,8 @@ class Registered:
 def register(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -> Registered:
     """Register replicas of one VO's files, all or none; data of existing ones are replaced.
 
+    A file that gets a content which the catalogue does not know is no longer that of the job which wrote its name.
+
     Args:
         replicas: each once.
         vo_name: VO of the files; None: the VO in the first part of their paths.
@@ -50,7 +52,9 @@ def register(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User)
         ReplicasError: no such VO or storage element; nothing has changed.
     """
     vo = _vo(replicas, vo_name, by=by)
-    written = record(replicas, vo=vo)
+    rows = _rows(replicas, vo=vo)
+    sql.take_from_jobs(rows, vo_id=vo.pk)
+    written = _record(rows, vo=vo)
     logger.info("replicas.registered", extra={"vo": vo.name, "by": by.username, "new": written.new})
     return written
 
@@ -64,9 +68,7 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
     """
     vo = _vo(replicas, vo_name, by=by, of_owner=True)
     lfns = {replica.lfn for replica in replicas}
-    written = OutputName.objects.filter(vo=vo, lfn__in=lfns)
-    # Before the replicas, as a registration does.
-    list(written.order_by("lfn").select_for_update(of=("self",)))
+    written = _locked_names(lfns, vo=vo)
     named = [replica.storage_element for replica in replicas if replica.storage_element]
     # Also storage elements that no longer serve the VO: their replicas can be removed.
     holding = Replica.objects.filter(vo=vo, lfn__in=lfns).values("storage_element")
@@ -76,7 +78,7 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
     )
     sql.mark(set(gone), vo_id=vo.pk)
     left = Replica.objects.filter(vo=vo, lfn__in=lfns).values("lfn")
-    written.exclude(lfn__in=left).update(writer_id=None, owner=None)
+    OutputName.objects.filter(pk__in=written).exclude(lfn__in=left).update(writer_id=None, owner=None)
     logger.info("replicas.removed", extra={"vo": vo.name, "by": by.username, "removed": len(gone)})
     return len(gone)
 
@@ -85,14 +87,21 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
 def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
     """Write replicas of a VO's files, without a check of permissions, and mark the files with a new one.
 
-    ReplicasError: no such storage element serves the VO.
+    Raises:
         ReplicasError: no such storage element serves the VO.
     """
+    return _record(_rows(replicas, vo=vo), vo=vo)
+
+
+def _rows(replicas: Sequence[GivenReplica], *, vo: VO) -> Sequence[tuple[str, int, int | None, str]]:
+    """Return (file, storage element, size, checksum) of each replica."""
     named = [replica.storage_element for replica in replicas]
     ids = _ids(named, vo=vo, known=StorageElement.objects.serving(vo.pk))
-    written = sql.register(
-        [(each.lfn, ids[each.storage_element], each.size_bytes, each.checksum) for each in replicas], vo_id=vo.pk
-    )
+    return [(each.lfn, ids[each.storage_element], each.size_bytes, each.checksum) for each in replicas]
+
+
+def _record(rows: Sequence[tuple[str, int, int | None, str]], *, vo: VO) -> Registered:
+    written = sql.register(rows, vo_id=vo.pk)
     new = [lfn for lfn, is_new in written if is_new]
     sql.mark(set(new), vo_id=vo.pk)
     return Registered(new=len(new), changed=len(written) - len(new))
@@ -160,7 +169,14 @@ def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User, of_owne
 
 
 def _are_output_of(user: User, lfns: Collection[str], *, vo: VO) -> bool:
-    return OutputName.objects.filter(vo=vo, lfn__in=lfns, owner=user).count() == len(lfns)
+    owners = _locked_names(lfns, vo=vo).values()
+    return len(owners) == len(lfns) and set(owners) == {user.pk}
+
+
+def _locked_names(lfns: Collection[str], *, vo: VO) -> Mapping[int, int | None]:
+    """Lock names of output, before their replicas, as a registration does; return {id: owner of the job}."""
+    rows = OutputName.objects.filter(vo=vo, lfn__in=lfns).order_by("lfn").select_for_update(of=("self",))
+    return dict(rows.values_list("pk", "owner_id"))
 
 
 def unknown_vo(name: str, known: Collection[str]) -> ReplicasError:

@@ -1,6 +1,6 @@
 """Logical names of output: reserved before a file is stored, and written once (ADR 72)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ from rest_framework.test import APIClient
 
 from matching.models import Match
 from resources.models import OutputName, Replica, StorageElement
+from resources.services.loading import load
 from taskqueues.models import QueuedJob
 from tests import factories
 from tests.api.matching.conftest import ClientOf, SampleData, bearer, offer
@@ -208,6 +209,23 @@ def test_a_killed_job_neither_reserves_nor_registers(lease: Any) -> None:
     assert [first.ask(first.file()).json()["code"], first.registers().json()["code"]] == ["job_is_over"] * 2
 
 
+def test_a_file_of_a_third_content_is_refused(lease: Any) -> None:
+    first = lease()
+    names = [first.reserves(checksum=f"sha256:{str(turn) * 64}")["stored_as"] for turn in range(3)]
+    assert len(set(names)) == 3
+    answer = first.ask(first.file(checksum=f"sha256:{'9' * 64}"))
+    assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
+    assert "another file of the job has this name" in answer.json()["detail"]
+
+
+def test_a_lease_remembers_what_it_may_have_stored_where_it_found_another_file(lease: Any) -> None:
+    first = lease()
+    first.reserves()
+    first.reserves(exists=True)
+    first.ends(222)
+    assert lease.again().reserves(checksum=TWO)["earlier"] == [{"size_bytes": 3, "checksum": ONE}]
+
+
 def test_a_file_that_the_element_has_already_gets_another_name(lease: Any) -> None:
     first = lease()
     first.reserves()
@@ -303,17 +321,67 @@ def test_a_file_that_a_manager_registers_meanwhile_keeps_its_name(sample: Sample
     assert first.reserves(exists=True)["stored_as"] == f"{first.own}/r.txt"
 
 
-def test_a_removed_file_that_a_manager_registers_again_is_the_managers(
-    sample: SampleData, lease: Any, client_of: ClientOf
+@pytest.fixture
+def managers(sample: SampleData, client_of: ClientOf) -> Callable[..., None]:
+    """Return a function by which an operator removes or registers a replica of the file."""
+    operator = client_of(sample.olga)
+
+    def change(action: str, **replica: Any) -> None:
+        body = {"vo": sample.vo.name, "replicas": [{"lfn": NAME, **replica}]}
+        answer = operator.post(f"/api/v1/replicas/{action}", body, format="json")
+        assert answer.status_code in {200, 201}, answer.content
+
+    return change
+
+
+def by_api(sample: SampleData, managers: Callable[..., None]) -> None:
+    managers("", storage_element="near", checksum=TWO)
+
+
+def by_load(sample: SampleData, managers: Callable[..., None]) -> None:
+    load([f"{NAME},near,5,{TWO}"], vo_name=sample.vo.name)
+
+
+def by_removal(sample: SampleData, managers: Callable[..., None]) -> None:
+    managers("remove/")
+    managers("", storage_element="near", checksum=TWO)
+
+
+@pytest.mark.parametrize("change", [by_api, by_load, by_removal])
+def test_a_file_that_a_manager_registers_with_other_content_is_the_managers(
+    sample: SampleData, lease: Any, client_of: ClientOf, managers: Any, change: Any
 ) -> None:
     first = lease()
     first.stores()
     first.ends(222)
-    operator, element = client_of(sample.olga), StorageElement.objects.get(name="near")
+    change(sample, managers)
+    second = lease.again()
+    assert second.reserves()["reason"] == "a file of this name is registered"
     body = {"vo": sample.vo.name, "replicas": [{"lfn": NAME}]}
-    assert operator.post("/api/v1/replicas/remove/", body, format="json").status_code == 200
-    factories.make_replica(NAME, vo=sample.vo, storage_element=element, checksum=TWO)
-    assert lease.again().reserves()["reason"] == "a file of this name is registered"
+    assert client_of(sample.alice).post("/api/v1/replicas/remove/", body, format="json").status_code == 403
+    assert registered() == {NAME: TWO}
+
+
+def test_a_copy_that_a_manager_registers_leaves_the_file_to_its_job(
+    sample: SampleData, lease: Any, managers: Any
+) -> None:
+    factories.make_storage_element(name="far")
+    first = lease()
+    first.stores()
+    first.ends(222)
+    managers("", storage_element="far", checksum=ONE)
+    managers("", storage_element="near", checksum=ONE, size_bytes=3)
+    assert lease.again().reserves()["replaces"]
+
+
+def test_a_file_that_a_manager_replaces_during_the_next_attempt_stays(lease: Any, managers: Any) -> None:
+    first = lease()
+    first.stores()
+    first.ends(222)
+    second = lease.again()
+    assert second.reserves(checksum=TWO)["replaces"]
+    managers("", storage_element="near", checksum=f"sha256:{'3' * 64}")
+    assert second.registers(checksum=TWO).json()["code"] == "name_taken"
 
 
 def test_an_owner_removes_what_his_jobs_have_stored_and_nothing_else(
@@ -353,6 +421,20 @@ def test_only_names_of_the_job_are_reserved(lease: Any, change: Mapping[str, Any
     assert answer.status_code == 400
     assert any(name.startswith(field) for name in answer.json()["errors"]), answer.json()
     assert not OutputName.objects.exists()
+
+
+def test_names_of_uploads_are_not_reserved_and_not_registered(
+    sample: SampleData, lease: Any, client_of: ClientOf
+) -> None:
+    job = lease()
+    name = f"{job.own}/.wms-0123-ab"
+    for answer in (job.ask(job.file(name)), job.registers(name)):
+        assert answer.json()["code"] == "not_output_of_job"
+    body = {"replicas": [{"lfn": name, "storage_element": "near"}]}
+    assert (
+        "free of parts that begin with .wms-"
+        in client_of(sample.olga).post("/api/v1/replicas/", body, format="json").json()["detail"]
+    )
 
 
 def test_a_request_names_each_file_once_and_the_element_of_the_lease(lease: Any) -> None:

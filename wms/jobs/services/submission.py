@@ -148,9 +148,10 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
                 for named in arrival.input_sandboxes.get(requested.common.input_sandbox, ())
             ),
         )
-    plan_output_names(arrival, job_ids)
     waiting = [WaitingJob(new.id, definition, new.kind.priority) for new, definition in jobs if definition is not None]
     task_queue_of = queueing.enqueue(waiting, now=arrival.now)
+    # Last: running jobs that store a file of such a name wait for this transaction.
+    plan_output_names(arrival, job_ids)
     return SubmissionResult(
         job_group_id=submission.pk,
         jobs=[SubmittedJob(new.id, new.kind.status, task_queue_of.get(new.id)) for new, _ in jobs],
