@@ -6,7 +6,7 @@ A site serves the VOs that it names, or all if it names none; the join returns a
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
@@ -292,7 +292,7 @@ def take_from_jobs(rows: Sequence[tuple[str, int, int | None, str]], *, vo_id: i
     _take_from_jobs(_GIVEN, [vo_id, *(list(column) for column in zip(*rows, strict=True))])
 
 
-def _take_from_jobs(given: str, parameters: Sequence[object]) -> None:
+def _take_from_jobs(given: str, parameters: Sequence[int | list[Any]]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_NAMES.format(given=given), parameters)
         locked = [pk for (pk,) in cursor.fetchall()]

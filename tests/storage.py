@@ -30,6 +30,8 @@ class StorageServer(LoopbackServer):
         refused: paths that are never written.
         moves: whether it knows MOVE.
         honours: whether it obeys ``Overwrite: F`` and ``If-None-Match: *``.
+        foreign: destinations that begin so are another server's.
+        tells_sizes: whether it tells the size of a file that is not fetched.
         losing: verbs whose next request is carried out and not answered.
         certificate: to be trusted.
     """
@@ -43,7 +45,8 @@ class StorageServer(LoopbackServer):
         self.answers: list[int | str] = []
         self.cuts: list[int] = []
         self.refused: set[str] = set()
-        self.moves = self.honours = True
+        self.moves = self.honours = self.tells_sizes = True
+        self.foreign = ""
         self.losing: list[str] = []
         self.token = token
         self.certificate = directory / "storage.pem"
@@ -83,6 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
         exists = target in self.storage.files
         if not self.storage.moves:
             self._answer(405, b"")
+        elif self.storage.foreign and self.headers["Destination"].startswith(self.storage.foreign):
+            self._answer(502, b"")
         elif target in self.storage.refused or self.path not in self.storage.files:
             self._answer(403 if target in self.storage.refused else 404, b"")
         elif exists and self.headers["Overwrite"] == "F" and self.storage.honours:
@@ -137,7 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
+        if self.command != "HEAD" or self.storage.tells_sizes:
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content[: self.storage.cuts.pop(0)] if content and self.storage.cuts else content)

@@ -26,7 +26,7 @@ from wms.jobs.domain.data import home_of, is_own, lease_directory, output_direct
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
 from wms.kernel.errors import ConflictError, RejectedError
-from wms.wire.protocol import MAX_LFN
+from wms.wire.protocol import MAX_LFN, NAME_TAKEN
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class JobIsOverError(ConflictError):
 class NameTakenError(ConflictError):
     """Another file has the logical name, or another job is storing one under it."""
 
-    code = "name_taken"
+    code = NAME_TAKEN
 
 
 class LeftContent(TypedDict):
@@ -262,7 +262,7 @@ class _Names:
             if row.match_id == self._lease.match.pk:
                 # What the lease may have stored is remembered: a call whose answer was lost may yet be carried out.
                 row.match_id, row.replaces = None, False
-            return "the storage element has another file of this name"
+            return self._why_others(row) or "the storage element has another file of this name"
         own = [each for each in row.contents if each["match"] == content["match"]]
         if row.match_id == self._lease.match.pk and own and content not in own:
             return "another file of the job has this name"

@@ -24,7 +24,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("planned_id", models.BigIntegerField(help_text="Last submitted job that names it.", null=True)),
-                ("match_id", models.UUIDField(help_text="Lease that reserves the name until it ends.", null=True)),
+                (
+                    "match_id",
+                    models.UUIDField(help_text="Lease that reserves the name, as long as it is open.", null=True),
+                ),
                 (
                     "replaces",
                     models.BooleanField(default=False, help_text="Whether this lease may replace a registered file."),
@@ -32,7 +35,7 @@ class Migration(migrations.Migration):
                 (
                     "writer_id",
                     models.BigIntegerField(
-                        help_text="Job that registered the file; empty: none, or removed.", null=True
+                        help_text="Job that registered the file; empty: none, or a manager has changed it.", null=True
                     ),
                 ),
                 (

@@ -121,9 +121,11 @@ class OutputName(models.Model):
     vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
     lfn = models.CharField("LFN", max_length=255, db_collation="C", help_text="Logical file name.")
     planned_id = models.BigIntegerField(null=True, help_text="Last submitted job that names it.")
-    match_id = models.UUIDField(null=True, help_text="Lease that reserves the name until it ends.")
+    match_id = models.UUIDField(null=True, help_text="Lease that reserves the name, as long as it is open.")
     replaces = models.BooleanField(default=False, help_text="Whether this lease may replace a registered file.")
-    writer_id = models.BigIntegerField(null=True, help_text="Job that registered the file; empty: none, or removed.")
+    writer_id = models.BigIntegerField(
+        null=True, help_text="Job that registered the file; empty: none, or a manager has changed it."
+    )
     owner = models.ForeignKey(
         User, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False,
         help_text="Owner of this job.",

@@ -28,6 +28,14 @@ def input_file(lfn: str, url: str, **more: object) -> dict[str, Any]:
     return {"lfn": lfn, "url": url, "storage_element": "SE", "size_bytes": None, "checksum": "", **more}
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Return the directory that is a storage element."""
+    disk = tmp_path / "a disk"
+    disk.mkdir()
+    return disk
+
+
 def job_data(*files: dict[str, Any], output: dict[str, str] | None = None, token: str = TOKEN) -> dict[str, Any]:
     return {"input_files": list(files), "destination": output, "credentials": {"SE": token} if token else {}}
 
@@ -330,8 +338,7 @@ def test_a_storage_element_that_still_refuses_the_file_fails_the_job(
     assert server.lease.replicas == []
 
 
-def test_output_does_not_replace_a_file_of_its_name(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
-    disk = tmp_path / "a disk"
+def test_output_does_not_replace_a_file_of_its_name(server: ScriptedServer, start: StartAgent, disk: Path) -> None:
     old = disk / "lhcb/x/one"
     old.parent.mkdir(parents=True)
     old.write_text("old")
@@ -353,10 +360,9 @@ def test_output_does_not_replace_a_file_of_its_name(server: ScriptedServer, star
 
 
 def test_what_an_earlier_attempt_has_left_is_removed_and_replaced(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
+    server: ScriptedServer, start: StartAgent, disk: Path
 ) -> None:
-    disk = tmp_path / "disk"
-    (disk / "lhcb").mkdir(parents=True)
+    (disk / "lhcb").mkdir()
     for name in ("one", ".wms-earlier"):
         (disk / "lhcb" / name).write_text("old")
     left = {"size_bytes": 3, "checksum": sha256(b"old")}
@@ -369,6 +375,43 @@ def test_what_an_earlier_attempt_has_left_is_removed_and_replaced(
     assert agent.wait() == 0, agent.log
     assert {path.name: path.read_text() for path in (disk / "lhcb").iterdir()} == {"one": "new\n"}
     assert [replica["lfn"] for replica in server.lease.replicas] == ["/lhcb/one"]
+
+
+def test_a_name_that_somebody_registers_meanwhile_costs_only_the_name(
+    server: ScriptedServer, start: StartAgent, disk: Path
+) -> None:
+    server.script("/replicas/", (409, {"code": "name_taken", "detail": "a file of this name has been registered"}))
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb"}
+    server.add_job("/bin/sh", "-c 'echo new > one'", job_data=job_data(output=place), output_data=["one"])
+
+    assert start().wait() == 0
+
+    assert (disk / "default/one").read_text() == "new\n"
+    assert [replica["lfn"] for replica in server.lease.replicas] == ["/default/one"]
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+
+
+def test_what_is_stored_under_another_name_before_a_failure_is_named(
+    server: ScriptedServer, start: StartAgent, disk: Path
+) -> None:
+    (disk / "lhcb").mkdir()
+    (disk / "lhcb/one").write_text("old")
+    (disk / "lhcb/two").symlink_to("/nowhere")
+    server.reservations["/lhcb/two"] = {"stored_as": "/lhcb/one/two"}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb"}
+    server.add_job(
+        "/bin/sh", "-c 'echo new > one; echo new > two'", job_data=job_data(output=place), output_data=["one", "two"]
+    )
+
+    assert start().wait() == 0
+
+    assert (disk / "default/one").read_text() == "new\n"
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    minor = server.lease.finished["minor_status"]
+    assert "Output data could not be stored" in minor
+    assert minor.endswith("/lhcb/one: it exists, so it is stored as LFN:/default/one")
 
 
 @pytest.mark.parametrize(
@@ -418,9 +461,9 @@ def test_missing_or_refused_output_data_fail_the_job_and_keep_its_sandbox(
     ],
 )
 def test_output_data_that_cannot_be_stored_are_named_with_the_reason(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path, entry: str, said: str | None
+    server: ScriptedServer, start: StartAgent, disk: Path, entry: str, said: str | None
 ) -> None:
-    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb/x"}
     script = "mkdir -p results/none empty; echo 1 > results/a; ln -s results link; ln -s none nowhere; mkfifo pipe"
     server.add_job("/bin/sh", f"-c '{script}'", job_data=job_data(output=place), output_data=[entry])
 
@@ -435,9 +478,9 @@ def test_output_data_that_cannot_be_stored_are_named_with_the_reason(
 
 
 def test_the_output_of_a_payload_that_failed_is_not_stored(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
+    server: ScriptedServer, start: StartAgent, disk: Path
 ) -> None:
-    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb/x"}
     server.add_job("/bin/sh", "-c 'echo one > one; exit 3'", job_data=job_data(output=place), output_data=["one"])
 
     agent = start()
@@ -445,7 +488,7 @@ def test_the_output_of_a_payload_that_failed_is_not_stored(
     assert agent.wait() == 0, agent.log
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 3
-    assert not (tmp_path / "disk").exists()
+    assert list(disk.iterdir()) == []
 
 
 def test_a_site_without_a_place_for_the_output_does_not_run_the_job(server: ScriptedServer, start: StartAgent) -> None:
@@ -478,10 +521,10 @@ def test_refused_output_data_are_kept_on_the_node(
 
 
 def test_a_file_whose_name_is_decomposed_is_stored_under_the_composed_logical_name(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
+    server: ScriptedServer, start: StartAgent, disk: Path
 ) -> None:
     lfn = normalize("NFC", "/lhcb/user/a/alice/é.root")
-    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb/x"}
     server.add_job(
         "/bin/sh", f"-c 'echo new > {normalize('NFD', 'é')}.root'", job_data=job_data(output=place),
         output_data=[f"LFN:{lfn}"],
@@ -493,13 +536,13 @@ def test_a_file_whose_name_is_decomposed_is_stored_under_the_composed_logical_na
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 0, server.lease.finished
     assert [replica["lfn"] for replica in server.lease.replicas] == [lfn]
-    assert (tmp_path / "disk" / lfn[1:]).read_text() == "new\n"
+    assert (disk / lfn[1:]).read_text() == "new\n"
 
 
 def test_too_many_logical_names_fail_the_job_before_anything_is_stored(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path
+    server: ScriptedServer, start: StartAgent, disk: Path
 ) -> None:
-    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb/x"}
     lfns = [f"LFN:/lhcb/user/a/alice/{number}/one" for number in range(500)]
     server.add_job("/bin/sh", "-c 'echo > one'", job_data=job_data(output=place), output_data=["one", *lfns])
 
@@ -508,7 +551,7 @@ def test_too_many_logical_names_fail_the_job_before_anything_is_stored(
     assert agent.wait() == 0, agent.log
     assert server.lease.finished is not None
     assert "501 files match, at most 500 are stored" in server.lease.finished["minor_status"]
-    assert not (tmp_path / "disk").exists()
+    assert list(disk.iterdir()) == []
 
 
 @pytest.mark.parametrize(("content", "fault"), [(b"x" * 400_000, None), (None, "job")])

@@ -123,6 +123,7 @@ def test_output_is_stored_and_registered_under_the_composed_name(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
     decomposed = normalize("NFD", "café")
+    (tmp_path / "disk").mkdir()
     place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
     server.add_job("/bin/sh", f"-c 'echo one > {decomposed}'", job_data=job_data(output=place), output_data=["caf*"])
 
@@ -144,6 +145,7 @@ def test_output_is_stored_and_registered_under_the_composed_name(
 def test_names_that_cannot_be_registered_fail_the_job_before_anything_is_stored(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, names: list[str], reason: str
 ) -> None:
+    (tmp_path / "disk").mkdir()
     place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
     script = "; ".join(f'echo > "{name}"' for name in names)
     server.add_job("/bin/sh", f"-c '{script}'", job_data=job_data(output=place), output_data=["a", "b*"])
@@ -154,7 +156,7 @@ def test_names_that_cannot_be_registered_fail_the_job_before_anything_is_stored(
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] is None, agent.log
     assert reason in server.lease.finished["minor_status"]
-    assert not (tmp_path / "disk").exists()
+    assert list((tmp_path / "disk").iterdir()) == []
     assert server.lease.replicas == []
 
 

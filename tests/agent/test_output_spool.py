@@ -102,6 +102,26 @@ def test_the_output_that_fits_is_kept_too_if_the_upload_fails(
         assert content.getnames() == ["big"]
 
 
+def test_the_whole_output_is_stored_at_the_element_once_if_the_upload_is_refused_too(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "se").mkdir()
+    place = {"storage_element": "SE", "url": f"file://{tmp_path}/se", "path": "/lhcb/1"}
+    server.add_job(
+        "/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"], output_se="SE",
+        job_data={"input_files": [], "destination": place, "credentials": {}},
+    )  # fmt: skip
+    server.configuration["sandbox_max_bytes"] = 8000
+    server.script("/sandboxes/", (400, {"code": "unsafe_archive", "detail": "It is not liked."}))
+
+    assert start().wait() == 0
+
+    assert len(server.requests_to("/outputs/")) == len(server.lease.replicas) == 1
+    assert server.lease.finished is not None
+    assert "all of it is stored as LFN:/lhcb/1/output_sandbox_" in server.lease.finished["minor_status"]
+    assert server.lease.files()["std.out"] == "out\n"
+
+
 def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NoReturn, cast
@@ -51,6 +52,8 @@ class Place:
 
 
 def in_directory(directory: Path) -> Place:
+    directory.mkdir()
+
     def write(lfn: str, data: bytes) -> None:
         (directory / lfn[1:]).parent.mkdir(parents=True, exist_ok=True)
         (directory / lfn[1:]).write_bytes(data)
@@ -77,6 +80,11 @@ KINDS = ("directory", "directory without links", "WebDAV", "WebDAV that replaces
 
 
 @pytest.fixture
+def element(tmp_path: Path) -> Place:
+    return in_directory(tmp_path / "element")
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[StorageServer]:
     with StorageServer(tmp_path, token="hush") as server:
         yield server
@@ -96,8 +104,8 @@ def place(
     return at_server(server)
 
 
-def no_links(*_: object, **__: object) -> NoReturn:
-    raise OSError(errno.EPERM, "Operation not permitted")
+def no_links(*_: object, code: int = errno.EPERM, **__: object) -> NoReturn:
+    raise OSError(code, errno.errorcode[code])
 
 
 def test_a_new_file_is_stored_and_its_upload_is_gone(place: Place) -> None:
@@ -177,6 +185,87 @@ def test_an_answer_that_does_not_say_that_the_file_was_moved_is_refused(server: 
         place.store()
 
 
+def test_a_move_that_is_carried_out_after_it_was_given_up_is_noticed(server: StorageServer) -> None:
+    place = at_server(server)
+    assert place.store()
+    server.answers = [404]  # the file had not its name yet when it was asked for again
+    with holding(OURS) as file:
+        assert placed(place.element, file, name(), content_of(OURS), again=True, give_up=lambda: False)
+    assert place.files() == {LFN: OURS}
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_replacement_that_is_carried_out_after_it_was_given_up_is_noticed(
+    server: StorageServer, replaces: bool
+) -> None:
+    place = at_server(server)
+    place.write(LFN, OTHERS)
+    allowed: dict[str, Any] = {"replaces": True} if replaces else {"earlier": (content_of(OTHERS),)}
+    assert place.store(**allowed)
+    with holding(OURS) as file:
+        assert placed(place.element, file, name(**allowed), content_of(OURS), again=True, give_up=lambda: False)
+    assert place.files() == {LFN: OURS}
+
+
+def test_an_upload_that_is_gone_without_a_trace_is_not_taken_for_success(server: StorageServer) -> None:
+    place = at_server(server)
+    with holding(OURS) as file:
+        assert not placed(place.element, file, name(), content_of(OURS), again=True, give_up=lambda: False)
+
+
+def test_a_server_that_knows_itself_by_another_name_moves_by_path(server: StorageServer) -> None:
+    server.foreign = server.url
+    place = at_server(server)
+    assert place.store()
+    assert place.files() == {LFN: OURS}
+
+
+@pytest.mark.parametrize("status", [501, 507])
+def test_a_server_without_space_is_not_tried_again(server: StorageServer, status: int) -> None:
+    server.answers = [status]
+    with pytest.raises(StorageError, match=f"answered {status} "):
+        at_server(server).store()
+
+
+def test_a_server_that_does_not_say_how_large_a_file_is_is_read(server: StorageServer) -> None:
+    server.tells_sizes = False
+    place = at_server(server)
+    assert place.store()
+    assert not place.store(OTHERS)
+    assert place.store(OTHERS, earlier=(content_of(OURS),))
+    assert place.files() == {LFN: OTHERS}
+
+
+def test_a_server_that_only_says_that_it_has_stored_the_file_is_refused(server: StorageServer) -> None:
+    server.answers = [200, 404, 201, 404]  # to PUT, HEAD, MOVE and HEAD
+    with pytest.raises(StorageError, match="said that it stored 5 bytes, and has no such file"):
+        at_server(server).store()
+
+
+def test_a_replacement_that_fails_leaves_the_earlier_file_where_there_is_no_move(server: StorageServer) -> None:
+    server.moves = False
+    place = at_server(server)
+    place.write(LFN, OTHERS)
+    server.refused = {"/data" + LFN.replace(" ", "%20")}
+    with pytest.raises(StorageError, match="403"):
+        place.store(replaces=True)
+    assert place.files() == {LFN: OTHERS}
+
+
+@pytest.mark.parametrize("chunks", [0, 1])
+def test_a_long_comparison_ends_when_the_file_has_become_useless(place: Place, chunks: int) -> None:
+    place.write(LFN, OURS.upper())
+    asked = iter([False] * chunks)
+    with holding(OURS) as file:
+        place.element.put(file, UPLOAD, give_up=lambda: False)
+        with pytest.raises(GivenUpError):
+            placed(
+                place.element, file, name(earlier=(content_of(OURS.upper()),)), content_of(OURS), again=False,
+                give_up=lambda: next(asked, True),
+            )  # fmt: skip
+    assert place.files()[LFN] == OURS.upper()
+
+
 def test_an_element_that_neither_moves_nor_obeys_conditions_is_refused(server: StorageServer) -> None:
     server.moves = server.honours = False
     place = at_server(server)
@@ -185,20 +274,40 @@ def test_an_element_that_neither_moves_nor_obeys_conditions_is_refused(server: S
     assert LFN not in place.files()
 
 
-def test_a_link_in_place_of_the_file_is_another_file(tmp_path: Path) -> None:
-    place = in_directory(tmp_path / "element")
-    place.write("/secret", OTHERS)
-    place.write(LFN, b"")
+def test_a_link_in_place_of_the_file_is_another_file(tmp_path: Path, element: Place) -> None:
+    element.write("/secret", OTHERS)
+    element.write(LFN, b"")
     (tmp_path / "element" / LFN[1:]).unlink()
     (tmp_path / "element" / LFN[1:]).symlink_to(tmp_path / "element/secret")
-    assert not place.store()
-    assert place.files()["/secret"] == OTHERS
+    assert not element.store()
+    assert element.files()["/secret"] == OTHERS
 
 
-def test_a_repeated_link_of_nfs_is_no_other_file(tmp_path: Path) -> None:
-    place = in_directory(tmp_path / "element")
+def test_a_repeated_link_of_nfs_is_no_other_file(tmp_path: Path, element: Place) -> None:
     with holding(OURS) as file:
-        place.element.put(file, UPLOAD, give_up=lambda: False)
+        element.element.put(file, UPLOAD, give_up=lambda: False)
         (tmp_path / "element" / LFN[1:]).hardlink_to(tmp_path / "element" / UPLOAD[1:])
-        assert place.element.place(file, UPLOAD, LFN, replace=False, give_up=lambda: False)
-    assert place.files() == {LFN: OURS}
+        assert element.element.place(file, UPLOAD, LFN, replace=False, give_up=lambda: False)
+    assert element.files() == {LFN: OURS}
+
+
+def test_a_file_that_cannot_be_read_is_another_file(tmp_path: Path, element: Place) -> None:
+    element.write(LFN, OTHERS)
+    (tmp_path / "element" / LFN[1:]).chmod(0)
+    assert not element.store()
+
+
+def test_a_directory_that_fails_to_link_is_not_taken_for_one_without_links(
+    element: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", partial(no_links, code=errno.EIO))
+    with pytest.raises(OSError, match="EIO"):
+        element.store()
+    assert LFN not in element.files()
+
+
+def test_a_directory_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:
+    element = element_at(Storage(), (tmp_path / "mount").as_uri(), token="")
+    with holding(OURS) as file, pytest.raises(StorageError, match="is it mounted"):
+        element.put(file, UPLOAD, give_up=lambda: False)
+    assert not (tmp_path / "mount").exists()

@@ -100,5 +100,6 @@ def test_files_are_replaced_atomically_and_directories_created(element: Path, tm
     put(element, b"new\n")
     assert fetch(element, tmp_path / "arrived") == "new\n"
     assert contents(element) == {LFN[1:]: "new\n"}
+    (element / "deeper").mkdir()
     put(element / "deeper", b"there\n")
     assert (element / f"deeper{LFN}").read_text() == "there\n"

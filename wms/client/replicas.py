@@ -14,8 +14,7 @@ from .connection import Connection, Record
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
-from .storage import UnreadableError, opened, path_of, token_in
-from .storage import remove as remove_file
+from .storage import SeenFile, UnreadableError, delete, look, opened, path_of, token_in
 from .wire.protocol import API_V1
 from .wire.storage import checksum_of
 
@@ -129,8 +128,8 @@ def remove(
 ) -> Mapping[str, str]:
     """Remove replicas of one file from the catalogue, then delete their files; return what could not be deleted.
 
-    The catalogue comes first: it decides whether the user may. A file that cannot be deleted from here is left, and
-    the name is free nevertheless.
+    The catalogue comes first: it decides whether the user may. Then the name is free, so that only the file that was
+    there before is deleted. One that cannot be deleted from here is left.
 
     Args:
         connection: of the user.
@@ -141,21 +140,37 @@ def remove(
         {storage element: why its file is left}.
     """
     token = "" if environment is None else token_in(environment)
+    files = [] if environment is None else [_SeenReplica(each, token=token) for each in replicas]
     named = [{"lfn": each["lfn"], "storage_element": each["storage_element"]} for each in replicas]
     connection.post(f"{API_V1}replicas/remove/", {"vo": replicas[0]["vo"], "replicas": named})
-    if environment is None:
-        return {}
-    reasons = {str(each["storage_element"]): _why_left(str(each.get("url") or ""), token=token) for each in replicas}
-    return {element: why for element, why in reasons.items() if why}
+    return {file.storage_element: why for file in files if (why := file.delete())}
 
 
-def _why_left(url: str, *, token: str) -> str:
-    """Delete the file at an address; return why that is not possible, empty if it is."""
-    try:
-        remove_file(url, token=token)
-    except (UnreadableError, ServerRefusedError, NotReachableError) as error:
-        return str(error)
-    return ""
+class _SeenReplica:
+    """The file of a replica, seen before the replica leaves the catalogue."""
+
+    def __init__(self, replica: Record, *, token: str) -> None:
+        self.storage_element, self._url, self._token = str(replica["storage_element"]), str(replica["url"] or ""), token
+        self._seen: SeenFile | None = None
+        #: Why it cannot be deleted; empty: it can.
+        self._why_left = ""
+        try:
+            self._seen = look(self._url, token=token)
+        except (UnreadableError, ServerRefusedError, NotReachableError) as error:
+            self._why_left = str(error)
+        length, expected = None if self._seen is None else self._seen.size_bytes, replica["size_bytes"]
+        if None not in {length, expected} and length != expected:
+            self._why_left = f"it has {length} bytes, in the catalogue it has {expected}"
+
+    def delete(self) -> str:
+        """Delete it; return why that is not possible, empty if it is, or was not necessary."""
+        if self._why_left or self._seen is None:
+            return self._why_left
+        try:
+            delete(self._url, token=self._token, seen=self._seen)
+        except (UnreadableError, ServerRefusedError, NotReachableError) as error:
+            return str(error)
+        return ""
 
 
 def _accept(file: Path, *, replica: Record, target: Path, force: bool) -> None:

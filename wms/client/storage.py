@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -62,24 +64,68 @@ def opened(url: str, headers: Mapping[str, str], *, token: str, method: str = "G
         yield exchange.response
 
 
-def remove(url: str, *, token: str) -> None:
-    """Delete the file at an address, if it exists.
+@dataclass(frozen=True)
+class SeenFile:
+    """A file as a storage element has it; one that is written anew is another."""
+
+    #: None: not told.
+    size_bytes: int | None
+    #: Of this content: the entity tag, or the time of the last change and, on this computer, the inode.
+    version: tuple[str | int, ...]
+
+
+def look(url: str, *, token: str) -> SeenFile | None:
+    """Return the file at an address as it is now; None: its storage element has no such file.
 
     Raises:
-        UnreadableError, ServerRefusedError, NotReachableError: it cannot be deleted from here.
+        UnreadableError, ServerRefusedError, NotReachableError: it cannot be seen from here.
     """
+    path = path_of(url)
+    if path is not None:
+        return _looked_at(path)
+    try:
+        with opened(url, {}, token=token, method="HEAD") as answer:
+            length = answer.headers.get("Content-Length", "")
+            version = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
+            return SeenFile(int(length) if length.isdecimal() else None, version)
+    except ServerRefusedError as error:
+        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+            raise
+    return None
+
+
+def _looked_at(path: Path) -> SeenFile:
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be found on this computer ({error.strerror})") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise UnreadableError(f"{path} is not a file")
+    return SeenFile(status.st_size, (status.st_dev, status.st_ino, status.st_mtime_ns))
+
+
+def delete(url: str, *, token: str, seen: SeenFile) -> None:
+    """Delete the file at an address, if it is still the one that was seen there.
+
+    Raises:
+        UnreadableError, ServerRefusedError, NotReachableError: it cannot be deleted from here, or is another one now.
+    """
+    now = look(url, token=token)
+    if now is None:
+        return
+    if now != seen:
+        raise UnreadableError("a new file has been stored there meanwhile")
     path = path_of(url)
     try:
         if path is not None:
             path.unlink(missing_ok=True)
-        else:
-            with opened(url, {}, token=token, method="DELETE"):
-                pass
+            return
+        etag = str(seen.version[0])
+        headers = {"If-Match": etag} if etag.startswith('"') else {}
+        with opened(url, headers, token=token, method="DELETE"):
+            pass
     except OSError as error:
         raise UnreadableError(f"{path} cannot be deleted on this computer ({error.strerror})") from error
-    except ServerRefusedError as error:
-        if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
-            raise
 
 
 def path_of(url: str) -> Path | None:

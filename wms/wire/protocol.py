@@ -53,6 +53,8 @@ LEASE_ENDED = "lease_ended"
 NOT_FOUND = "not_found"
 #: … of a queue that is not configured, …
 UNKNOWN_PLACE = "unknown_place"
+#: … of an output file whose name another file has, …
+NAME_TAKEN = "name_taken"
 #: … and, with status 503, of a match that could not be decided in time.
 THROTTLE_BUSY = "throttle_busy"
 

@@ -7,7 +7,6 @@ the storage element followed by its logical name.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,8 +24,7 @@ from pilots.agent.data.storage import (
     path_of,
 )
 from pilots.agent.server.http import GivenUpError
-from pilots.agent.server.job_data import Content, GrantedName
-from wms.wire.storage import checksum_of
+from pilots.agent.server.job_data import Content, GrantedName, content_of
 
 GiveUp = Callable[[], bool]
 
@@ -38,13 +36,17 @@ class WritableElement(Protocol):
         """Store the bytes of *file* under a name of the lease alone."""
 
     def place(self, file: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:
-        """Give an upload the name *lfn*; without *replace*, return False if there is a file of this name."""
+        """Give an upload the name *lfn*; without *replace*, return False if there is a file of this name.
+
+        Raises:
+            NoSuchFileError: there is no such upload.
+        """
 
     def size(self, lfn: str) -> int | None:
         """Return the size of a file in bytes; None: there is no such file."""
 
-    def checksum(self, lfn: str) -> str:
-        """Return the ``sha256:`` of a file, all of which is read."""
+    def content(self, lfn: str, *, give_up: GiveUp) -> Content:
+        """Return size and checksum of a file, all of which is read."""
 
     def remove(self, lfn: str) -> None:
         """Remove a file, if it exists."""
@@ -72,23 +74,35 @@ def placed(
         again: whether it was tried before, and may have succeeded; else a file with equal content is somebody's.
         give_up: ends the call before the next step.
     """
-    size_bytes = element.size(name.stored_as)
-    if give_up():
-        raise GivenUpError
-    if size_bytes is None:
-        if element.place(file, name.upload, name.stored_as, replace=False, give_up=give_up):
-            return True
+    # A second look, at what came into its place meanwhile.
+    for _ in range(2):
         size_bytes = element.size(name.stored_as)
-    replaces = name.replaces
-    if not replaces and size_bytes in {content.size_bytes, *(each.size_bytes for each in name.earlier)}:
-        found = Content(size_bytes, element.checksum(name.stored_as))
-        if found == content and (again or found in name.earlier):
-            element.remove(name.upload)
-            return True
-        replaces = found in name.earlier
-        if give_up():  # it may have taken long
+        replaces = name.replaces
+        if (again or not replaces) and size_bytes in {content.size_bytes, *(each.size_bytes for each in name.earlier)}:
+            found = element.content(name.stored_as, give_up=give_up)
+            if found == content and (again or found in name.earlier):
+                element.remove(name.upload)
+                return True
+            replaces = replaces or found in name.earlier
+        if give_up():
             raise GivenUpError
-    return replaces and element.place(file, name.upload, name.stored_as, replace=True, give_up=give_up)
+        if size_bytes is not None and not replaces:
+            return False
+        try:
+            if element.place(file, name.upload, name.stored_as, replace=size_bytes is not None, give_up=give_up):
+                _refuse_other_size(element, name, content)
+                return True
+        except NoSuchFileError:
+            # The upload has got its name by an earlier call, whose answer was lost.
+            again = True
+    return False
+
+
+def _refuse_other_size(element: WritableElement, name: GrantedName, content: Content) -> None:
+    """Refuse a file that the element does not have as it was sent, whatever it has answered."""
+    if (size_bytes := element.size(name.stored_as)) != content.size_bytes:
+        has = "no such file" if size_bytes is None else f"a file of {size_bytes} bytes"
+        raise StorageError(f"the storage element said that it stored {content.size_bytes} bytes, and has {has}")
 
 
 class _DirectoryElement:
@@ -98,27 +112,27 @@ class _DirectoryElement:
         self._path = path
 
     def put(self, file: BinaryIO, upload: str, *, give_up: GiveUp) -> None:
+        if not self._path.is_dir():
+            raise StorageError(f"this node has no directory {self._path}, which is the storage element; is it mounted?")
         with safe_paths.written(self._path, upload.lstrip("/")) as target:
             for chunk in chunks_of(file, give_up=give_up):
                 target.write(chunk)
 
     def place(self, _: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:  # noqa: ARG002
-        return safe_paths.moved(self._path, upload.lstrip("/"), lfn.lstrip("/"), replace=replace)
+        try:
+            return safe_paths.moved(self._path, upload.lstrip("/"), lfn.lstrip("/"), replace=replace)
+        except FileNotFoundError:
+            raise NoSuchFileError("its upload is not there any more") from None
 
     def size(self, lfn: str) -> int | None:
         try:
-            with safe_paths.opened(self._path, lfn.lstrip("/")) as file:
-                return file.seek(0, os.SEEK_END)
+            return safe_paths.size_of(self._path, lfn.lstrip("/"))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            return None  # a link in its place, which is not followed
 
-    def checksum(self, lfn: str) -> str:
+    def content(self, lfn: str, *, give_up: GiveUp) -> Content:
         with safe_paths.opened(self._path, lfn.lstrip("/")) as file:
-            return checksum_of(file)
+            return content_of(chunks_of(file, give_up=give_up))
 
     def remove(self, lfn: str) -> None:
         safe_paths.removed(self._path, lfn.lstrip("/"))
@@ -144,18 +158,18 @@ class _HttpElement:
                 self._require_conditions(upload)
             self._moves = False
             self.remove(upload)
-        if replace:
-            self.remove(lfn)
-        return self._storage.put(file, self._of(lfn), token=self._token, give_up=give_up, only_new=True)
+        return self._storage.put(file, self._of(lfn), token=self._token, give_up=give_up, only_new=not replace)
 
     def size(self, lfn: str) -> int | None:
         try:
-            return self._storage.size(self._of(lfn), token=self._token) or 0
+            size_bytes = self._storage.size(self._of(lfn), token=self._token)
+            # Some servers do not say how large a file is that they compress or take from elsewhere.
+            return self.content(lfn, give_up=lambda: False).size_bytes if size_bytes is None else size_bytes
         except NoSuchFileError:
             return None
 
-    def checksum(self, lfn: str) -> str:
-        return self._storage.checksum(self._of(lfn), token=self._token)
+    def content(self, lfn: str, *, give_up: GiveUp) -> Content:
+        return self._storage.content(self._of(lfn), token=self._token, give_up=give_up)
 
     def remove(self, lfn: str) -> None:
         # A credential that may only create files leaves it there; it harms nothing.

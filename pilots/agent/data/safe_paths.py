@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+#: Errors of file systems that have no hard links, or none for this user or across these directories.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -36,11 +38,24 @@ def opened(base: Path, relative: str) -> Iterator[BinaryIO]:
         yield file
 
 
+def size_of(base: Path, relative: str) -> int | None:
+    """Return the size in bytes of a file, which need not be readable; None: there is another thing, such as a link.
+
+    Raises:
+        FileNotFoundError: there is nothing.
+        OSError: as of ``opened``.
+    """
+    *directories, name = relative.split("/")
+    with _directory(base, directories, make=False) as parent:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
 @contextmanager
 def written(base: Path, relative: str) -> Iterator[BinaryIO]:
     """Open the file *relative* to *base* for writing, anew; it is on the disk at the end of ``with``.
 
-    Missing directories are created. A file that was there, and one whose writing failed, is removed.
+    Missing directories below *base* are created. A file that was there, and one whose writing failed, is removed.
 
     Raises:
         OSError: it cannot be written, or the path contains a link of another user than root.
@@ -84,26 +99,38 @@ def _moved_if_new(name: str, new_name: str, *, old: int, new: int) -> bool:
         os.link(name, new_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
     except FileExistsError:
         # NFS answers so too if it repeats a call whose answer was lost.
-        if not os.path.samestat(os.lstat(name, dir_fd=old), os.lstat(new_name, dir_fd=new)):
+        if not _is_same(name, new_name, old=old, new=new):
             return False
-    except FileNotFoundError:
-        raise
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
         return _moved_without_links(name, new_name, old=old, new=new)
-    os.unlink(name, dir_fd=old)
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=old)
     return True
+
+
+def _is_same(name: str, new_name: str, *, old: int, new: int) -> bool:
+    status = os.lstat(name, dir_fd=old)
+    with suppress(FileNotFoundError):
+        return os.path.samestat(status, os.lstat(new_name, dir_fd=new))
+    return False
 
 
 def _moved_without_links(name: str, new_name: str, *, old: int, new: int) -> bool:
     """Do the same on a file system without links: an empty file of this name, made here, is replaced."""
     try:
-        os.close(os.open(new_name, _NEW, 0o666, dir_fd=new))
+        descriptor = os.open(new_name, _NEW, 0o666, dir_fd=new)
     except FileExistsError:
         return False
+    made = os.fstat(descriptor)
+    os.close(descriptor)
     try:
         os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
     except OSError:
-        os.unlink(new_name, dir_fd=new)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(made, os.lstat(new_name, dir_fd=new)):
+                os.unlink(new_name, dir_fd=new)
         raise
     return True
 
@@ -122,8 +149,6 @@ def removed(base: Path, relative: str) -> None:
 @contextmanager
 def _directory(base: Path, names: list[str], *, make: bool) -> Iterator[int]:
     """Yield a descriptor of the directory with these path components below *base*."""
-    if make:
-        base.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(base, _STEP)
     try:
         for name in names:

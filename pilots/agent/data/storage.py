@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from pilots.agent.server.http import (
     named,
     unless_given_up,
 )
+from pilots.agent.server.job_data import Content, content_of
 from wms.wire.http import CHUNK_BYTES, Body, Exchange, HttpClient, NotSentError, UnsendableError
 from wms.wire.storage import MAX_REDIRECTS, AddressError, AddressFlaw, answered, file_path_of
 
@@ -35,6 +35,9 @@ _ABSENT = frozenset({404, 410})
 _MOVED = frozenset({201, 204})
 #: Statuses of MOVE from servers that do not have it, or not for this credential.
 _NO_MOVE = frozenset({400, 401, 403, 405, 501})
+_BAD_GATEWAY = 502
+#: Statuses that another try would not change: not implemented, no such version of HTTP, no space left.
+_FINAL_TROUBLE = frozenset({501, 505, 507})
 #: Timeout in seconds of one network operation.
 _TIMEOUT_S = 60.0
 _FLAWS: Mapping[AddressFlaw, str] = {
@@ -63,6 +66,10 @@ class ExistsError(StorageError):
 
 class NotSupportedError(StorageError):
     """The storage element, or its credential, does not allow such requests."""
+
+
+class BadGatewayError(UnreachableError):
+    """A proxy did not reach the server, or a server takes the destination of a move for another server's."""
 
 
 def path_of(url: str) -> Path | None:
@@ -160,13 +167,15 @@ class Storage:
             length = exchange.response.headers.get("Content-Length", "")
             return int(length) if length.isdecimal() else None
 
-    def checksum(self, url: str, *, token: str) -> str:
-        """Return the ``sha256:`` of the file at *url*, all of which is read; the errors are those of ``size``."""
-        digest = hashlib.sha256()
+    def content(self, url: str, *, token: str, give_up: Callable[[], bool]) -> Content:
+        """Return size and checksum of the file at *url*, all of which is read.
+
+        Raises:
+            NoSuchFileError: there is no such file.
+            UnreachableError, StorageError, GivenUpError: as for ``fetch``.
+        """
         with closing(self._answer("GET", url, token=token)) as exchange:
-            for chunk in _chunks_of_answer(exchange):
-                digest.update(chunk)
-        return f"sha256:{digest.hexdigest()}"
+            return content_of(unless_given_up(_chunks_of_answer(exchange), give_up))
 
     def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool], only_new: bool = False) -> bool:
         """Copy *file* to *url*, where it replaces an existing file as a whole.
@@ -203,12 +212,21 @@ class Storage:
         """Move the file at *url* to *new_url* (RFC 4918 §9.9); return False if, without *replace*, there is a file.
 
         Raises:
+            NoSuchFileError: there is no file at *url*.
             NotSupportedError: the storage element does not move files.
             UnreachableError, StorageError: as for ``fetch``.
         """
+
+        def move(destination: str) -> Exchange:
+            headers = {"Destination": destination, "Overwrite": "T" if replace else "F"}
+            return self._answer("MOVE", url, token=token, headers=headers)
+
         try:
-            headers = {"Destination": new_url, "Overwrite": "T" if replace else "F"}
-            exchange = self._answer("MOVE", url, token=token, headers=headers)
+            try:
+                exchange = move(new_url)
+            except BadGatewayError:
+                # Behind a proxy, Apache knows itself by another scheme or name; the path alone it takes for its own.
+                exchange = move(urlsplit(new_url).path)
         except ExistsError:
             return False
         exchange.close()
@@ -303,15 +321,16 @@ def _error_of(method: str, response: HTTPResponse) -> Exception:
     status, error = response.status, StorageError
     if method == "MOVE" and status in _NO_MOVE:
         error = NotSupportedError
-    elif status == TOO_MANY or status in SERVER_TROUBLE:
-        return UnreachableError(f"the storage element answered {status}")
+    elif status == TOO_MANY or (status in SERVER_TROUBLE and status not in _FINAL_TROUBLE):
+        kind = BadGatewayError if status == _BAD_GATEWAY else UnreachableError
+        return kind(f"the storage element answered {status}")
+    elif status == _CONFLICT or (method == "PUT" and status in _ABSENT):
+        error = NoDirectoryError
     elif status in _ABSENT:
         error = NoSuchFileError
-    elif status == _CONFLICT:
-        error = NoDirectoryError
     elif status == _PRECONDITION_FAILED:
         error = ExistsError
-    return error(f"the storage element answered {status} {response.reason}")
+    return error(f"the storage element answered {status} {response.reason} to {method}")
 
 
 def chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_o
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.server.job_data import GrantedName
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
@@ -36,6 +37,8 @@ OUTPUT_S = 1800.0
 _MAX_REFUSAL = 100
 #: Characters always left in a minor status for the reason why the job ended.
 _MIN_REASON = 30
+#: Characters of a minor status for what became of the output.
+_ROOM = MAX_NAME - len("; ") - _MIN_REASON
 #: Names of archives in the scratch directory.
 _PACKED, _DATA, _WHOLE, _REST = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz", "rest-of-output.tar.gz"
 #: For an output sandbox that goes to a storage element: the limits of storage and disk apply.
@@ -85,8 +88,10 @@ class Delivery:
         self._context = context
         self._lease = lease
         self._workspace = workspace
-        #: Sentence about output data that have other names than their job says; empty: none has.
-        self._renamed = ""
+        #: Names of the output data that are stored so far.
+        self._stored: list[GrantedName] = []
+        #: Sentence that says where the whole output is, at a storage element; empty: it cannot be stored there.
+        self._elsewhere: str | None = None
         self._heartbeat = heartbeat
         self._limits = ArchiveLimits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
@@ -106,7 +111,7 @@ class Delivery:
                 self._report_completing(usage)
                 conclusion = self._store_data(conclusion)
             output, trouble = self._deliver_output(conclusion)
-            trouble = "; ".join(filter(None, [self._renamed, trouble])) or None
+            trouble = "; ".join(filter(None, [self._renamed(), trouble])) or None
             self._acknowledge_kills(usage)
             status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
             log.event("job.finished", job=self._lease.job.id, status=status)
@@ -168,8 +173,8 @@ class Delivery:
             return conclusion
         give_up_at = monotonic() + OUTPUT_S
         try:
-            names = store_output_data(
-                self._context, self._lease, self._workspace.job,
+            store_output_data(
+                self._context, self._lease, self._workspace.job, stored=self._stored,
                 repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
         except (InterruptedCallError, GivenUpError):
@@ -189,8 +194,10 @@ class Delivery:
             where = "" if isinstance(error, NoOutputDataError) else self._keep_data(conclusion)
             cause = str(cause)[:_MAX_REFUSAL] if where else cause
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
-        self._renamed = renamed(names)
         return conclusion
+
+    def _renamed(self) -> str:
+        return renamed(self._stored, room=_ROOM)
 
     def _report_completing(self, usage: Usage) -> None:
         def once() -> None:
@@ -217,7 +224,7 @@ class Delivery:
             give_up=lambda: self._is_interrupted(reason),
         )  # fmt: skip
         where = self._deliver_rest(files, packed, conclusion, give_up_at=give_up_at)
-        named = packing.troubles(missing, packed.left_out, where, room=MAX_NAME - len("; ") - _MIN_REASON)
+        named = packing.troubles(missing, packed.left_out, where, room=_ROOM - len("; ") - len(self._renamed()))
         try:
             return self._store(archive, give_up_at=give_up_at, reason=reason), named or None
         except RefusedError as error:
@@ -258,20 +265,25 @@ class Delivery:
         return reference, f"{refused} ({detail}); {elsewhere or ends + (kept or ', the rest is lost')}"
 
     def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
-        """Store the whole output at the storage element that the job names; return a sentence, empty if that fails."""
-        place, job = self._lease.data.output, self._lease.job
+        """Store the whole output, once, at the storage element that the job names; return where, empty: it failed."""
+        if self._elsewhere is None:
+            self._elsewhere = self._store_at_element(files, give_up_at=give_up_at)
+        return self._elsewhere
+
+    def _store_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
+        place, job = self._lease.data.destination, self._lease.job
         if place is None or place.storage_element != job.output_se:
             return ""
         packed = self._workspace.scratch / _WHOLE
-        lfn = f"{place.path}/output_sandbox_{job.id}.tar.gz"
+        lfn, stored = f"{place.path}/output_sandbox_{job.id}.tar.gz", list[GrantedName]()
         try:
             packing.pack(
                 self._workspace.job, files, into=packed, limits=_BOUNDLESS,
                 give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
             with packed.open("rb") as file:
-                (name,) = store_files(
-                    self._context, self._lease, [(file, lfn)], place,
+                store_files(
+                    self._context, self._lease, [(file, lfn)], place, stored=stored,
                     repeated=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, StorageError, RefusedError, OSError) as error:
@@ -279,7 +291,7 @@ class Delivery:
             return ""
         finally:
             packed.unlink(missing_ok=True)
-        return f"all of it is stored as LFN:{name.stored_as} at {place.storage_element}"
+        return f"all of it is stored as LFN:{stored[0].stored_as} at {place.storage_element}"
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:

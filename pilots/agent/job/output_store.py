@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,14 +10,13 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from pilots.agent.base import log
 from pilots.agent.data.placing import WritableElement, element_at, placed
-from pilots.agent.data.storage import StorageError
-from pilots.agent.job import sandbox
+from pilots.agent.data.storage import StorageError, chunks_of
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.server.http import GivenUpError
-from pilots.agent.server.job_data import Content, GrantedName, OutputDestination
+from pilots.agent.server.http import GivenUpError, RefusedError
+from pilots.agent.server.job_data import Content, GrantedName, OutputDestination, content_of
 from pilots.agent.server.lease import Lease
 from pilots.agent.server.retry import InterruptedCallError
-from wms.wire.storage import checksum_of
+from wms.wire.protocol import NAME_TAKEN
 
 #: Names that are tried for one file; the last is of the lease alone.
 _MOST_NAMES = 3
@@ -36,37 +34,44 @@ class RepeatedCall(Protocol):
 
 def store_files(
     context: JobContext, lease: Lease, files: Sequence[tuple[BinaryIO, str]], place: OutputDestination, *,
-    repeated: RepeatedCall, give_up: Callable[[], bool],
-) -> Sequence[GrantedName]:  # fmt: skip
-    """Store and register files of a job; return the names that they got, in the same order.
+    stored: list[GrantedName], repeated: RepeatedCall, give_up: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Store and register files of a job.
 
     Args:
         context: of the job.
         lease: of the job.
         files: each with its logical name.
         place: the storage element.
+        stored: gets the name of each file that is stored and registered, in the same order.
         repeated: repeats calls that are not answered.
         give_up: whether the output has become useless.
 
     Raises:
-        StorageError, OSError: a file cannot be stored; the earlier ones are stored and registered.
+        StorageError, OSError: a file cannot be stored; those before it are.
         RefusedError: the server refuses a name.
         LeaseEndedError, UnreachableError, InterruptedCallError, GivenUpError: see Delivery.
     """
     store = _OutputStore(context, lease, place, repeated, give_up)
     contents = [store.content_of(file) for file, _ in files]
     names = store.reserved([(lfn, content) for (_, lfn), content in zip(files, contents)])
-    return [store.store(file, name, content) for (file, _), name, content in zip(files, names, contents)]
+    for (file, _), name, content in zip(files, names, contents):
+        stored.append(store.store(file, name, content))
 
 
-def renamed(names: Sequence[GrantedName]) -> str:
-    """Return a short sentence about the files that got other names, for the minor status; empty: none did."""
+def renamed(names: Sequence[GrantedName], *, room: int) -> str:
+    """Return a short sentence about the files that got other names, for the minor status; empty: none did.
+
+    The new name is whole, as far as *room* characters reach; what leads to it may be left out.
+    """
     others = [name for name in names if name.stored_as != name.lfn]
     if not others:
         return ""
     first = others[0]
     more = f", and {len(others) - 1} more in that directory" if len(others) > 1 else ""
-    return f"{_shortened(first.lfn)}: {first.reason}, so it is stored as LFN:{first.stored_as}{more}"
+    where = f"stored as LFN:{first.stored_as}{more}"
+    sentence = f"{_shortened(first.lfn)}: {first.reason}, so it is {where}"
+    return sentence if len(sentence) <= room else where
 
 
 def _shortened(text: str) -> str:
@@ -86,8 +91,7 @@ class _OutputStore:
         self._element: WritableElement = element_at(context.storage, place.url, token=token)
 
     def content_of(self, file: BinaryIO) -> Content:
-        checksum = checksum_of(sandbox.stoppable(file, self._give_up))
-        return Content(os.fstat(file.fileno()).st_size, checksum)
+        return content_of(chunks_of(file, give_up=self._give_up))
 
     def reserved(self, files: Sequence[tuple[str, Content]], *, exist: bool = False) -> Sequence[GrantedName]:
         def reserve() -> Sequence[GrantedName]:
@@ -98,26 +102,36 @@ class _OutputStore:
         return self._repeated("output_data.reserve", reserve)
 
     def store(self, file: BinaryIO, name: GrantedName, content: Content) -> GrantedName:
-        """Store and register a file; return its name, which is another one if the element has a file of the first."""
+        """Store and register a file; return its name, which is another one if there is a file of the first."""
         left = _MOST_NAMES
-        while not self._is_placed(file, name, content):
+        # A file that is placed and not registered stays: what was registered meanwhile may be this very file.
+        while not (self._is_placed(file, name, content) and self._is_registered(name, content)):
             left -= 1
             if not left:
-                raise StorageError(f"the storage element has another file of this name: {name.stored_as}")
+                raise StorageError(f"there is another file of this name: {name.stored_as}")
             (another,) = self.reserved([(name.stored_as, content)], exist=True)
             name = replace(another, lfn=name.lfn, reason=name.reason or another.reason)
+        log.event(
+            "output_data.stored", job=self._lease.job.id, lfn=name.stored_as,
+            storage_element=self._place.storage_element, bytes=content.size_bytes,
+        )  # fmt: skip
+        return name
+
+    def _is_registered(self, name: GrantedName, content: Content) -> bool:
+        """Register a file; return False if somebody else has registered the name since it was reserved."""
 
         def register() -> None:
             self._server.register_replica(
                 self._lease, name.stored_as, content, storage_element=self._place.storage_element
             )
 
-        self._repeated("output_data.register", register)
-        log.event(
-            "output_data.stored", job=self._lease.job.id, lfn=name.stored_as,
-            storage_element=self._place.storage_element, bytes=content.size_bytes,
-        )  # fmt: skip
-        return name
+        try:
+            self._repeated("output_data.register", register)
+        except RefusedError as error:
+            if error.code != NAME_TAKEN:
+                raise
+            return False
+        return True
 
     def _is_placed(self, file: BinaryIO, name: GrantedName, content: Content) -> bool:
         def put() -> None:
@@ -134,7 +148,7 @@ class _OutputStore:
         try:
             self._repeated("output_data.store", put)
             is_placed = self._repeated("output_data.place", place)
-        except (StorageError, GivenUpError, InterruptedCallError):
+        except (StorageError, GivenUpError, InterruptedCallError, OSError):
             # Else the next attempt removes it; the element answers, or does not matter.
             self._remove_upload(name)
             raise

@@ -48,7 +48,7 @@ def stage_in(context: JobContext, lease: Lease, workspace: Workspace, *, max_unp
         OSError: the node's disk failed.
     """
     data = lease.data
-    if data.output_files and data.output is None:
+    if data.output_files and data.destination is None:
         sentence = "There is no place for the output data: the site has no storage element (name one by output_se)"
         sentence += ", or a logical name is in a directory that is not its owner's"
         raise CannotRunError(RESCHEDULE_EXIT_CODE, sentence)

@@ -23,23 +23,24 @@ class NoOutputDataError(Exception):
 
 
 def store_output_data(
-    context: JobContext, lease: Lease, directory: Path, *, repeated: RepeatedCall, give_up: Callable[[], bool]
-) -> Sequence[GrantedName]:
-    """Store and register all output data of a job whose payload was successful; return their names.
+    context: JobContext, lease: Lease, directory: Path, *, stored: list[GrantedName], repeated: RepeatedCall,
+    give_up: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Store and register all output data of a job whose payload was successful; *stored* gets their names.
 
     Raises:
         NoOutputDataError: a name or a pattern matches no file; nothing has been stored.
-        StorageError, OSError: a file cannot be stored; the earlier ones are stored and registered.
+        StorageError, OSError: a file cannot be stored; those before it are.
         RefusedError: the server refuses to register a file.
         LeaseEndedError, UnreachableError, InterruptedCallError, GivenUpError: see Delivery.
     """
     data = lease.data
     if not data.output_files:
-        return []
-    if data.output is None:
+        return
+    if data.destination is None:
         raise StorageError("the site has no storage element")
     matches = _files(directory, _patterns(data.output_files))
-    lfns = _logical_names([name for _, name in matches], path=data.output.path)
+    lfns = _logical_names([name for _, name in matches], path=data.destination.path)
     outputs = [(path, name, lfns[name]) for path, name in matches]
     outputs += _named_files(directory, data.output_files, taken=set(lfns.values()))
     if len(outputs) > MAX_OUTPUT_FILES:
@@ -47,7 +48,7 @@ def store_output_data(
     # All are open at the same time.
     with ExitStack() as opened:
         files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in outputs]
-        return store_files(context, lease, files, data.output, repeated=repeated, give_up=give_up)
+        store_files(context, lease, files, data.destination, stored=stored, repeated=repeated, give_up=give_up)
 
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:

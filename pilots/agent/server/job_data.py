@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,6 +50,15 @@ class Content(NamedTuple):
     checksum: str
 
 
+def content_of(chunks: Iterable[bytes]) -> Content:
+    """Return the content of a file that consists of these parts."""
+    digest, size_bytes = hashlib.sha256(), 0
+    for chunk in chunks:
+        digest.update(chunk)
+        size_bytes += len(chunk)
+    return Content(size_bytes, f"sha256:{digest.hexdigest()}")
+
+
 @dataclass(frozen=True)
 class GrantedName:
     """The name that the server has reserved for an output file until the lease ends (ADR 72)."""
@@ -77,7 +87,8 @@ class JobData:
     policy: str = DOWNLOAD
     #: Names, patterns, or logical names (``LFN:…``).
     output_files: tuple[str, ...] = ()
-    output: OutputDestination | None = None
+    #: None: no file of the job goes to a storage element.
+    destination: OutputDestination | None = None
     #: {storage element: bearer token}; in memory only, and not in the repr.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -96,7 +107,7 @@ def parse_data(answer: Record) -> JobData:
         input_files=tuple(_input_file(each) for each in json_fields.records(data, "input_files")),
         policy=json_fields.text(job, "input_data_policy", DOWNLOAD),
         output_files=json_fields.names(job, "output_data"),
-        output=_place(place) if place else None,
+        destination=_place(place) if place else None,
         credentials={name: json_fields.text(tokens, name) for name in tokens},
     )
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from resources.models import Replica
+from resources.models import OutputName, Replica, StorageElement
 from tests.end_to_end.cli.conftest import SampleData, Wms, WmsOf
 from tests.factories import make_replica, make_storage_element, make_vo
 from tests.storage import StorageServer
+from wms.client.storage import UnreadableError, delete, look
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -113,3 +114,51 @@ def test_a_file_that_the_user_may_not_remove_stays(sample: SampleData, wms: Wms,
     assert (refused.code, "remove files that your jobs have not stored" in refused.err) == (1, True)
     assert (tmp_path / "hits").exists()
     assert Replica.objects.exists()
+
+
+@pytest.fixture
+def disk(sample: SampleData, tmp_path: Path) -> Path:
+    """Return the directory that is a storage element; the catalogue has a file `hits` there, of 4 bytes."""
+    (tmp_path / "disk" / "lhcb").mkdir(parents=True)
+    (tmp_path / "disk" / "lhcb" / "hits").write_text("hits")
+    element = make_storage_element(name="DISK", vos=[sample.vo], url=(tmp_path / "disk").as_uri())
+    make_replica(lfn="/lhcb/hits", vo=sample.vo, storage_element=element, size_bytes=4)
+    return tmp_path / "disk"
+
+
+def test_a_storage_element_that_is_not_mounted_here_keeps_its_file(
+    wms_of: WmsOf, sample: SampleData, disk: Path
+) -> None:
+    disk.rename(disk.parent / "elsewhere")
+    removed = wms_of(sample.olga)("files", "rm", "/lhcb/hits")
+    assert removed.code == 1
+    assert f"The file of /lhcb/hits at DISK is left: {disk}/lhcb/hits cannot be found on this computer" in removed.out
+
+
+def test_a_file_of_another_size_is_not_deleted(wms_of: WmsOf, sample: SampleData, disk: Path) -> None:
+    (disk / "lhcb/hits").write_text("others")
+    removed = wms_of(sample.olga)("files", "rm", "/lhcb/hits")
+    assert "is left: it has 6 bytes, in the catalogue it has 4." in removed.out
+    assert (disk / "lhcb/hits").read_text() == "others"
+
+
+def test_files_that_were_removed_before_a_refusal_are_named(wms_of: WmsOf, sample: SampleData, disk: Path) -> None:
+    make_replica(lfn="/lhcb/other", vo=sample.vo, storage_element=StorageElement.objects.get())
+    owner = sample.alice
+    OutputName.objects.create(vo=sample.vo, lfn="/lhcb/hits", owner=owner, writer_id=1)
+    removed = wms_of(owner)("files", "rm", "/lhcb/hits", "/lhcb/other")
+    assert (removed.code, removed.rows[0][0]) == (1, "/lhcb/hits")
+    assert "/lhcb/other and what follows it are not removed: Only managers of" in removed.out
+    assert Replica.objects.get().lfn == "/lhcb/other"
+    assert not (disk / "lhcb/hits").exists()
+
+
+def test_a_file_that_was_stored_after_the_removal_stays(disk: Path) -> None:
+    url = (disk / "lhcb/hits").as_uri()
+    seen = look(url, token="")
+    assert seen is not None
+    (disk / "lhcb/new").write_text("also")
+    (disk / "lhcb/new").rename(disk / "lhcb/hits")
+    with pytest.raises(UnreadableError, match="a new file has been stored there"):
+        delete(url, token="", seen=seen)
+    assert (disk / "lhcb/hits").read_text() == "also"

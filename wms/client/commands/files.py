@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from ..connection import Record
 from ..downloads import OnBytes
-from ..errors import Exit, WrongUsageError
+from ..errors import ClientError, Exit, WrongUsageError
 from ..replicas import fetch, remove, replicas_of, without_prefix
 from ..terminal.console import Note, Part
 from ..terminal.tables import ColumnKind, Table, TableColumn
@@ -158,9 +158,17 @@ def _remove(options: Namespace, session: CommandSession) -> CommandOutput:
         lfn: replicas_of(session.server, lfn, vo=options.vo, storage_element=options.storage_element)
         for lfn in dict.fromkeys(map(without_prefix, options.lfns))
     }
-    removed, rows, notes = [], [], []
+    removed: list[Record] = []
+    rows, notes = [], []
     for lfn, replicas in named.items():
-        left = remove(session.server, replicas, environment=None if options.catalogue_only else os.environ)
+        try:
+            left = remove(session.server, replicas, environment=None if options.catalogue_only else os.environ)
+        except ClientError as error:
+            # What was removed before is said nevertheless.
+            if not removed:
+                raise
+            notes.append(f"{plain(lfn)} and what follows it are not removed: {error}")
+            break
         elements = [str(each["storage_element"]) for each in replicas]
         removed.append({"lfn": lfn, "storage_elements": elements, "left": left})
         rows.append([lfn, ", ".join(elements)])
