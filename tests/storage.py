@@ -32,6 +32,7 @@ class StorageServer(LoopbackServer):
         honours: whether it obeys ``Overwrite: F`` and ``If-None-Match: *``.
         foreign: destinations that begin so are another server's.
         tells_sizes: whether it tells the size of a file that is not fetched.
+        cuts_off: whether it stores only the first bytes of a file, and says nothing.
         losing: verbs whose next request is carried out and not answered.
         certificate: to be trusted.
     """
@@ -46,6 +47,7 @@ class StorageServer(LoopbackServer):
         self.cuts: list[int] = []
         self.refused: set[str] = set()
         self.moves = self.honours = self.tells_sizes = True
+        self.cuts_off = False
         self.foreign = ""
         self.losing: list[str] = []
         self.token = token
@@ -76,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.headers["If-None-Match"] and self.storage.honours and self.path in self.storage.files:
                 self._answer(412, b"")
                 return
-            self.storage.files[self.path] = content
+            self.storage.files[self.path] = content[:2] if self.storage.cuts_off else content
             self._answer(201, b"")
 
     def do_MOVE(self) -> None:

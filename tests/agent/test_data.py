@@ -392,6 +392,36 @@ def test_a_name_that_somebody_registers_meanwhile_costs_only_the_name(
     assert server.lease.finished["exit_code"] == 0
 
 
+def test_output_data_of_which_one_cannot_be_stored_are_kept_on_the_node(
+    server: ScriptedServer, start: StartAgent, disk: Path, tmp_path: Path
+) -> None:
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb"}
+    script = "'echo precious > good.root; mkfifo pipe.root'"
+    server.add_job("/bin/sh", f"-c {script}", job_data=job_data(output=place), output_data=["*.root"])
+
+    assert start().wait() == 0
+
+    archive = kept_archive(server, tmp_path, "output-data.tar.gz")
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"].startswith(
+        "Output data could not be stored: pipe.root is a pipe; 1 of 2"
+    )
+    with tarfile.open(archive) as kept_files:
+        assert kept_files.getnames() == ["good.root"]
+
+
+def test_a_reservation_of_other_files_is_repeated(server: ScriptedServer, start: StartAgent, disk: Path) -> None:
+    server.script("/outputs/", (200, {"files": []}))
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb"}
+    server.add_job("/bin/sh", "-c 'echo new > one'", job_data=job_data(output=place), output_data=["one"])
+
+    assert start().wait() == 0
+
+    assert len(server.requests_to("/outputs/")) == 2
+    assert [replica["lfn"] for replica in server.lease.replicas] == ["/lhcb/one"]
+    assert (disk / "lhcb/one").read_text() == "new\n"
+
+
 def test_what_is_stored_under_another_name_before_a_failure_is_named(
     server: ScriptedServer, start: StartAgent, disk: Path
 ) -> None:

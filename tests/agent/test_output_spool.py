@@ -122,6 +122,15 @@ def test_the_whole_output_is_stored_at_the_element_once_if_the_upload_is_refused
     assert server.lease.files()["std.out"] == "out\n"
 
 
+def test_standard_streams_that_the_payload_removes_are_named(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'rm -f *; echo lost; echo r > r.txt'", output_sandbox=["r.txt"])
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == ("Execution complete; output sandbox: not found: std.out, std.err")
+
+
 def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:

@@ -209,8 +209,40 @@ def test_a_replacement_that_is_carried_out_after_it_was_given_up_is_noticed(
 
 def test_an_upload_that_is_gone_without_a_trace_is_not_taken_for_success(server: StorageServer) -> None:
     place = at_server(server)
+    with holding(OURS) as file, pytest.raises(StorageError, match="said that it stored the file, and does not have it"):
+        placed(place.element, file, name(), content_of(OURS), again=True, give_up=lambda: False)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_file_that_the_server_has_cut_off_is_not_stored_and_replaces_nothing(
+    server: StorageServer, replaces: bool
+) -> None:
+    server.cuts_off = True
+    place = at_server(server)
+    if replaces:
+        place.write(LFN, OTHERS)
+    with pytest.raises(StorageError, match="said that it stored 5 bytes, and has "):
+        place.store(replaces=replaces)
+    assert not replaces or place.files()[LFN] == OTHERS
+
+
+@pytest.mark.parametrize("status", [408, 423, 425, 429, 503])
+def test_a_busy_server_is_tried_again(server: StorageServer, status: int) -> None:
+    server.answers = [status]
+    with pytest.raises(UnreachableError):
+        at_server(server).store()
+
+
+@pytest.mark.parametrize("status", [400, 501])
+def test_a_server_that_refuses_conditions_is_named_as_such(server: StorageServer, status: int) -> None:
+    server.moves = False
+    server.answers = []
+    place = at_server(server)
     with holding(OURS) as file:
-        assert not placed(place.element, file, name(), content_of(OURS), again=True, give_up=lambda: False)
+        place.element.put(file, UPLOAD, give_up=lambda: False)
+        server.answers = [404, 405, status]  # to HEAD, MOVE and PUT with a condition
+        with pytest.raises(StorageError, match="neither move a file"):
+            placed(place.element, file, name(), content_of(OURS), again=False, give_up=lambda: False)
 
 
 def test_a_server_that_knows_itself_by_another_name_moves_by_path(server: StorageServer) -> None:

@@ -152,6 +152,7 @@ class HttpClient:
                 link.set_tunnel(server.hostname or "", _port_of(server), proxy.headers)
         else:
             link = HTTPConnection(*address, timeout=timeout_s)
+        link.response_class = _FinalAnswer
         try:
             link.connect()
         except (OSError, HTTPException) as error:
@@ -184,6 +185,16 @@ class HttpClient:
                 raise self._plain_proxy.refusal(f"{exchange.response.status} {exchange.response.reason}")
             undo.pop_all()
         return exchange
+
+
+class _FinalAnswer(HTTPResponse):
+    """An answer without the interim ones before it (RFC 9110 §15.2), of which http.client skips only 100."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 101 < self.status < 200:
+            vars(self).update(headers=None)  # so that the next one is read
+            super().begin()
 
 
 class Exchange:

@@ -74,6 +74,7 @@ def placed(
         again: whether it was tried before, and may have succeeded; else a file with equal content is somebody's.
         give_up: ends the call before the next step.
     """
+    size_bytes, is_gone = None, False
     # A second look, at what came into its place meanwhile.
     for _ in range(2):
         size_bytes = element.size(name.stored_as)
@@ -94,7 +95,9 @@ def placed(
                 return True
         except NoSuchFileError:
             # The upload has got its name by an earlier call, whose answer was lost.
-            again = True
+            again = is_gone = True
+    if is_gone and size_bytes is None:
+        raise StorageError("the storage element said that it stored the file, and does not have it")
     return False
 
 
@@ -152,6 +155,8 @@ class _HttpElement:
 
     def place(self, file: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:
         if self._moves:
+            if replace:
+                self._refuse_cut_off(file, upload)
             try:
                 return self._storage.move(self._of(upload), self._of(lfn), token=self._token, replace=replace)
             except NotSupportedError:
@@ -176,13 +181,21 @@ class _HttpElement:
         with suppress(StorageError):
             self._storage.remove(self._of(lfn), token=self._token)
 
+    def _refuse_cut_off(self, file: BinaryIO, upload: str) -> None:
+        """Refuse an upload that is not whole, before it replaces a file."""
+        sent_bytes = os.fstat(file.fileno()).st_size
+        if (size_bytes := self.size(upload)) not in {None, sent_bytes}:
+            raise StorageError(f"the storage element said that it stored {sent_bytes} bytes, and has {size_bytes}")
+
     def _require_conditions(self, upload: str) -> None:
         """Find out whether the server honours conditions, by a condition that is false; many servers ignore them."""
-        with Path(os.devnull).open("rb") as nothing:
-            is_stored = self._storage.put(
+        is_honoured = False
+        # A server that refuses the request for another reason does not know conditions.
+        with suppress(StorageError), Path(os.devnull).open("rb") as nothing:
+            is_honoured = not self._storage.put(
                 nothing, self._of(upload), token=self._token, give_up=lambda: False, only_new=True
             )
-        if is_stored:
+        if not is_honoured:
             raise StorageError(
                 "its server can neither move a file without replacing another nor store only a new one; "
                 "name another OutputSE, or ask its administrators"

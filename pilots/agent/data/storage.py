@@ -31,11 +31,15 @@ _CONFLICT = 409
 _PRECONDITION_FAILED = 412
 #: Statuses of files that do not exist.
 _ABSENT = frozenset({404, 410})
-#: Statuses of a file that has been moved: to a new place, over a file.
-_MOVED = frozenset({201, 204})
+#: Statuses of a file that has been moved: to a new place, over a file, either.
+_MOVED = frozenset({200, 201, 204})
 #: Statuses of MOVE from servers that do not have it, or not for this credential.
 _NO_MOVE = frozenset({400, 401, 403, 405, 501})
 _BAD_GATEWAY = 502
+#: Statuses of a store that is busy, with this request for too long, or with the file.
+_BUSY = frozenset({408, 423, 425, TOO_MANY})
+#: Digits of a size; more are no number of bytes.
+_MOST_DIGITS = 18
 #: Statuses that another try would not change: not implemented, no such version of HTTP, no space left.
 _FINAL_TROUBLE = frozenset({501, 505, 507})
 #: Timeout in seconds of one network operation.
@@ -165,7 +169,7 @@ class Storage:
         """
         with closing(self._answer("HEAD", url, token=token)) as exchange:
             length = exchange.response.headers.get("Content-Length", "")
-            return int(length) if length.isdecimal() else None
+            return int(length) if length.isdecimal() and len(length) <= _MOST_DIGITS else None
 
     def content(self, url: str, *, token: str, give_up: Callable[[], bool]) -> Content:
         """Return size and checksum of the file at *url*, all of which is read.
@@ -321,7 +325,7 @@ def _error_of(method: str, response: HTTPResponse) -> Exception:
     status, error = response.status, StorageError
     if method == "MOVE" and status in _NO_MOVE:
         error = NotSupportedError
-    elif status == TOO_MANY or (status in SERVER_TROUBLE and status not in _FINAL_TROUBLE):
+    elif status in _BUSY or (status in SERVER_TROUBLE and status not in _FINAL_TROUBLE):
         kind = BadGatewayError if status == _BAD_GATEWAY else UnreachableError
         return kind(f"the storage element answered {status}")
     elif status == _CONFLICT or (method == "PUT" and status in _ABSENT):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,10 @@ class Conclusion:
     reason: str | None = None
     ran: bool = False
     fault: str | None = None
+
+
+def _shortened(cause: str) -> str:
+    return textwrap.shorten(cause, _MAX_REFUSAL, placeholder="…")
 
 
 def _both(conclusion: Conclusion, trouble: str) -> str:
@@ -191,8 +196,8 @@ class Delivery:
             cause = error.detail if isinstance(error, RefusedError) else error
             cause = error.strerror or error if isinstance(error, OSError) else cause
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
-            where = "" if isinstance(error, NoOutputDataError) else self._keep_data(conclusion)
-            cause = str(cause)[:_MAX_REFUSAL] if where else cause
+            where = self._keep_data(conclusion)
+            cause = _shortened(str(cause)) if where else cause
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
         return conclusion
 
@@ -217,7 +222,7 @@ class Delivery:
     def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str | None, str | None]:
         job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
         archive, streams = self._workspace.scratch / _PACKED, (job.std_output, job.std_error)
-        missing = packing.absent(directory, job.output_sandbox) if reason is None else []
+        missing = packing.absent(directory, [*job.output_sandbox, *streams]) if reason is None else []
         files = output_files.chosen(directory, [*job.output_sandbox, *streams])
         packed = packing.pack(
             directory, files, into=archive, limits=self._limits, streams=streams,
@@ -255,7 +260,7 @@ class Delivery:
         kept = f"; {elsewhere}" if elsewhere else self._keep(_PACKED, conclusion)
         streams = output_files.chosen(directory, [job.std_output, job.std_error])
         packing.pack_tails(directory, streams, into=archive, limits=self._limits)
-        refused, detail = "the output was refused", refusal.detail[:_MAX_REFUSAL]
+        refused, detail = "the output was refused", _shortened(refusal.detail)
         try:
             reference = self._store(archive, give_up_at=give_up_at, reason=conclusion.reason)
         except (*_UNANSWERED, RefusedError) as error:

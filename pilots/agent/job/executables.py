@@ -30,19 +30,26 @@ _FOREIGN = {
 _MOST_INTERPRETERS = 4
 
 
-def flaw_of(path: Path, *, name: str, search_path: str | None) -> Flaw | None:
+def found(name: str, *, search_path: str, directory: Path) -> Path | None:
+    """Return the program that a payload in *directory* finds; None: none. A relative path begins there."""
+    places = [str(directory / place) for place in search_path.split(":")]
+    path = shutil.which(str(directory / name) if "/" in name else name, path=":".join(places))
+    return None if path is None else Path(path)
+
+
+def flaw_of(directory: Path, name: str, *, search_path: str | None) -> Flaw | None:
     """Return the flaw of a file of the job that would show only as an odd end, if at all; None: none is known.
 
     Args:
-        path: of the file.
-        name: of the file in the sentence.
+        directory: of the job.
+        name: of the file there.
         search_path: PATH of the payload; None: that of a container, which is not known here.
     """
-    head = _head_of(path)
+    head = _head_of(directory / name)
     if head is None:
         return None
     program = None if search_path is None else _program_of_env(head)
-    if program is not None and shutil.which(program, path=search_path) is None:
+    if program is not None and found(program, search_path=search_path or "", directory=directory) is None:
         return flaw_of_head(name, head) or Flaw(NOT_FOUND_EXIT_CODE, _not_there(program, name))
     return flaw_of_head(name, head)
 
@@ -134,7 +141,8 @@ def _origin_of(head: bytes) -> str:
     is_little = head[5] == 1
     number = int.from_bytes(head[18:20], "little" if is_little else "big")
     machine = "ppc64" if number == 21 and not is_little else _MACHINES.get(number, f"machine {number}")
-    return f" is for {machine}, the node is {os.uname().machine}"
+    of_node = os.uname().machine
+    return " is damaged or not complete" if machine == of_node else f" is for {machine}, the node is {of_node}"
 
 
 def _loader_of(head: bytes) -> str | None:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import pwd
 import shlex
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,8 +210,8 @@ def check_software(lease: Lease, environment: Mapping[str, str], workspace: Work
         NodeFlawError: one is missing; another node may have it.
     """
     for name in lease.job.software:
-        path = environment["PATH"]
-        if not (_is_there(workspace.job / name) if "/" in name else shutil.which(name, path=path) is not None):
+        program = executables.found(name, search_path=environment["PATH"], directory=workspace.job)
+        if not (_is_there(workspace.job / name) if "/" in name else program):
             raise NodeFlawError(f"Software is missing on the node: {name}")
 
 
@@ -259,7 +258,7 @@ def own_file(name: str, directory: Path, *, search_path: str | None) -> Path | N
     path = directory / name
     if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
-    if (flaw := executables.flaw_of(path, name=name, search_path=search_path)) is not None:
+    if (flaw := executables.flaw_of(directory, name, search_path=search_path)) is not None:
         raise CannotRunError(*flaw)
     path.chmod(path.stat().st_mode | 0o500)  # archives and uploads may lose the bit
     return path
@@ -268,12 +267,14 @@ def own_file(name: str, directory: Path, *, search_path: str | None) -> Path | N
 def _executable(name: str, environment: Mapping[str, str], workspace: Workspace) -> Path:
     """Return the absolute path of the program *name* of the node."""
     if not name.startswith("/") and "/" not in name:
-        candidates = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
+        places = environment["PATH"].split(":")
+        candidates = [executables.found(name, search_path=place, directory=workspace.job) for place in places]
+        programs = [each for each in candidates if each is not None]
         if workspace.shared:
             # As a shell of the payload's user: first those that it may execute.
-            candidates.sort(key=lambda each: site_environment.closed_to_others(Path(each)) is not None)
-        if candidates:
-            return Path(workspace.job, candidates[0])
+            programs.sort(key=lambda each: site_environment.closed_to_others(each) is not None)
+        if programs:
+            return programs[0]
     elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
         if os.access(name, os.X_OK):
             return Path(name)

@@ -56,7 +56,12 @@ def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, s
     files = {name: path for path, name in output_files.chosen(directory, _patterns(entries))}
     named = (_file_called(directory, lfn.rpartition("/")[2]) for lfn in _lfns(entries))
     files |= {path.name: path for path in named if path is not None}
-    return [(files[name], name) for name in sorted(files)]
+    storable = {name: path for name, path in files.items() if _is_storable(path, directory)}
+    return [(storable[name], name) for name in sorted(storable)]
+
+
+def _is_storable(path: Path, directory: Path) -> bool:
+    return sandbox.obstacle(path, directory) != sandbox.EMPTY_DIRECTORY
 
 
 def _named_files(directory: Path, entries: Iterable[str], *, taken: set[str]) -> list[tuple[Path, str, str]]:
@@ -104,7 +109,7 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
         if not chosen:
             raise NoOutputDataError(f"no file matches {pattern}")
         # Empty directories cannot be registered; one that is all there is will be named as such.
-        storable = [each for each in chosen if sandbox.obstacle(each[0], directory) != sandbox.EMPTY_DIRECTORY]
+        storable = [each for each in chosen if _is_storable(each[0], directory)]
         files.update({name: path for path, name in storable or chosen})
     return [(files[name], name) for name in sorted(files)]
 

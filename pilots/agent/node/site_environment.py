@@ -104,17 +104,21 @@ def closed_to_others(directory: Path) -> Path | None:
 def payload_path(path: str, *, open_to_all: bool) -> Sequence[str]:
     """Return the directories in which a payload searches programs, made from the pilot's PATH.
 
+    In one that it may not enter, a shell would find "Permission denied" instead of nothing.
+
     Args:
         path: of the pilot.
         open_to_all: whether the payload has another user, so that directories closed to other users are left out.
     """
-    return [each for each in search_path(path) if not (open_to_all and _is_closed(Path(each)))]
+    return [each for each in search_path(path) if not _is_closed(Path(each), to_others=open_to_all)]
 
 
-def _is_closed(directory: Path) -> bool:
+def _is_closed(directory: Path, *, to_others: bool) -> bool:
     try:
+        if not to_others:
+            return directory.is_dir() and not os.access(directory, os.X_OK)
         return closed_to_others(directory) is not None
-    except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
+    except (OSError, RuntimeError):  # closed above it; RuntimeError: a loop of links, before Python 3.13
         return True
 
 

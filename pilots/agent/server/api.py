@@ -15,7 +15,7 @@ from pilots.agent.server import configuration, json_fields
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
 from pilots.agent.server.job_data import Content, GrantedName, JobData, parse_data, parse_reserved
-from pilots.agent.server.json_fields import Record
+from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import (
     Lease,
     LeasedJob,
@@ -232,7 +232,10 @@ class Server:
         path, body = f"{API_V1}matches/{lease.match_id}/outputs/", {"storage_element": storage_element}
         with _end_noticed(not_found_too=False):
             answer = self._client.call("POST", path, token=lease.token, body={**body, "files": described})
-        return [parse_reserved(each) for each in json_fields.records(answer.record(), "files")]
+        names = [parse_reserved(each) for each in json_fields.records(answer.record(), "files")]
+        if [name.lfn for name in names] != [lfn for lfn, _ in files]:
+            raise MalformedAnswerError("the answer does not have the names that were asked for")
+        return names
 
     def register_replica(self, lease: Lease, lfn: str, content: Content, *, storage_element: str) -> None:
         """Register an output file that was stored, with the token of the match; idempotent."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilots.agent.job import executables, payload_supervisor
+from pilots.agent.node import site_environment
 from wms.wire.executables import Flaw, flaw_of_head
 
 _MACHINE = os.uname().machine
@@ -98,8 +99,36 @@ def test_a_file_that_only_the_pilot_sees_is_named(tmp_path: Path) -> None:
 def test_a_program_that_env_would_not_find_is_named(tmp_path: Path, line: str, program: str | None) -> None:
     (tmp_path / "run.sh").write_text(f"{line}\n")
     expected = None if program is None else Flaw(127, f"The interpreter of run.sh, {program}, is not on the node")
-    assert executables.flaw_of(tmp_path / "run.sh", name="run.sh", search_path="/usr/bin:/bin") == expected
-    assert executables.flaw_of(tmp_path / "run.sh", name="run.sh", search_path=None) is None
+    assert executables.flaw_of(tmp_path, "run.sh", search_path="/usr/bin:/bin") == expected
+    assert executables.flaw_of(tmp_path, "run.sh", search_path=None) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "search_path"),
+    [
+        ("#!/usr/bin/env ./bin/interp", "/usr/bin"),
+        ("#!/usr/bin/env -S bin/interp -u", "/usr/bin"),
+        ("#!/usr/bin/env interp", "/usr/bin:bin"),
+    ],
+)
+def test_a_program_that_env_finds_in_the_jobs_directory_is_no_flaw(tmp_path: Path, line: str, search_path: str) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/interp").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/interp").chmod(0o755)
+    (tmp_path / "run.sh").write_text(f"{line}\n")
+    assert executables.flaw_of(tmp_path, "run.sh", search_path=search_path) is None
+    (tmp_path / "bin/interp").unlink()
+    assert executables.flaw_of(tmp_path, "run.sh", search_path=search_path) is not None
+
+
+def test_a_directory_that_the_payload_may_not_enter_is_not_searched(tmp_path: Path) -> None:
+    (tmp_path / "above/closed").mkdir(parents=True)
+    (tmp_path / "above").chmod(0)
+    (tmp_path / "also").mkdir(mode=0)
+    closed = [str(tmp_path / "above/closed"), str(tmp_path / "also")]
+    found = site_environment.payload_path(":".join([*closed, "/usr/bin"]), open_to_all=False)
+    may_enter = os.access(closed[0], os.X_OK)  # as root
+    assert (closed[0] in found, closed[1] in found, "/usr/bin" in found) == (may_enter, may_enter, True)
 
 
 @given(
@@ -113,7 +142,7 @@ def test_any_content_gives_one_sentence(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "any"
     path.write_bytes(content)
     assert executables.why_not_executed(number, path, name="any", directory=path.parent)
-    flaw = executables.flaw_of(path, name="any", search_path="/bin")
+    flaw = executables.flaw_of(path.parent, path.name, search_path="/bin")
     assert flaw is None or flaw.exit_code in {126, 127}
 
 
