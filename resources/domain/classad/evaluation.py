@@ -142,7 +142,8 @@ class Evaluation:
             return self._now
         costs = [1 + cost_of(argument) for argument in arguments]
         self._spend(math.prod(costs) if function == "member" else sum(costs))
-        return self._regexp(*arguments) if function == "regexp" else FUNCTIONS[function](*arguments)
+        compute = FUNCTIONS[function].compute or self._regexp
+        return compute(*arguments)
 
     def _regexp(self, pattern: Inner, text: Inner, options: Inner = "") -> Inner:
         if not (isinstance(pattern, str) and isinstance(text, str) and isinstance(options, str)):
