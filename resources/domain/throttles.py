@@ -31,6 +31,7 @@ from resources.domain.classad import (
     parse_expression,
 )
 from resources.domain.enums import ThrottlePolicy
+from wms.kernel.names import did_you_mean
 from wms.wire.amounts import AMOUNTS
 
 #: {name in SAM's advertisements: whole number, at least 0}.
@@ -119,8 +120,7 @@ class ThrottleCondition:
         if self.expression is None or (not self.asks_of_the_job and self._value() is not UNDEFINED):
             return ()
         numbers = [name for name in NUMBERS if name.lower() in self.reach.own - self.my.record.entries.keys()]
-        jobs_lack = [name for name in self.reach.elsewhere if name.lower().removeprefix("target.") not in _UNKNOWN]
-        return (*numbers, *sorted(jobs_lack))
+        return (*numbers, *sorted(_lacked_by_jobs(self.reach)))
 
     @property
     def counts_matches(self) -> bool:
@@ -383,6 +383,27 @@ def _of_the_job(reach: Reach) -> frozenset[str]:
     """Return the names looked up in the job; bare names that no job has are undefined for every one."""
     bare = {name.lower() for name in reach.elsewhere if "." not in name}
     return reach.in_target - (bare - _UNKNOWN)
+
+
+def _lacked_by_jobs(reach: Reach) -> frozenset[str]:
+    """Return the names looked up in the job that no job has."""
+    return frozenset(name for name in reach.elsewhere if name.lower().removeprefix("target.") not in _UNKNOWN)
+
+
+def undefined_in(requirements: str, *, classads: Iterable[str]) -> Mapping[str, str]:
+    """Return the names of an expression that neither jobs nor each of a site's advertisements have, and hints.
+
+    Args:
+        requirements: the configured expression.
+        classads: the last advertisement of each gateway; none: the site has never advertised.
+
+    Returns:
+        {name: `` Did you mean "…"?``, or an empty text}. It may be meant: the next advertisement may have it.
+    """
+    known = (*JOB_ATTRIBUTES, *NUMBERS)
+    reaches = [_expression_and_reach(requirements, classad)[1] for classad in (tuple(classads) or ("",))]
+    names = frozenset[str]().union(*map(_lacked_by_jobs, reaches))
+    return {name: did_you_mean(name.rpartition(".")[2], known) for name in sorted(names)}
 
 
 def _left(throttle: Throttle, maximum: str, counted: tuple[str, ...]) -> int:
