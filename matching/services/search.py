@@ -273,10 +273,9 @@ class QueueSearch:
         full_limits.note(limit_id, delay_s=None if scope is None else scope.delay_s)
         self._assume_full([limit_id])
         if scope is None:
-            # It was made after the snapshot.
-            lottery.leave_out_queue(drawn.row)
-            return
-        lottery.leave_out_queues(within(self.snapshot.columns, scope))
+            lottery.leave_out_queue(drawn.row)  # the limit was made after the snapshot
+        else:
+            lottery.leave_out_queues(within(self.snapshot.columns, scope))
 
     def _leave_out_refused(self, lottery: Lottery, drawn: Drawn) -> None:
         """Exclude the task queues that the site's expression refuses as it does the drawn one."""

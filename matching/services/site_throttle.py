@@ -21,7 +21,8 @@ from matching.services import throttles
 from matching.services.claim import SeenThrottle
 from resources.domain.classad import ClassAd
 from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttles import NO_JOB, PATIENCE_S, Throttle
+from resources.domain.throttle_conditions import NO_JOB
+from resources.domain.throttles import PATIENCE_S, Throttle
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from taskqueues.services.classads import targets_of

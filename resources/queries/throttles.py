@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from resources.domain.advertised_load import FIELD_OF_MAXIMUM
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
-from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle, ThrottleCondition, undefined_in
+from resources.domain.throttle_conditions import ThrottleCondition, undefined_in
+from resources.domain.throttles import Throttle
 from resources.models import Site, ThrottleState
 from wms.kernel.names import listed
 from wms.kernel.time_texts import to_the_second

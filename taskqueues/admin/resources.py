@@ -17,9 +17,10 @@ from django.utils.safestring import SafeString
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
+from resources.domain.advertised_load import MAXIMA
 from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
-from resources.domain.throttles import MAXIMA, needed_by
+from resources.domain.throttles import needed_by
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement, ThrottleState
 from resources.queries.nodes import contradiction, latest_reports
 from resources.queries.throttles import remarks_on

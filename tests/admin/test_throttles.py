@@ -5,9 +5,9 @@ from django.test import Client
 from django.urls import reverse
 
 from matching.services.throttles import advertise, count
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, SiteThrottle, ThrottleState
 from taskqueues.models import TaskQueue
 from taskqueues.services.classads import as_classad

@@ -8,24 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.domain.advertisements import Advertisement, of_classad, of_numbers
-from resources.domain.classad import ClassAdError, classad_of
-from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttles import (
+from resources.domain.advertised_load import (
     CUR_MATCHES,
     CURRENT,
     GATHERING,
-    JOB_ATTRIBUTES,
     MAX_JOBS,
     MAX_MATCHES,
     MAX_SUBMITTING,
     MAX_SUBMITTING_AND_GATHERING,
-    MOST_TRIED,
     SUBMITTING,
     GatewayAdvertisement,
     Numbers,
-    Throttle,
 )
+from resources.domain.advertisements import Advertisement, of_classad, of_numbers
+from resources.domain.classad import ClassAdError, classad_of
+from resources.domain.enums import ThrottlePolicy
+from resources.domain.throttle_conditions import JOB_ATTRIBUTES
+from resources.domain.throttles import MOST_TRIED, Throttle
 from taskqueues.services.classads import NAMES
 
 
