@@ -23,6 +23,8 @@ _BYTES_OF_A_COMPILATION: Final = 32
 _MOST_KEPT: Final = 128
 #: Sets with another meaning in PCRE.
 _DIFFERENT: Final = re.compile(r"\\[vpP]")
+#: Here RE2 folds Latin-1 letters, which among UTF-8 are parts of characters.
+_IGNORES_CASE: Final = re.compile(r"\(\?\w*i")
 
 _OPTIONS: Final = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1  # one character for each byte
@@ -53,7 +55,7 @@ class Pattern:
             raise PatternError(f"A regular expression has at most {MAX_PATTERN_BYTES} bytes.")
         if "x" in options:
             raise PatternError("The option x of regexp is not known here; there are i, m and s.")
-        if "i" in options and not pattern.isascii():
+        if not pattern.isascii() and ("i" in options or _IGNORES_CASE.search(pattern)):
             raise PatternError("With the option i, a regular expression consists of ASCII characters.")
         if escape := _DIFFERENT.search(pattern):
             raise PatternError(f"{escape[0]} is not possible in a regular expression; write the characters.")

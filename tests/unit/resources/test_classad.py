@@ -228,6 +228,7 @@ def test_dotted_names_are_read_only_where_asked_for() -> None:
         (r'a = regexp("\\v", c)', 1, 12, "write the characters"),
         ('a = regexp("a b", c, "ix")', 1, 12, "there are i, m and s"),
         ('a = regexp("é", c, "i")', 1, 12, "ASCII"),
+        ('a = regexp("(?si)é", c)', 1, 12, "ASCII"),
         ('a = regexp("' + "a" * 257 + '", c)', 1, 12, "at most 256 bytes"),
         ('a = regexp("' + "a{1000}" * 30 + '", c)', 1, 12, "too large"),
         ("a = 1 # b", 1, 7, "has no meaning"),
