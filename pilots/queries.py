@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, DateTimeField, F, Q, Value
+from django.db.models import Count, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import TruncMinute
 
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
@@ -223,6 +223,18 @@ def without_rounds(*, now: datetime) -> Q:
     """
     fails = Q(ask_after__gt=now, ask_after__lte=now + LONGEST_PAUSE)
     return fails | Q(busy_until__gt=now, busy_until__lte=now + BUSY_FOR)
+
+
+def ces_left_to_site() -> QuerySet[ComputingElement]:
+    """Return the CEs where the site alone starts pilots: none is sent, and none that was sent is left to look after.
+
+    Such a CE is not queried: the server may have no way to it.
+    """
+    queues = Queue.objects.filter(ce=OuterRef("pk"))
+    # Uses index: pilot_not_cleaned_at_queue
+    sent = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, secret__isnull=False)
+    served = Exists(queues.filter(max_waiting_pilots__gt=0)) | Exists(sent)
+    return ComputingElement.objects.filter(Exists(queues), ~served)
 
 
 def free_slots(*, now: datetime) -> Mapping[int, int]:

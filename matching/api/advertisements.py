@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from matching.services.throttles import advertise
 from resources.api.authentication import SiteCredential
-from resources.domain import throttles
+from resources.domain import advertised_load
 from resources.domain.advertisements import MOST_JOBS, Advertisement, of_classad, of_numbers
 from resources.domain.classad import MAX_BYTES, ClassAdError
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
@@ -29,11 +29,11 @@ REQUIRED: Final = ("current_submitting_jobs", "current_gathering_output_jobs", "
 #: Names of the fields in SAM's ClassAds.
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "current_submitting_jobs": throttles.SUBMITTING,
-        "current_gathering_output_jobs": throttles.GATHERING,
-        "current_jobs": throttles.CURRENT,
-        "cur_matches": throttles.CUR_MATCHES,
-        **{field: name for name, field in throttles.FIELD_OF_MAXIMUM.items()},
+        "current_submitting_jobs": advertised_load.SUBMITTING,
+        "current_gathering_output_jobs": advertised_load.GATHERING,
+        "current_jobs": advertised_load.CURRENT,
+        "cur_matches": advertised_load.CUR_MATCHES,
+        **{field: name for name, field in advertised_load.FIELD_OF_MAXIMUM.items()},
     }
 )
 #: Length of the name of a gateway, which may be a host name.

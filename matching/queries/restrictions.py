@@ -9,8 +9,8 @@ from typing import Final
 from django.db.models import Sum
 
 from pilots.models import CEHealth
+from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of

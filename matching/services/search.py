@@ -186,8 +186,9 @@ class QueueSearch:
     def _claim_in_turn(self, drawn: Drawn, *, ordinal: int) -> Claimed | ExpressionRefusal:
         """Claim a job of the level, or return that the throttle's expression refuses it in its current state.
 
-        After too many claims that found the state changed, the expression is evaluated under the throttle's lock. Each
-        level has its own transaction, so that locks are always taken in the order of a claim (ADR 29).
+        After too many claims that found the state changed, the expression is evaluated under the throttle's lock, if
+        only matches have changed it. Each level has its own transaction, so that locks are always taken in the order of
+        a claim (ADR 29).
         """
         seen = self._seen(drawn)
         if isinstance(seen, ExpressionRefusal):
@@ -196,9 +197,8 @@ class QueueSearch:
             return self._claim(drawn, ordinal=ordinal, seen=seen)
         with throttle_lock():
             claimed = self._claim(drawn, ordinal=ordinal, seen=seen, locks_throttle=True)
-            if claimed.reason != MOVED:
+            if claimed.reason != MOVED or not self.throttle.read_matches():
                 return claimed
-            self.throttle.read_again()
             seen = self._seen(drawn)
             if isinstance(seen, ExpressionRefusal):
                 return seen
@@ -273,10 +273,9 @@ class QueueSearch:
         full_limits.note(limit_id, delay_s=None if scope is None else scope.delay_s)
         self._assume_full([limit_id])
         if scope is None:
-            # It was made after the snapshot.
-            lottery.leave_out_queue(drawn.row)
-            return
-        lottery.leave_out_queues(within(self.snapshot.columns, scope))
+            lottery.leave_out_queue(drawn.row)  # the limit was made after the snapshot
+        else:
+            lottery.leave_out_queues(within(self.snapshot.columns, scope))
 
     def _leave_out_refused(self, lottery: Lottery, drawn: Drawn) -> None:
         """Exclude the task queues that the site's expression refuses as it does the drawn one."""

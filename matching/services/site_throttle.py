@@ -21,7 +21,8 @@ from matching.services import throttles
 from matching.services.claim import SeenThrottle
 from resources.domain.classad import ClassAd
 from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttles import NO_JOB, PATIENCE_S, Throttle
+from resources.domain.throttle_conditions import NO_JOB
+from resources.domain.throttles import PATIENCE_S, Throttle
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from taskqueues.services.classads import targets_of
@@ -146,6 +147,8 @@ class _Evaluation:
 
     def __init__(self, state: ThrottleState, memory: _Memory, *, now: datetime, kinds: _Kinds | None) -> None:
         self._throttle = throttle_in(state.site, state, now=now)
+        #: Of advertisement and configuration.
+        self.version = state.version
         self._state = SeenThrottle(state.version, state.matched)
         self.kinds = memory.kinds(self._throttle, in_use=kinds)
         self._verdicts = {} if self._throttle.uses_time else memory.verdicts(state)
@@ -255,6 +258,14 @@ class ThrottleCheck:
             self._moves += 1
             self._read(self._site)
 
+    def read_matches(self) -> bool:
+        """Read under the throttle's lock the matches since; False: texts and jobs are to be read first, without it."""
+        state = None if self._site is None else _state_with_expression(self._site)
+        if state is None or self._evaluation is None or state.version != self._evaluation.version:
+            return False
+        self._evaluate(state)
+        return True
+
     def has_opened(self, reason: str) -> bool:
         """Return whether to try again, after a claim was refused for one of ``THROTTLED``."""
         if self._site is None or reason == _FULL:
@@ -273,14 +284,26 @@ class ThrottleCheck:
 
     def _read(self, site: Site) -> None:
         self._is_read = True
-        memory = self._lookups.get(_Memory, site.pk)
-        # Not an expired state: the claim reports it, and has it counted anew. The site is read with it, because the
-        # memoised one may have had another policy, or another expression, a second ago.
-        open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())
-        state = open_now.select_related("site").first()
-        memory.has_expression = state is not None
+        state = _state_with_expression(site)
+        self._lookups.get(_Memory, site.pk).has_expression = state is not None
+        if state is None:
+            self._evaluation = None
+        else:
+            self._evaluate(state)
+
+    def _evaluate(self, state: ThrottleState) -> None:
         kinds = None if self._evaluation is None else self._evaluation.kinds
-        self._evaluation = None if state is None else _Evaluation(state, memory, now=self._now, kinds=kinds)
+        self._evaluation = _Evaluation(state, self._lookups.get(_Memory, state.site_id), now=self._now, kinds=kinds)
+
+
+def _state_with_expression(site: Site) -> ThrottleState | None:
+    """Return the state of the site's throttle if an expression decides in it.
+
+    Not an expired state: the claim reports it, and has it counted anew. The site is read with it, because the memoised
+    one may have had another policy, or another expression, a second ago.
+    """
+    open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())
+    return open_now.select_related("site").first()
 
 
 @contextmanager

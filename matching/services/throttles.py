@@ -15,10 +15,10 @@ from django.db.models import Exists, OuterRef, Q
 
 from matching.models import Match
 from matching.queries.restrictions import is_to_be_counted, leased_jobs_at
+from resources.domain.advertised_load import sum_of
 from resources.domain.advertisements import Advertisement
 from resources.domain.enums import ThrottlePolicy
 from resources.domain.gateways import MOST_GATEWAYS, GatewayState
-from resources.domain.throttles import sum_of
 from resources.models import Queue, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, gateways_of, throttle_in, throttle_of
 from resources.services.throttles import expiry_of, validity_of

@@ -1,11 +1,14 @@
 """Admin pages of the health of computing elements, and of black holes."""
 
+from datetime import datetime
+
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from pilots.models import BlackHole, CEHealth
+from pilots.queries import ces_left_to_site
 from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving, sites_serving_only
@@ -25,7 +28,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         "shortfalls",
         "failures",
         "free_slots",
-        "asked_at",
+        "last_answer",
         "ask_after",
         "send_after",
     )
@@ -46,6 +49,16 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the CEs of sites that serve the VOs and no other."""
         return Q(ce__site__in=sites_serving_only(vos))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CEHealth]:
+        """Return the rows with whether the site starts the pilots of the CE."""
+        left_to_site = ces_left_to_site().filter(pk=OuterRef("ce"))
+        return super().get_queryset(request).annotate(is_left_to_site=Exists(left_to_site))
+
+    @admin.display(description="last answer", ordering="asked_at")
+    def last_answer(self, health: CEHealth) -> str | datetime | None:
+        """Return when the CE answered last, or why it is not queried."""
+        return "not queried: the site starts the pilots" if vars(health)["is_left_to_site"] else health.asked_at
 
     @admin.display(description="site", ordering="ce__site__name")
     def site(self, health: CEHealth) -> str:

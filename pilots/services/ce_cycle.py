@@ -19,7 +19,7 @@ from pilots.backends.interface import Backend, BackendError, BatchRequest, Pilot
 from pilots.domain.ce_backoff import BUSY_FOR, pause_after, paused_until
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.queries import latest_outcomes, stall_pauses, without_rounds
+from pilots.queries import ces_left_to_site, latest_outcomes, stall_pauses, without_rounds
 from pilots.services import ce_changes
 from pilots.services.ce_backends import backend_of, note_shortfalls
 from pilots.services.reports import end_pilot
@@ -99,7 +99,7 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
 
 
 def _round(ce: ComputingElement, *, clock: Clock) -> None:
-    if _is_left_to_the_site(ce):
+    if ces_left_to_site().filter(pk=ce.pk).exists():
         note_silence(ce, now=clock())
         quiet = {"busy_until": None, "failures": 0, "ask_after": None, "send_after": None}
         CEHealth.objects.filter(ce=ce).update(**quiet, trouble="", shortfalls="", stalls="")
@@ -125,17 +125,6 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
         trouble=_PILOTS_FAIL if paused else "",
         stalls=_stalls(ce, now=now),
     )
-
-
-def _is_left_to_the_site(ce: ComputingElement) -> bool:
-    """Return whether the site alone starts pilots here: none is sent, and none that was sent is left to look after.
-
-    Such a CE is not asked: the server may have no way to it.
-    """
-    # Uses index: pilot_not_cleaned_at_queue
-    sent = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, secret__isnull=False)
-    queues = ce.queues.all()
-    return queues.exists() and not queues.filter(max_waiting_pilots__gt=0).exists() and not sent.exists()
 
 
 def _stalls(ce: ComputingElement, *, now: datetime) -> str:

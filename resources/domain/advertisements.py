@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from resources.domain.advertised_load import CUR_MATCHES, NUMBERS, Numbers
 from resources.domain.classad import ClassAd, Value, each_value_of, parse_classad
-from resources.domain.throttles import CUR_MATCHES, NUMBERS, Numbers
 
 #: Largest number of jobs or matches; the limit of the column ``room``.
 MOST_JOBS: Final = 2**31 - 1

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from resources.domain.advertised_load import GatewayAdvertisement, Numbers
 from resources.domain.advertisements import Advertisement
-from resources.domain.throttles import GatewayAdvertisement, Numbers
 from wms.kernel.time_texts import to_the_second
 
 #: Gateways of one site at a time.

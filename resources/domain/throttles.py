@@ -11,163 +11,38 @@ advertisements (ADR 30): the policy applies to the sums of their numbers, and ea
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import Final
 
-from resources.domain.classad import (
-    ERROR,
-    UNDEFINED,
-    ClassAd,
-    ClassAdError,
-    Expression,
-    Reach,
-    Value,
-    are_true,
-    classad_of,
-    evaluate,
-    may_be_true,
-    parse_classad,
-    parse_expression,
+from resources.domain.advertised_load import (
+    CUR_MATCHES,
+    CURRENT,
+    FIELD_OF_MAXIMUM,
+    GATHERING,
+    MAX_JOBS,
+    MAX_MATCHES,
+    MAX_SUBMITTING,
+    MAX_SUBMITTING_AND_GATHERING,
+    MAXIMA,
+    REQUIREMENTS,
+    SUBMITTING,
+    GatewayAdvertisement,
+    Numbers,
 )
+from resources.domain.classad import ClassAd, Reach, classad_of
 from resources.domain.enums import ThrottlePolicy
-from wms.wire.amounts import AMOUNTS
-
-#: {name in SAM's advertisements: whole number, at least 0}.
-Numbers = Mapping[str, int]
-
-CUR_MATCHES: Final = "CurMatches"
-SUBMITTING: Final = "CurrentSubmittingJobs"
-GATHERING: Final = "CurrentGatheringOutputJobs"
-CURRENT: Final = "CurrentJobs"
-MAX_MATCHES: Final = "MaxMatches"
-MAX_SUBMITTING: Final = "MaxSubmittingJobs"
-MAX_SUBMITTING_AND_GATHERING: Final = "MaxSubmittingAndOutputGatheringJobs"
-MAX_JOBS: Final = "MaxJobs"
-REQUIREMENTS: Final = "Requirements"
-#: {SAM's name: name of the setting and of the request field}.
-FIELD_OF_MAXIMUM: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        MAX_MATCHES: "max_matches",
-        MAX_SUBMITTING: "max_submitting_jobs",
-        MAX_SUBMITTING_AND_GATHERING: "max_submitting_and_output_gathering_jobs",
-        MAX_JOBS: "max_jobs",
-    }
+from resources.domain.throttle_conditions import (
+    NO_JOB,
+    ThrottleCondition,
+    all_hold,
+    expression_and_reach,
+    names_of_the_job,
+    parsed_or_none,
 )
-MAXIMA: Final = tuple(FIELD_OF_MAXIMUM)
-#: Advertised attributes that are numbers.
-NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
+
 #: Matches for which an expression is evaluated in advance; after them it is evaluated again.
 MOST_TRIED: Final = 1000
-#: Steps for the expressions of a site about one job, some milliseconds at worst: pilots wait for it.
-MAX_STEPS: Final = 5000
 #: Seconds for evaluating a site's expression on many jobs; after them the site counts as closed.
 PATIENCE_S: Final = 0.5
-
-NO_JOB: Final = classad_of({})
-#: The attributes of TARGET, the job; all others are undefined (taskqueues.services.classads).
-JOB_ATTRIBUTES: Final = (
-    *("Owner", "OwnerGroup", "VO", "Setup", "CPUTime", "JobType", "Site", "BannedSites", "GridCE", "Platform"),
-    *("SubmitPools", "PilotTypes", "Tags", "Software", "Container"),
-    *(amount.jdl[0] for amount in AMOUNTS),
-)
-_UNKNOWN: Final = frozenset(name.lower() for name in JOB_ATTRIBUTES)
-_CONSTANTS: Final = frozenset(name.lower() for name in NUMBERS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayAdvertisement:
-    """The last advertisement of one gateway, or the server's own count."""
-
-    #: Name of the gateway; empty: it has none.
-    gateway: str = ""
-    numbers: Numbers
-    #: Empty: it came as numbers.
-    classad: str = ""
-
-
-def sum_of(ads: Iterable[GatewayAdvertisement]) -> dict[str, int]:
-    """Return the numbers of a site: the sums over its gateways, for the names that all of them advertise."""
-    numbers = [ad.numbers for ad in ads]
-    names = [name for name in NUMBERS if numbers and all(name in of_gateway for of_gateway in numbers)]
-    return {name: sum(of_gateway[name] for of_gateway in numbers) for name in names}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottleCondition:
-    """An expression that must be TRUE for a match."""
-
-    #: None: the configured or advertised text is not an expression.
-    expression: Expression | None
-    #: MY of the expression, for the next match.
-    my: ClassAd
-    reach: Reach
-    #: Whether the site advertised it; else it is configured.
-    is_advertised: bool
-    gateway: str
-    #: ``time()``; None: it must not be used.
-    now: int | None
-
-    @property
-    def asks_of_the_job(self) -> bool:
-        """Return whether its value may depend on the job."""
-        return bool(_of_the_job(self.reach))
-
-    @property
-    def lacking(self) -> Sequence[str]:
-        """Return the names that make an expression undefined: of numbers and of attributes that no job has."""
-        if self.expression is None or (not self.asks_of_the_job and self._value() is not UNDEFINED):
-            return ()
-        numbers = [name for name in NUMBERS if name.lower() in self.reach.own - self.my.record.entries.keys()]
-        jobs_lack = [name for name in self.reach.elsewhere if name.lower().removeprefix("target.") not in _UNKNOWN]
-        return (*numbers, *sorted(jobs_lack))
-
-    @property
-    def counts_matches(self) -> bool:
-        """Return whether its value may depend on CurMatches."""
-        return CUR_MATCHES.lower() in self.reach.own
-
-    @property
-    def is_decided_once(self) -> bool:
-        """Return whether it stays TRUE, or not TRUE, until the next advertisement."""
-        return not (self.asks_of_the_job or self.counts_matches or self.reach.uses_time)
-
-    def holds(self, job: ClassAd = NO_JOB) -> bool:
-        """Return whether it is TRUE for a job."""
-        return _all_hold([self], job)
-
-    def may_hold(self) -> bool:
-        """Return whether it may be TRUE for some job."""
-        if self.expression is None or not self.asks_of_the_job:
-            return self.holds()
-        return may_be_true(self.expression, my=self.my, unknown=_UNKNOWN, now=self.now, max_steps=MAX_STEPS)
-
-    def in_words(self) -> str:
-        """Return the value of an expression that does not hold, in words."""
-        if self.expression is None or self.asks_of_the_job:
-            return "not TRUE"
-        value = self._value()
-        if value is None:
-            return "not TRUE, because they take too long to evaluate"
-        if value is UNDEFINED:
-            return "undefined"
-        return "an error" if value is ERROR else "FALSE" if value is False else "neither TRUE nor FALSE"
-
-    def _value(self) -> "Value | None":
-        """Return its value without a job; None: it takes too long, or is not an expression."""
-        try:
-            if self.expression is not None:
-                return evaluate(self.expression, my=self.my, now=self.now, max_steps=MAX_STEPS)
-        except ClassAdError:
-            pass
-        return None
-
-
-def _all_hold(conditions: Sequence[ThrottleCondition], job: ClassAd) -> bool:
-    """Return whether all of them are TRUE for a job; MAX_STEPS is for all together, because a lock may be held."""
-    expressions = [(condition.expression, condition.my) for condition in conditions if condition.expression is not None]
-    now = conditions[0].now if conditions else None
-    return len(expressions) == len(conditions) and are_true(expressions, target=job, now=now, max_steps=MAX_STEPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +133,7 @@ class Throttle:
     @property
     def asks_of_the_job(self) -> tuple[str, ...]:
         """Return the attributes of a job, in lower case, on which acceptance may depend."""
-        return tuple(sorted(frozenset[str]().union(*map(_of_the_job, self._reaches))))
+        return tuple(sorted(frozenset[str]().union(*map(names_of_the_job, self._reaches))))
 
     @property
     def uses_time(self) -> bool:
@@ -269,7 +144,7 @@ class Throttle:
     def _reaches(self) -> Sequence[Reach]:
         configured = [self.requirements] if self.policy is ThrottlePolicy.CUSTOM else []
         expressions = [(expression, ad.classad) for ad in self._ads for expression in (*configured, None)]
-        return [_expression_and_reach(*pair)[1] for pair in expressions]
+        return [expression_and_reach(*pair)[1] for pair in expressions]
 
     def kind_of(self, job: ClassAd) -> Hashable:
         """Return the part of a job that acceptance may depend on; it is the same for jobs with equal parts."""
@@ -282,7 +157,7 @@ class Throttle:
             matched: matches since the measurement.
             job: TARGET of expressions.
         """
-        return self._has_numbers_for(matched) and _all_hold(list(self.conditions(matched=matched)), job)
+        return self._has_numbers_for(matched) and all_hold(list(self.conditions(matched=matched)), job)
 
     def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
         """Return an expression that cannot be TRUE for any job after so many matches; None: there is none."""
@@ -292,7 +167,7 @@ class Throttle:
         """Yield the expressions that must be TRUE for a match after so many."""
         start = self.start or 0
         for ad in self._ads:
-            parsed = _parsed_or_none(ad.classad)
+            parsed = parsed_or_none(ad.classad)
             if self.policy is ThrottlePolicy.CUSTOM:
                 # For several gateways, the expression is evaluated with each ad and the sums of all.
                 my = _my(self, parsed, cur_matches=start + matched)
@@ -304,7 +179,7 @@ class Throttle:
 
     def _condition(self, requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) -> ThrottleCondition:
         """Return the configured condition or, without *requirements*, that advertised by *ad*."""
-        expression, reach = _expression_and_reach(requirements, ad.classad)
+        expression, reach = expression_and_reach(requirements, ad.classad)
         return ThrottleCondition(
             expression=expression,
             my=my,
@@ -379,12 +254,6 @@ def _kind_of(job: ClassAd, names: Iterable[str]) -> Hashable:
     return tuple([entries[name].node if name in entries else None for name in names])
 
 
-def _of_the_job(reach: Reach) -> frozenset[str]:
-    """Return the names looked up in the job; bare names that no job has are undefined for every one."""
-    bare = {name.lower() for name in reach.elsewhere if "." not in name}
-    return reach.in_target - (bare - _UNKNOWN)
-
-
 def _left(throttle: Throttle, maximum: str, counted: tuple[str, ...]) -> int:
     most, now = throttle.maximum(maximum), throttle.sum_of(*counted)
     return 0 if most is None or now is None else most - now
@@ -406,29 +275,3 @@ def needed_by(policy: ThrottlePolicy, *, expression: str) -> tuple[str, ...]:
     if policy is ThrottlePolicy.CUSTOM:
         return (expression,)
     return tuple(FIELD_OF_MAXIMUM[maximum] for maximum, _ in _BOUNDS.get(policy, ()))
-
-
-# The same few texts are parsed often.
-_parsed = lru_cache(maxsize=1000)(partial(parse_classad, by_lines=True))
-_expression = lru_cache(maxsize=1000)(parse_expression)
-
-
-def _parsed_or_none(classad: str) -> ClassAd | None:
-    """Return the ad in *classad*; None: it is not a ClassAd, and the throttle is closed."""
-    try:
-        return _parsed(classad)
-    except ClassAdError:
-        return None
-
-
-@lru_cache(maxsize=1000)
-def _expression_and_reach(requirements: str | None, classad: str) -> tuple[Expression | None, Reach]:
-    """Return the expression and the attributes that it depends on; the numbers of an ad are constants."""
-    try:
-        my = _parsed(classad)
-        expression = my.expression(REQUIREMENTS) if requirements is None else _expression(requirements)
-    except ClassAdError:
-        expression = None
-    if expression is None:
-        return None, Reach(frozenset(), frozenset(), uses_time=False)
-    return expression, expression.reach(my, constants=_CONSTANTS)

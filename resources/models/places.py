@@ -281,6 +281,11 @@ class Queue(ResourceLevel):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_left_to_site(self) -> bool:
+        """Return whether the site itself starts the pilots: directors send none (ADR 37)."""
+        return self.max_waiting_pilots == 0
+
 
 class ReportedPlatform(models.Model):
     """One row is one platform reported by nodes of a queue, with the node that reported it last (ADR 28)."""

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from resources.domain.advertised_load import FIELD_OF_MAXIMUM
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
-from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle, ThrottleCondition
+from resources.domain.throttle_conditions import ThrottleCondition, undefined_in
+from resources.domain.throttles import Throttle
 from resources.models import Site, ThrottleState
 from wms.kernel.names import listed
 from wms.kernel.time_texts import to_the_second
@@ -80,6 +82,21 @@ def throttle_in(site: Site, state: ThrottleState, *, now: datetime | None = None
         gateways=tuple(each.ad for each in gateways_of(state)) if len(state.gateways) > 1 else (),
         now=None if now is None else int(now.timestamp()),
     )
+
+
+def remarks_on(requirements: str, state: ThrottleState | None) -> Sequence[str]:
+    """Return a sentence on each name of a site's expression that neither jobs nor its last advertisement have.
+
+    Args:
+        requirements: the expression.
+        state: of the site's throttle; None: it has never advertised.
+    """
+    classads = [] if state is None else [gateway.classad for gateway in gateways_of(state)]
+    return [
+        f"neither jobs nor the site's last advertisement have {name}, so it is undefined until the site advertises it."
+        f"{hint}"
+        for name, hint in undefined_in(requirements, classads=classads).items()
+    ]
 
 
 def throttle_of(site: Site, state: ThrottleState | None, *, now: datetime) -> ThrottleStanding | None:

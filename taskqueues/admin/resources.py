@@ -17,11 +17,13 @@ from django.utils.safestring import SafeString
 from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
+from resources.domain.advertised_load import MAXIMA
 from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
-from resources.domain.throttles import MAXIMA, needed_by
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
+from resources.domain.throttles import needed_by
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement, ThrottleState
 from resources.queries.nodes import contradiction, latest_reports
+from resources.queries.throttles import remarks_on
 from resources.services.site_tokens import issue_site_token
 from resources.services.states import full_name
 from resources.services.throttles import recompute
@@ -164,8 +166,8 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     "throttle_now",
                 ),
                 "description": "An expression may use what the site advertises, CurMatches, the maxima under SAM's "
-                f"names ({', '.join(MAXIMA)}) and the requirements of the job: TARGET.{', .'.join(classads.NAMES)}. "
-                "A name without TARGET is looked up in the advertisement first, then in the job. Unknown attributes "
+                f"names ({', '.join(MAXIMA)}) and the requirements of the job: {', '.join(classads.NAMES)}. A name is "
+                "looked up in the advertisement first, then in the job; TARGET.name is the job's. Unknown attributes "
                 "are undefined, and an expression that is not TRUE closes the site.",
             },
         ),
@@ -196,6 +198,9 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         """Save the site, and apply its throttle to the last advertisement."""
         super().save_model(request, obj, form, change)
         recompute(obj)
+        state = ThrottleState.objects.filter(site=obj).first()
+        for remark in remarks_on(obj.throttle_requirements, state):
+            self.message_user(request, f"The expression of the throttle: {remark}", messages.WARNING)
 
     @admin.display(description="VOs")
     def vo_names(self, site: Site) -> str:

@@ -7,10 +7,11 @@ from django.test import Client
 from django.utils import timezone
 
 from matching.models import PilotEfficiency
-from pilots.models import BlackHole, CEHealth, Pilot
+from pilots.models import BlackHole, CEHealth, Pilot, PilotSecret
 from pilots.tasks import serve_ce
+from resources.models import Queue
 from tests.admin.conftest import RowsOfVO, act, changelist
-from tests.factories import NOW, make_job
+from tests.factories import NOW, make_job, make_pilot, make_queue
 from wms.jobs.domain.lifecycle import JobStatus
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +93,24 @@ def test_ask_again_contacts_a_computing_element_at_once(
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         act(operator, theirs.ce_health, "ask_again")
     assert started_rounds == [mine.ce.pk, theirs.ce.pk]
+
+
+def test_a_computing_element_whose_pilots_the_site_starts_is_not_queried(operator: Client, mine: RowsOfVO) -> None:
+    def page() -> str:
+        return operator.get(changelist(CEHealth)).content.decode()
+
+    not_queried = "not queried: the site starts the pilots"
+    Pilot.objects.update(cleaned_at=NOW)
+    assert not_queried not in page()
+    Queue.objects.filter(ce=mine.ce).update(max_waiting_pilots=0)
+    assert page().count(not_queried) == 1
+    # It is queried as long as a pilot that was sent is left, or another queue gets some.
+    sent = make_pilot(vo=mine.vo, queue=mine.ce.queues.get())
+    PilotSecret.objects.create(pilot=sent, digest=b"0" * 32, expires_at=NOW)
+    assert not_queried not in page()
+    sent.delete()
+    make_queue(ce=mine.ce, max_waiting_pilots=1)
+    assert not_queried not in page()
 
 
 def test_the_efficiency_page_groups_by_the_chosen_property(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:

@@ -5,9 +5,9 @@ from django.test import Client
 from django.urls import reverse
 
 from matching.services.throttles import advertise, count
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, SiteThrottle, ThrottleState
 from taskqueues.models import TaskQueue
 from taskqueues.services.classads import as_classad
@@ -115,3 +115,18 @@ def test_a_changed_throttle_applies_at_once_to_the_last_advertisement(manager: C
     assert manager.post(change(site), of_site()).status_code == 302
     assert not ThrottleState.objects.exists()
     assert not SiteThrottle.objects.exclude(throttle_policy="").exists()
+
+
+def test_an_expression_with_an_unknown_name_is_saved_with_a_warning(manager: Client, mine: RowsOfVO) -> None:
+    def warnings(expression: str) -> list[str]:
+        values = of_site(throttle_policy="custom", throttle_requirements=expression)
+        answer = manager.post(change(Site.objects.get(pk=mine.throttle.pk)), values, follow=True)
+        return [str(message) for message in answer.context["messages"] if message.level_tag == "warning"]
+
+    (warning,) = warnings("CPUTme < 3600 && CurMatches < 10")
+    assert warning == (
+        "The expression of the throttle: neither jobs nor the site's last advertisement have CPUTme, so it is "
+        'undefined until the site advertises it. Did you mean "CPUTime"?'
+    )
+    assert Site.objects.get(pk=mine.throttle.pk).throttle_requirements == "CPUTme < 3600 && CurMatches < 10"
+    assert warnings("CPUTime < 3600 && CurMatches < 10") == []

@@ -13,8 +13,8 @@ from django.db import connections
 from django.utils import timezone
 
 from matching.services.throttles import advertise
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, PoolQueue, SubmitPool, TaskQueue
 from taskqueues.services.index.shared import index

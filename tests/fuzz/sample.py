@@ -13,9 +13,9 @@ from django.utils import timezone
 from matching.services import job_tokens, throttles
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_numbers
 from resources.domain.enums import RequirementKind, SiteTokenPurpose, ThrottlePolicy
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.services.site_tokens import issue_site_token
 from tests import factories
 from wms.jobs.domain.lifecycle import JobStatus

@@ -113,6 +113,13 @@ def test_a_site_shows_what_its_queues_offer_and_no_secrets(portal: Client, cern:
     assert "Secret" not in text_of(response)
 
 
+def test_a_queue_whose_pilots_the_site_starts_is_named_so(portal: Client, cern: Site) -> None:
+    make_queue(name="grid", ce=make_ce(site=cern), max_waiting_pilots=0)
+    assert text_of(portal.get(f"/sites/{cern.name}/")).count("grid active the site starts the pilots") == 1
+    make_queue(name="other", ce=make_ce(site=cern))
+    assert text_of(portal.get(f"/sites/{cern.name}/")).count("the site starts the pilots") == 1
+
+
 def test_jobs_and_successes_are_shown_as_own_and_total(
     portal: Client, alice: User, group: Group, vo: VO, cern: Site
 ) -> None:

@@ -13,6 +13,8 @@ from django.db.models import Model
 from pilots.agent.node.benchmark import ERROR as SPEED_ERROR
 from pilots.services.ce_backends import flaw_of_options
 from resources.domain.enums import SiteTokenPurpose
+from resources.models import ThrottleState
+from resources.queries.throttles import remarks_on
 from resources.services.ce_rules import refusal
 from taskqueues.domain.definition import cpu_segment_s
 from wms.accounts.domain import digest_of
@@ -87,6 +89,7 @@ def plan(file: Configuration, *, database: StoredConfiguration, reading: Reading
     new_plan.problems += [*_taken_dns(new_plan, database=database), *_taken_tokens(file)]
     _check_attached_elements(new_plan, file, database=database, reading=reading)
     _check_wall_times(new_plan, file, database=database, reading=reading)
+    _check_expressions(file, reading=reading)
     return new_plan
 
 
@@ -343,6 +346,16 @@ def _check_wall_times(new_plan: Plan, file: Configuration, *, database: StoredCo
                     f"cpu_time_s to {queue.wall_time_s}"
                 )
                 reading.warnings.append(stated.remark("wall_time_s", sentence))
+
+
+def _check_expressions(file: Configuration, *, reading: Reading) -> None:
+    """Warn of names in the expressions of throttles that neither jobs nor the site's last advertisement have."""
+    throttles = [(site.name, site.throttle) for site in file.sites if site.throttle and site.throttle.requirements]
+    stored = ThrottleState.objects.filter(site__name__in=[name for name, _ in throttles]).select_related("site")
+    states = {state.site.name: state for state in stored} if throttles else {}
+    for name, throttle in throttles:
+        remarks = remarks_on(throttle.requirements, states.get(name))
+        reading.warnings += [throttle.remark("requirements", remark) for remark in remarks]
 
 
 def entries_after(new_plan: Plan, section: AnySection) -> Mapping[Identity, Any]:

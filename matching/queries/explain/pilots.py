@@ -152,9 +152,7 @@ def _why_none_sent(queues: Sequence[Queue], why_none_to: Callable[[Queue], WaitF
 
 def _started_by_site(queue: Queue) -> WaitFact | None:
     """Return that directors send no pilots to the queue, whatever its CE and they do; None: they do (ADR 37)."""
-    if queue.max_waiting_pilots:
-        return None
-    return fact(WaitReason.STARTED_BY_SITE, queue=queue.name, ce=queue.ce.name)
+    return fact(WaitReason.STARTED_BY_SITE, queue=queue.name, ce=queue.ce.name) if queue.is_left_to_site else None
 
 
 def _standstill(*, now: datetime) -> WaitFact | None:

@@ -2,8 +2,8 @@
 
 Differences from classad2, all towards failing closed: integers beyond 63 bits, division by zero and reals that are not
 finite are ERROR; functions do not convert between numbers and strings, except strcat, and that no lists and records;
-``list.name`` is ERROR; the size of a string is in characters; integers and reals are compared exactly; patterns.py
-has fewer regular expressions.
+``list.name`` is ERROR; the size of a string is in characters; integers and reals are compared exactly; regular
+expressions are those of RE2 (patterns.py), among them some that PCRE refuses.
 """
 
 import math
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from resources.domain.classad.lexer import ClassAdError
-from resources.domain.classad.patterns import MAX_INSTRUCTIONS, MAX_TEXT_BYTES, PatternError, compiled, is_found
+from resources.domain.classad.patterns import STEPS_OF_A_REFUSAL, PatternError, compiled
 from resources.domain.classad.tree import (
     AdScope,
     Attribute,
@@ -45,8 +45,6 @@ from resources.domain.classad.values import (
 
 MAX_STEPS: Final = 20_000
 _MAX_DEPTH: Final = 128
-#: Instructions of a search that take as long as looking up a name.
-_INSTRUCTIONS_OF_A_STEP: Final = 4
 
 #: The value of an evaluation.
 Value: TypeAlias = "Scalar | tuple[Value, ...] | Mapping[str, Value]"
@@ -144,22 +142,21 @@ class Evaluation:
             return self._now
         costs = [1 + cost_of(argument) for argument in arguments]
         self._spend(math.prod(costs) if function == "member" else sum(costs))
-        return self._regexp(*arguments) if function == "regexp" else FUNCTIONS[function](*arguments)
+        compute = FUNCTIONS[function].compute or self._regexp
+        return compute(*arguments)
 
     def _regexp(self, pattern: Inner, text: Inner, options: Inner = "") -> Inner:
         if not (isinstance(pattern, str) and isinstance(text, str) and isinstance(options, str)):
             return lacking(pattern, text, options)
         try:
-            program = compiled(pattern, options)
+            compiled_pattern = compiled(pattern, options)
         except PatternError:
-            self._spend_on_search(MAX_INSTRUCTIONS)  # as long as the longest takes to be found out
+            self._spend(STEPS_OF_A_REFUSAL)
             return ERROR
-        self._spend_on_search(len(program))
         searched = text.encode()
-        return is_found(program, searched, spend=self._spend_on_search) if len(searched) <= MAX_TEXT_BYTES else ERROR
-
-    def _spend_on_search(self, instructions: int) -> None:
-        self._spend(1 + instructions // _INSTRUCTIONS_OF_A_STEP)
+        self._spend(compiled_pattern.steps_for(searched))
+        is_found = compiled_pattern.is_in(searched)
+        return ERROR if is_found is None else is_found
 
     def _attribute(self, node: Attribute, frame: Frame) -> Inner:
         name = node.name.lower()

@@ -4,9 +4,10 @@ A precedence-climbing parser. Chains of equal precedence (``a || b || c``) and p
 and MAX_DEPTH bounds everything else, so neither parsing nor a walk over a tree can exhaust Python's stack.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from resources.domain.classad.lexer import (
     MAX_INTEGER,
@@ -37,21 +38,11 @@ from resources.domain.classad.tree import (
     Special,
     Unary,
 )
+from resources.domain.classad.values import FUNCTIONS
 from wms.kernel.names import counted, did_you_mean
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 10_000
-
-#: The functions, as HTCondor spells them: the least and the largest number of arguments (values.py, evaluation.py).
-FUNCTIONS: Final[Mapping[str, tuple[int, float]]] = MappingProxyType(
-    {
-        **dict.fromkeys(("isError", "isUndefined", "isBoolean", "isInteger", "isReal", "isString", "isList"), (1, 1)),
-        **dict.fromkeys(("size", "toLower", "toUpper", "int", "real"), (1, 1)),
-        "member": (2, 2), "ifThenElse": (3, 3), "strcat": (0, float("inf")), "stringListMember": (2, 3),
-        "stringListIMember": (2, 3), "regexp": (2, 3), "time": (0, 0),
-    }
-)  # fmt: skip
-_SPELLED: Final = {name.lower(): name for name in FUNCTIONS}
 
 _PRECEDENCE: Final = {
     "||": 1, "&&": 2,
@@ -65,23 +56,18 @@ _SYNONYM: Final = {"is": "=?=", "isnt": "=!="}
 _CONSTANTS: Final = frozenset({"string", "integer", "real"})
 _ENDINGS: Final = frozenset({";", ",", "}", "]", ")", "end"})
 _CLOSING: Final = {"{": "}", "(": ")", "[": "]"}
-
-
 _KEYWORDS: Final[Mapping[str, bool | Special]] = MappingProxyType(
     {"true": True, "false": False, "undefined": Special.UNDEFINED, "error": Special.ERROR}
 )
 _RESERVED: Final = frozenset({*_KEYWORDS, *_SYNONYM})
 
+_NodeT = TypeVar("_NodeT", bound=Node)
+
 
 def parse_node(text: str) -> Node:
     """Return the tree of one expression that makes up the whole of *text*; raises ClassAdError."""
     parser = _Parser(text)
-    try:
-        node = parser.expression()
-        parser.finish()
-    except ClassAdError as error:
-        raise parser.at_its_cause(error) from error
-    return node
+    return parser.whole(parser.expression)
 
 
 def parse_record(
@@ -96,12 +82,7 @@ def parse_record(
         texts: {begin: end} of strings without quotes.
     """
     parser = _Parser(text, by_lines=by_lines, texts=texts)
-    try:
-        record = parser.outer_record(dotted_names=dotted_names)
-        parser.finish()
-    except ClassAdError as error:
-        raise parser.at_its_cause(error) from error
-    return record
+    return parser.whole(partial(parser.outer_record, dotted_names=dotted_names))
 
 
 class _Parser:
@@ -116,13 +97,16 @@ class _Parser:
         self._height = 0
         self._nodes = 0
 
-    def at_its_cause(self, error: ClassAdError) -> ClassAdError:
-        return at_its_cause(error, text=self._text, tokens=self._tokens)
-
-    def finish(self) -> None:
-        token = self._tokens[self._next]
-        if token.kind != "end":
-            raise self._error(f"The text should end here, but {shown(token)} follows; remove it.", token)
+    def whole(self, read: Callable[[], _NodeT]) -> _NodeT:
+        """Return what *read* reads, which has to be the whole text."""
+        try:
+            node = read()
+            token = self._tokens[self._next]
+            if token.kind != "end":
+                raise self._error(f"The text should end here, but {shown(token)} follows; remove it.", token)
+        except ClassAdError as error:
+            raise at_its_cause(error, text=self._text, tokens=self._tokens) from error
+        return node
 
     def outer_record(self, *, dotted_names: bool) -> Record:
         token = self._tokens[self._next]
@@ -281,11 +265,11 @@ class _Parser:
         return Attribute(name, ad, token.at)
 
     def _call(self, function: str, token: Token) -> Node:
-        if function not in _SPELLED:
-            hint = did_you_mean(token.text[:64], FUNCTIONS)
-            known = ", ".join(sorted(FUNCTIONS, key=str.lower))
-            raise self._error(f"There is no function {shown(token)}.{hint} There are {known}.", token)
-        least, most = FUNCTIONS[_SPELLED[function]]
+        if function not in FUNCTIONS:
+            names = [FUNCTIONS[known].name for known in sorted(FUNCTIONS)]
+            hint = did_you_mean(token.text[:64], names)
+            raise self._error(f"There is no function {shown(token)}.{hint} There are {', '.join(names)}.", token)
+        least, most = FUNCTIONS[function].least, FUNCTIONS[function].most
         arguments = self._sequence(")")
         if not least <= len(arguments) <= most:
             expected = counted(least, "argument") if least == most else f"{least} to {most} arguments"

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from resources.domain.classad.lexer import MAX_BYTES, MAX_INTEGER
 from resources.domain.classad.tree import Record, Scalar, Special
@@ -36,6 +36,16 @@ class Frame:
         self.outer = outer
         self.root: Frame = self if outer is None else outer.root
         self.target: Frame | None = None  # of the root only
+
+
+class Function(NamedTuple):
+    """A function of the language, in HTCondor's spelling, and the least and largest number of its arguments."""
+
+    name: str
+    least: int
+    most: float
+    #: None: the evaluation has it.
+    compute: Callable[..., Inner] | None = None
 
 
 def cost_of(value: Inner) -> int:
@@ -228,23 +238,29 @@ BINARY: Final[Mapping[str, Callable[[Inner, Inner], Inner]]] = MappingProxyType(
         "=!=": _different,
     }
 )
-FUNCTIONS: Final[Mapping[str, Callable[..., Inner]]] = MappingProxyType(
+FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     {
-        "iserror": lambda value: value is ERROR,
-        "isundefined": lambda value: value is UNDEFINED,
-        "isboolean": _is_a(bool),
-        "isinteger": _is_a(int),
-        "isreal": _is_a(float),
-        "isstring": _is_a(str),
-        "islist": _is_a(tuple),
-        "size": _size,
-        "member": _member,
-        "strcat": _joined_text,
-        "stringlistmember": _string_list_member,
-        "stringlistimember": partial(_string_list_member, key=_folded),
-        "tolower": _recased(bytes.lower),
-        "toupper": _recased(bytes.upper),
-        "int": _to_integer,
-        "real": _to_real,
+        function.name.lower(): function
+        for function in (
+            Function("isError", 1, 1, lambda value: value is ERROR),
+            Function("isUndefined", 1, 1, lambda value: value is UNDEFINED),
+            Function("isBoolean", 1, 1, _is_a(bool)),
+            Function("isInteger", 1, 1, _is_a(int)),
+            Function("isReal", 1, 1, _is_a(float)),
+            Function("isString", 1, 1, _is_a(str)),
+            Function("isList", 1, 1, _is_a(tuple)),
+            Function("size", 1, 1, _size),
+            Function("member", 2, 2, _member),
+            Function("strcat", 0, math.inf, _joined_text),
+            Function("stringListMember", 2, 3, _string_list_member),
+            Function("stringListIMember", 2, 3, partial(_string_list_member, key=_folded)),
+            Function("toLower", 1, 1, _recased(bytes.lower)),
+            Function("toUpper", 1, 1, _recased(bytes.upper)),
+            Function("int", 1, 1, _to_integer),
+            Function("real", 1, 1, _to_real),
+            Function("ifThenElse", 3, 3),
+            Function("regexp", 2, 3),
+            Function("time", 0, 0),
+        )
     }
 )

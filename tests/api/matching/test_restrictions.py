@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from matching.models import Match
 from matching.services.throttles import advertise
+from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement, of_classad
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import ComputingElement, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_of
 from taskqueues.models import Limit

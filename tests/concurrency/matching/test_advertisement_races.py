@@ -13,9 +13,9 @@ from matching.models import Match
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from matching.services.throttles import advertise, count
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement, of_numbers
 from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.concurrency.matching.test_match_races import drain

@@ -1,23 +1,27 @@
 """Concurrent expressions about the job: a request gets no lease only if there was none to get (ADR 29)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from rest_framework.test import APIClient
 
 from matching.models import Match
-from matching.services import site_throttle
+from matching.services import search, site_throttle
 from matching.services.match import match
 from matching.services.offers import OfferRequest
+from matching.services.site_throttle import throttle_lock
 from matching.services.throttles import advertise
 from pilots.models import Pilot
-from resources.domain.advertisements import of_numbers
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
+from resources.domain.advertisements import of_classad, of_numbers
+from resources.domain.classad.patterns import compiled
+from resources.domain.throttle_conditions import _expression, _parsed, expression_and_reach
 from resources.models import Queue, Site, ThrottleState
 from tests.concurrency.matching.test_advertisement_races import in_own_connection
 from tests.factories import (
@@ -133,3 +137,61 @@ def test_an_expression_is_evaluated_for_the_state_in_which_the_job_is_given(grou
             state.save(update_fields=["matched"])
         assert asking.result(timeout=within(60)) == [0] * REQUESTS
     assert not Match.objects.exists()
+
+
+@pytest.fixture
+def under_the_lock(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
+    """Return, for each time that the lock was held, the texts parsed and the statements of Django under it."""
+    held: list[tuple[int, list[str]]] = []
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        statements: list[str] = []
+
+        def note(execute: Callable[..., object], sql: str, *rest: object) -> object:
+            statements.append(sql)
+            return execute(sql, *rest)
+
+        with throttle_lock(), connection.execute_wrapper(note):
+            before = texts_parsed()
+            try:
+                yield
+            finally:
+                held.append((texts_parsed() - before, statements))
+
+    monkeypatch.setattr(search, "throttle_lock", watched)
+    return held
+
+
+def texts_parsed() -> int:
+    return sum(cache.cache_info().misses for cache in (_parsed, _expression, expression_and_reach, compiled))
+
+
+@pytest.mark.usefixtures("locked_at_once")
+@pytest.mark.parametrize("is_advertised", [False, True], ids=["a match", "an advertisement"])
+def test_neither_texts_nor_jobs_are_read_while_the_lock_is_held(
+    group: Group, queue: Queue, under_the_lock: list[tuple[int, list[str]]], is_advertised: bool
+) -> None:
+    """Only the evaluation, whose steps are bounded, is done under the lock, whatever moved the state before it."""
+    site_id = queue.ce.site_id
+    Site.objects.filter(pk=site_id).update(throttle_policy="custom", throttle_requirements=f"CurMatches < {ROOM}")
+    text = 'CurMatches = 0; Requirements = CPUTime > 100 && regexp("^.+%s$", Owner)'
+    advertise(site_id, of_classad(text % ""))
+    pilot = make_pilot(vo=group.vo, queue=queue)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with transaction.atomic():
+            state = ThrottleState.objects.select_for_update().get()
+            asking = pool.submit(in_own_connection, partial(asks, pilot, seed=1))
+            until_somebody_waits_for_a_lock(or_done=asking)
+            state.matched = 1
+            if is_advertised:
+                state.version += 1
+                state.classad = text % ".*"
+            state.save()
+        assert asking.result(timeout=within(60)) == [1] * REQUESTS
+    for parsed, statements in under_the_lock:
+        assert parsed == 0
+        assert len(statements) <= 1
+        assert all("taskqueues_" not in statement for statement in statements)
+    assert len(under_the_lock) == REQUESTS + is_advertised
+    assert any(statements for _, statements in under_the_lock)

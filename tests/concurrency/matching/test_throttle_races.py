@@ -8,8 +8,8 @@ import pytest
 
 from matching.models import Match
 from matching.services.throttles import advertise
+from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user

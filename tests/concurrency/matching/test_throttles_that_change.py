@@ -11,8 +11,8 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from matching.services.throttles import advertise
 from pilots.models import Pilot
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_numbers
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site
 from resources.services.throttles import recompute
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user

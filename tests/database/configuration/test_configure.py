@@ -9,7 +9,9 @@ import pytest
 import yaml
 from allauth.socialaccount.models import SocialAccount
 
+from matching.services.throttles import advertise
 from pilots.models import Director
+from resources.domain.advertisements import of_classad
 from resources.domain.enums import ResourceState, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
@@ -101,6 +103,24 @@ def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, 
     (warning,) = apply(f"sites: [{{name: A, ces: [{{name: c, {ce}}}]}}]").warnings
     assert str(warning).endswith(sentence)
     assert warning.path == "sites[0].ces[0].options"
+
+
+def test_a_name_that_neither_jobs_nor_the_site_have_is_stored_with_a_warning() -> None:
+    def warnings(requirements: str) -> list[str]:
+        throttle = f"{{policy: custom, requirements: '{requirements}'}}"
+        return [str(warning) for warning in apply(f"sites: [{{name: A, throttle: {throttle}}}]").warnings]
+
+    expression = "CPUTme < 3600 && TARGET.Ownr != MY.Me && CurMatches < Shelf && MaxJobs =?= undefined"
+    cpu_time, shelf, owner = warnings(expression)
+    assert cpu_time == (
+        "line 1: sites[0].throttle.requirements: neither jobs nor the site's last advertisement have CPUTme, so it is "
+        'undefined until the site advertises it. Did you mean "CPUTime"?'
+    )
+    assert ("have Shelf, so" in shelf, shelf.endswith("advertises it.")) == (True, True)
+    assert ("have TARGET.Ownr, so" in owner, owner.endswith('Did you mean "Owner"?')) == (True, True)
+    assert warnings("CPUTime < 3600 && CurMatches < 10") == []
+    advertise(Site.objects.get().pk, of_classad("CurMatches = 1; Shelf = 20"))
+    assert warnings(expression) == [cpu_time, owner]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from matching.services.throttles import advertise
+from resources.domain.advertised_load import SUBMITTING
 from resources.domain.advertisements import of_numbers
 from resources.domain.enums import ThrottlePolicy
-from resources.domain.throttles import SUBMITTING
 from resources.models import (
     Site,
     ThrottleState,

@@ -11,7 +11,7 @@ from django.db.models import Sum
 
 from matching.queries.invariants import violations
 from matching.queries.restrictions import leased_jobs_at
-from resources.domain.throttles import SUBMITTING
+from resources.domain.advertised_load import SUBMITTING
 from tests import factories
 from tests.factories import NOW, submit
 from tests.tables import rows_written

@@ -7,9 +7,9 @@ import pytest
 from matching.models import Match
 from matching.services import throttles
 from matching.services.throttles import ExpiredAdvertisementError, advertise, count
+from resources.domain.advertised_load import CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
 from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.domain.throttles import CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
 from resources.models import Site, ThrottleState
 from tests.clock import pass_time, stop_clock
 from tests.database.matching.throttled import lease_at, numbers, state_of

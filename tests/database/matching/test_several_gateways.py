@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from matching.services.throttles import TooManyGatewaysError, advertise, count
+from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
 from resources.domain.advertisements import Advertisement, of_classad, of_numbers
 from resources.domain.enums import ThrottlePolicy
 from resources.domain.gateways import MOST_GATEWAYS, gateway_states
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
 from resources.models import ThrottleState
 from tests.clock import pass_time, stop_clock
 from tests.database.matching.throttled import configure, lease_at, numbers, state_of

@@ -16,10 +16,12 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from matching.services.site_throttle import ThrottleBusyError
 from matching.services.throttles import advertise, count
+from resources.domain.advertised_load import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_classad
 from resources.domain.classad import ClassAd
 from resources.domain.enums import ThrottlePolicy, WhenExpired
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, NO_JOB, SUBMITTING, Throttle
+from resources.domain.throttle_conditions import NO_JOB
+from resources.domain.throttles import Throttle
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import standings, throttle_of
 from tests.clock import pass_time, stop_clock

@@ -5,8 +5,8 @@ from datetime import timedelta
 from django.db import transaction
 
 from matching.models import Match
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import Advertisement, of_numbers
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.factories import (

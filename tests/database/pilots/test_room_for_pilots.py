@@ -13,8 +13,8 @@ from matching.services.throttles import count as count_at
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.secrets import issue_secrets
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_classad, of_numbers
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitHour
 from tests.clock import pass_time, stop_clock

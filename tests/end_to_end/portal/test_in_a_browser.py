@@ -17,8 +17,8 @@ from matching.services.throttles import advertise
 from pilots.domain.logs import LogPart
 from pilots.models import Pilot
 from pilots.services import logs
+from resources.domain.advertised_load import CURRENT, GATHERING, SUBMITTING
 from resources.domain.advertisements import of_numbers
-from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from tests.factories import (
     NOW,
     make_group,

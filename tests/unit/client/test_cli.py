@@ -211,6 +211,21 @@ def test_an_explanation_is_printed_without_control_characters(
     ]
 
 
+def test_a_site_names_at_a_terminal_the_queues_whose_pilots_it_starts(
+    configured: FakeServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = {"state": "active", "state_reason": "", "state_until": None}
+    offer = {"cpu_time_s": 7200, "processors": 1, "memory_mb": 2000, "platforms": [], "tags": []}
+    queues = [
+        {**level, **offer, "name": name, "max_waiting_pilots": most} for name, most in (("grid", 10), ("local", 0))
+    ]
+    site = {**level, "name": "A", "vos": ["lhcb"], "ces": [{**level, "name": "ce", "queues": queues}]}
+    configured.answers(200, {"count": 1, "next": None, "previous": None, "results": [site]})
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["sites", "A"]) == 0
+    assert "The site itself starts the pilots of queue local of ce." in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_a_job_that_no_queue_fits_is_shown_without_rank(
     configured: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,9 +114,23 @@ def test_time_has_the_value_of_the_evaluation_and_none_without_one() -> None:
     assert not is_true(parse_expression("time() > 0"))
 
 
-@pytest.mark.parametrize("text", ['regexp(strcat("(", u), "a")', 'regexp("a", 1)', 'regexp("a", long)', "strcat({1})"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'regexp(strcat("(", u), "a")', 'regexp("a", 1)', 'regexp("a", long)', 'regexp("a$", "a\\n")',
+        r'regexp("\s", "\013")', "strcat({1})",
+    ],
+)  # fmt: skip
 def test_what_cannot_be_searched_or_joined_is_an_error(text: str) -> None:
     assert evaluate(parse_expression(text), my=classad_of({"u": "a", "long": "a" * 4097})) is ERROR
+
+
+def test_a_search_costs_steps_by_the_size_of_pattern_and_text() -> None:
+    text = parse_expression('regexp(pattern, text) =!= "x"')
+    for pattern, size, steps in ((".{100}", 4000, 12_500), (".{100}", 400, 1400), ("a|b", 4000, 400), ("a|b", 40, 20)):
+        ad = classad_of({"pattern": pattern, "text": "c" * size})
+        assert is_true(text, my=ad, max_steps=steps + steps // 2)
+        assert not is_true(text, my=ad, max_steps=steps // 2)
 
 
 def test_undefined_and_false_is_false_because_the_right_side_decides() -> None:
@@ -208,13 +222,15 @@ def test_dotted_names_are_read_only_where_asked_for() -> None:
         ("a = regexp(1)", 1, 5, "takes 2 to 3 arguments, not 1"),
         ("a = closeSites(1)", 1, 5, "There are ifThenElse, int, "),
         ("a = closeSites(1)", 1, 5, "strcat, stringListIMember, stringListMember, time, toLower, toUpper."),
-        ('a = 1; b = regexp("(a", c)', 1, 19, "parenthesis of the regular expression is not closed"),
-        ('a = regexp("a{1000}", c)', 1, 12, "up to 100"),
-        ('a = regexp("(?=a)", c)', 1, 12, "no look-around"),
-        (r'a = regexp("(a)\\1", c)', 1, 12, "no back-references"),
+        ('a = 1; b = regexp("(a", c)', 1, 19, "RE2 does not accept this regular expression: missing ): (a."),
+        ('a = regexp("(?=a)", c)', 1, 12, "invalid perl operator"),
+        (r'a = regexp("(a)\\1", c)', 1, 12, "invalid escape sequence"),
+        (r'a = regexp("\\v", c)', 1, 12, "write the characters"),
+        ('a = regexp("a b", c, "ix")', 1, 12, "there are i, m and s"),
+        ('a = regexp("é", c, "i")', 1, 12, "ASCII"),
+        ('a = regexp("(?si)é", c)', 1, 12, "ASCII"),
         ('a = regexp("' + "a" * 257 + '", c)', 1, 12, "at most 256 bytes"),
-        ('a = regexp("' + "(" * 30 + ")" * 30 + '", c)', 1, 12, "nested at most 20 deep"),
-        ('a = regexp("((a{100}){100})", c)', 1, 12, "too large"),
+        ('a = regexp("' + "a{1000}" * 30 + '", c)', 1, 12, "too large"),
         ("a = 1 # b", 1, 7, "has no meaning"),
         ("a = \xa0", 1, 5, "U+00A0"),
         ("true = 1", 1, 1, "cannot be a name"),

@@ -23,7 +23,7 @@ from resources.domain.classad import (
     parse_classad,
     parse_expression,
 )
-from resources.domain.classad.patterns import PatternError, compiled, is_found
+from resources.domain.classad.patterns import PatternError, compiled
 from resources.domain.classad.tree import Chain, Node, parts_of
 from tests.cases import quick_cases
 
@@ -277,35 +277,15 @@ def test_functions_have_the_value_that_htcondor_gives_them(classad2: ModuleType,
     assert ours == expected or divides_a_real_by_zero(text)
 
 
+#: Fragments of regular expressions, of which RE2 and PCRE accept most.
 PIECES = (
-    *(
-        "a",
-        "b",
-        "A",
-        "é",
-        ".",
-        "^",
-        "$",
-        "(",
-        ")",
-        "(?:",
-        "|",
-        "*",
-        "+",
-        "?",
-        "*?",
-        "{2}",
-        "{0}",
-        "{1,2}",
-        "{,2}",
-        "{1,}",
-    ),
-    *(rf"\{letter}" for letter in "dwsDWSbBAZznt.-_"),
-    *("[ab]", "[^a]", "[a-c]", "[^a-z]", "[]a]", "[[:alpha:]]", "[[:^upper:]]", "[[:space:]b]", "[-a]", "[a-]", "[é]"),
-    *(r"\x41", r"[^\d]", r"[\W_]", " ", "#", "\n", "-", "]", "}", "{", "1"),
-)
+    "a", "b", "A", "é", ".", "^", "$", "(", ")", "(?:", "|", "*", "+", "?", "*?", "{2}", "{0}", "{1,2}", "{,2}", "{1,}",
+    "(?i)", "(?s:", "(?-i)", "(?P<n>", "K", "s", "ſ", "-", "]", "}", "{", "1", "#", " ", "\n",
+    "[ab]", "[^a]", "[a-c]", "[^a-z]", "[]a]", "[[:alpha:]]", "[[:^upper:]]", "[[:space:]b]", "[[:word:]]", "[-a]",
+    "[a-]", "[é]", r"[^\d]", r"[\W_]", r"\x41", r"\101", *(rf"\{letter}" for letter in "dwsDWSbBAZznt.-_QEvapP"),
+)  # fmt: skip
 PATTERNS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
-TEXTS = st.text(st.sampled_from("abABZé\n 1_-].{#\t"), max_size=8)
+TEXTS = st.text(st.sampled_from("abABZéÉKksſ\n 1_-].{#\t\v"), max_size=8)
 OPTIONS = st.sampled_from(["", "", "i", "m", "s", "x", "im", "sx", "imsx", "f", "q"])
 
 
@@ -318,11 +298,13 @@ def test_a_regular_expression_finds_what_htcondor_finds(
     ad = classad2.ClassAd()
     ad["pattern"], ad["text"], ad["options"] = pattern, text, options
     theirs = theirs_as_ours(classad2.ExprTree("regexp(pattern, text, options)").eval(ad), classad2)
+    if not isinstance(theirs, bool):
+        return  # RE2 also has what PCRE refuses: anchors that are repeated, [\d-z]
     try:
-        program = compiled(pattern, options)
+        is_found = compiled(pattern, options).is_in(text.encode())
     except PatternError:
-        return  # what is refused here is not accepted: an error is not TRUE
-    assert is_found(program, text.encode(), spend=lambda instructions: None) is theirs
+        is_found = None
+    assert is_found in {theirs, None}  # what is refused here is not accepted: an error is not TRUE
 
 
 @pytest.mark.parametrize(
@@ -330,4 +312,4 @@ def test_a_regular_expression_finds_what_htcondor_finds(
     [r"CERN|CNAF", r"^LCG\.[A-Z]+\.(ch|it)$", r"(?:ce|arc)-?\d{1,3}\b", r"a+?b*", "[[:upper:]]{2,}", "", "{", "(a|)+"],
 )
 def test_usual_regular_expressions_are_accepted(pattern: str) -> None:
-    assert compiled(pattern)
+    assert compiled(pattern).is_in(b"") is not None

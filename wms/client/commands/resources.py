@@ -121,7 +121,13 @@ def _site(site: Record) -> list[Part]:
         for ce in site["ces"]
         for queue in ce["queues"]
     ]
-    return [facts, Note(""), Table(_QUEUES_OF_SITE, rows, empty="It has no queue.")]
+    left_to_site = [
+        f"The site itself starts the pilots of queue {queue['name']} of {ce['name']}."
+        for ce in site["ces"]
+        for queue in ce["queues"]
+        if queue["max_waiting_pilots"] == 0
+    ]
+    return [facts, Note(""), Table(_QUEUES_OF_SITE, rows, empty="It has no queue."), *map(Note, left_to_site)]
 
 
 def _worst(*levels: Record) -> str:

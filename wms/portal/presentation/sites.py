@@ -83,6 +83,7 @@ class OfferedQueue:
     ce: str
     name: str
     state: StateView
+    is_left_to_site: bool
     cpu_time: str
     amounts: Sequence[str]
     platforms: str
@@ -128,6 +129,7 @@ def offered_queue(queue: Queue, *, now: datetime) -> OfferedQueue:
         ce=queue.ce.name,
         name=queue.name,
         state=state if queue.ce.state_at(now) is ResourceState.ACTIVE else ce_state,
+        is_left_to_site=queue.is_left_to_site,
         cpu_time=duration(queue.cpu_time_s),
         amounts=[_amount(getattr(queue, amount.name), amount.unit) for amount in AMOUNTS],
         platforms=listed(queue.platforms),
