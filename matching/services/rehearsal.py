@@ -19,6 +19,7 @@ from wms.accounts.services import acting_group
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import DescriptionParts, InvalidDescriptionError, JobDescription, as_json
 from wms.jobs.domain.request import SubmissionIn
+from wms.jobs.services import workflows
 from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.steps import optimize, requirements_key, requirements_of
@@ -72,9 +73,11 @@ def rehearse(
 
     Raises:
         RejectedError: the group to act in is wrong; with errors of ``group``.
+        InvalidDescriptionError: a job of dirac-jobexec cannot be run.
     """
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
+    request, coming_files = workflows.rehearsed(request, owner=owner, coming_files=coming_files, now=now)
     group = acting_group(owner, request.group)
     arrival = Arrival(owner=owner, group=group, jobs=tuple(request.jobs), now=now, coming_files=coming_files)
     arrival.warn_of_all(request.warnings)

@@ -14,7 +14,7 @@ from matching.queries.explain.unmatched import unmatched
 from taskqueues.services.index.shared import index
 from wms.accounts.models import Group, User
 from wms.jobs.domain.request import SubmissionIn
-from wms.jobs.services import submission
+from wms.jobs.services import submission, workflows
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
 from wms.kernel.memo import MAX_ENTRIES, Memo
 
@@ -30,11 +30,14 @@ MOST_COMPARED: Final = 20_000
 def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
     """Submit the jobs of *request* as ``wms.jobs.services.submission.accept``, and add warnings.
 
+    Jobs of dirac-jobexec get a script in the place of their jobDescription.xml (ADR 80).
+
     Raises:
-        RejectedError, ConflictError: as there.
+        RejectedError, ConflictError: as there, and as ``workflows.with_scripts``.
     """
     # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
+    request = workflows.with_scripts(request, owner=owner, now=now)
     with transaction.atomic(durable=True):
         result = submission.accept(request, owner=owner, now=now)
         warnings = _warnings(result.queued, owner, result.group, memo=memo, now=now) if result.queued else []

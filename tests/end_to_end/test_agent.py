@@ -4,8 +4,10 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import time
 import urllib.request
@@ -135,6 +137,58 @@ def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
     assert (pilot.status, pilot.pilot_type, pilot.queue) == (PilotStatus.DONE, "generic", sample.queue)
     assert pilot.node["speed"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"token"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_of_dirac_jobexec_run_the_steps_of_their_file(
+    sample: SampleData, start: Callable[..., RunningAgent], tmp_path: Path
+) -> None:
+    described = Path(__file__).parents[1] / "unit" / "jobs" / "workflows"
+
+    def submitted(name: str, **files: str) -> list[int]:
+        """Submit a JDL as a user of DIRAC does, in a directory with its files."""
+        directory = tmp_path / name
+        directory.mkdir()
+        shutil.copy(described / f"{name}.jdl", directory)
+        shutil.copy(described / f"{name}.xml", directory / "jobDescription.xml")
+        for file_name, text in files.items():
+            (directory / file_name).write_text(text)
+        environment = {**os.environ, "WMS_SERVER_URL": sample.url, "WMS_TOKEN": sample.alice}
+        command = [sys.executable, "-m", "wms.client", "submit", str(directory / f"{name}.jdl")]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=within(60), check=False)
+        assert ran.returncode == 0, ran.stderr
+        return [int(line) for line in ran.stdout.split()]
+
+    scan = (
+        "#!/usr/bin/env python3\nimport os, sys\n"
+        "print(sys.argv[1:], os.environ['MODE'], os.environ['NOTE'])\nprint('scanned', file=sys.stderr)\n"
+    )
+    (one,) = submitted("one_step")
+    good, failing = submitted("three_steps", **{"scan.py": scan, "cuts.json": "{}", "two words.txt": "2\n"})
+
+    with start() as agent:
+        assert agent.wait() == 0, agent.log
+
+    output = sample.output(one)
+    assert (output["std.out"], output["std.err"]) == ("hello two words\n", "")
+    assert "hello two words\n" in output["Script1_CodeOutput.log"]
+
+    assert sample.ask(f"/api/v1/jobs/{good}/")["status"] == "Done"
+    output = sample.output(good)
+    assert set(output) == {"before.log", "Script2_scan.py.log", "after.log", "std.out", "std.err"}
+    assert "two words.txt\n" in output["before.log"]
+    assert "['cuts.json', 'two words.txt'] fast two words\n" in output["Script2_scan.py.log"]
+    assert "scanned\n" in output["Script2_scan.py.log"]
+    assert output["std.err"] == "scanned\n"
+    assert output["std.out"].splitlines()[-1].isdecimal()
+
+    # The first step fails, and the others run all the same.
+    failed = sample.ask(f"/api/v1/jobs/{failing}/")
+    assert (failed["status"], failed["minor_status"]) == ("Failed", "Exited with code 2")
+    output = sample.output(failing)
+    assert "Step 1 (ls) failed with exit code 2.\n" in output["std.err"]
+    assert "['missing.json', 'two words.txt'] fast two words\n" in output["Script2_scan.py.log"]
+    assert output["std.out"].splitlines()[-1].isdecimal()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -240,6 +240,11 @@ class _Kinds:
 # ---- Repeated requests -----------------------------------------------------------------------------------------------
 
 
+def is_repeated(request: SubmissionIn, *, owner: User) -> bool:
+    """Return whether *owner* used the id of the request before."""
+    return request.request_id is not None and _earlier(request, owner=owner) is not None
+
+
 def _earlier(request: SubmissionIn, *, owner: User) -> Submission | None:
     return Submission.objects.filter(owner=owner, request_id=request.request_id).first()
 
