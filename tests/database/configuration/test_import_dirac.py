@@ -56,7 +56,7 @@ def limits() -> set[tuple[str | None, str, int | None, float | None]]:
 
 @pytest.mark.parametrize("imported", ["aurora.cfg"], indirect=True)
 def test_an_installation_of_2012_with_one_vo(imported: Path) -> None:
-    assert VO.objects.get().setups == ["Aurora-Production", "Aurora-Certification"]
+    assert sorted(VO.objects.get().setups) == ["Aurora-Certification", "Aurora-Production"]
     assert shares() == {"aurora_user": ("aurora", 1000), "aurora_prod": ("aurora", 3000)}
     assert dns() == {
         "alice": {"/DC=org/DC=example/O=Physik/CN=Alice Ångström"},

@@ -74,6 +74,12 @@ class Option:
         """Note that the value, or a part of it, is not taken."""
         self._note(Outcome.NOT_TAKEN, "", why)
 
+    def reset(self) -> None:
+        """Forget what was noted."""
+        self.outcomes.clear()
+        self.keys.clear()
+        self.reasons.clear()
+
     def _note(self, outcome: Outcome, key: str, reason: str) -> None:
         self.outcomes.add(outcome)
         if key and key not in self.keys:

@@ -139,9 +139,13 @@ class _LimitReader:
 
     def _is_on(self, option: Option | None) -> bool:
         """Return the switch; DIRAC's documents say that its default is false, and its program that it is true."""
-        if option is not None:
-            (option.take if option.is_true else option.leave)("limits" if option.is_true else "the limits are left out")
-        return option is None or option.is_true
+        if option is None:
+            return True
+        if option.is_true:
+            option.take("limits")
+        else:
+            option.leave("the limits are left out")
+        return option.is_true
 
     def _scope(self, option: Option, names: _Names, vo: str | None) -> ScopeEntry | None:
         """Return the scope that *names* state: of a site, perhaps of a CE, then an attribute and its value."""

@@ -14,11 +14,15 @@ _ALLOWED = "a name has letters, digits and . _ : @ + - only, and begins with a l
 _MOST_REASONS = 5
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.0*)?")
 
+#: Names of options that are secrets or lead to one. The conversion takes none of them; this is only about the reason.
+_SECRET = re.compile(
+    r"(?:(?i:passw|passphrase|pwd|secret|token|credential|private)[^/]*|(?:[Kk]ey|KEY)(?:[A-Z_][^/]*)?|Auth)$"
+)
+
 #: Why options are not taken about which the conversion says nothing; the first pattern that the path matches counts.
 _REASONS = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
-        (r"(?i:passw|pwd|secret|token|credential|private)[^/]*$|[Kk]ey(?:[A-Z_][^/]*)?$", "a secret, not copied"),
         (r"^Registry/Hosts/", "hosts are not registered: pilots and sites have tokens"),
         (r"^Registry/.*/(?:Email|mobile|Mail|Affiliation|FullName)$", "users write their address into their profile"),
         (r"^Registry/.*(?:VOMS|Proxy|IdProvider|/CA$|/CN$|/DNProperties/)", "nobody logs in by certificates"),
@@ -56,9 +60,10 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, section: Section, why: str) -> None:
-        """Note that nothing of a section is taken."""
+        """Note that nothing of a section is taken, whatever was noted before."""
         options = [option for _, option in section.options_below()]
         for option in options:
+            option.reset()
             option.leave(why)
         if not options:
             self.notes.append(f"{section.where}: {section.path} is not taken ({why}).")
@@ -85,6 +90,8 @@ def _outcome(option: Option) -> Outcome:
 
 
 def _reasons(option: Option) -> str:
+    if _outcome(option) == Outcome.NOT_TAKEN and _SECRET.search(option.path):
+        return "a secret, not copied"
     if option.outcomes:
         hidden = len(option.reasons) - _MOST_REASONS
         return "; ".join(option.reasons[:_MOST_REASONS]) + (f"; and {hidden} more" if hidden > 0 else "")

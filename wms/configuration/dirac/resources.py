@@ -94,8 +94,7 @@ def platforms_of(root: Section) -> list[PlatformEntry]:
     return [PlatformEntry(name=node, runs=tuple(platforms)) for node, platforms in runs.items()]
 
 
-# ---- Computing elements and queues -----------------------------------------------------------------------------------
-
+# ---- Sites -----------------------------------------------------------------------------------------------------------
 
 _BATCH_SYSTEMS = {"slurm": "slurm", "condor": "htcondor"}
 #: The type of a CE to which no pilots are sent, because it must have one.
@@ -122,10 +121,10 @@ def _type_of(ce_type: str, batch_system: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Served:
-    """The VOs that a queue serves."""
+    """The VOs that a queue serves, or a site without queues."""
 
     option: Option | None
-    #: None: all.
+    #: None: all; empty: none that is taken.
     vos: frozenset[str] | None
 
 
@@ -193,19 +192,19 @@ class SiteReader:
 
         None: each of its queues serves only VOs that are not taken.
         """
-        served = self._served or [_Served(option=own, vos=frozenset(own.elements) if own else None)]
-        served = [each for each in served if each.vos is None or each.vos & {*self._vos}]
+        of_site = _Served(option=own, vos=frozenset(chosen(own, self._vos, what="a VO")) if own else None)
+        served = [each for each in self._served or [of_site] if each.vos is None or each.vos]
         if not served:
             return None
-        limited = [each.vos & {*self._vos} for each in served if each.vos is not None]
+        limited = [each.vos for each in served if each.vos is not None]
         union = frozenset[str]().union(*limited) if len(limited) == len(served) else frozenset()
         for each in served:
-            if each.option is None or each.vos is None:
+            if each.option is None:
                 continue
-            if each.vos & {*self._vos} == union:
+            if each.vos == union:
                 each.option.take(f"site {name}: vos")
             else:
-                others = "all VOs" if not union else ", ".join(vo for vo in self._vos if vo in union)
+                others = ", ".join(vo for vo in self._vos if vo in union) or "all VOs"
                 each.option.change(f"site {name}: vos", f"a queue serves the VOs of its site: {others}")
         return tuple(vo for vo in self._vos if vo in union)
 
