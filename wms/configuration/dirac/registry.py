@@ -190,16 +190,20 @@ class _Reader:
         return share
 
     def _properties(self, name: str, option: Option | None) -> tuple[GroupProperty, ...]:
+        if option is None:
+            return ()
         properties: list[GroupProperty] = []
-        for element in option.elements if option else ():
+        for element in option.elements:
             ours, how = _PROPERTIES.get(element, (None, ""))
-            if option is None or ours is None:
-                if option is not None:
-                    option.leave(_REASONS.get(element, f"there is no property {element} here"))
+            if ours is None:
+                option.leave(_REASONS.get(element, f"there is no property {element} here"))
                 continue
             properties.append(ours)
             key = f"group {name}: properties ({ours})"
-            option.change(key, how) if how else option.take(key)
+            if how:
+                option.change(key, how)
+            else:
+                option.take(key)
         return tuple(dict.fromkeys(properties))
 
     # ---- Users ---------------------------------------------------------------------------------------------------
@@ -233,10 +237,10 @@ class _Reader:
         return active, False
 
     def _dns_of(self, name: str, option: Option | None) -> list[str]:
+        if option is None:
+            return []
         dns: list[str] = []
-        for dn in filter(None, map(str.strip, _BETWEEN_DNS.split(option.value)) if option else ()):
-            if option is None:
-                break
+        for dn in filter(None, map(str.strip, _BETWEEN_DNS.split(option.value))):
             if len(dn) > _LONGEST_DN:
                 option.leave(f"a DN has at most {_LONGEST_DN} characters")
             elif self._dns.setdefault(dn, name) != name:
@@ -248,9 +252,9 @@ class _Reader:
 
     def _default_group(self, name: str, section: Section, groups: tuple[str, ...]) -> str | None:
         """Return the user's own choice, else the first default of all users, else the first group."""
-        for option in (section.options.get("DefaultGroup"), self._registry.options.get("DefaultGroup")):
-            for group in option.elements if option else ():
-                if option is not None and group in groups:
+        for option in filter(None, (section.options.get("DefaultGroup"), self._registry.options.get("DefaultGroup"))):
+            for group in option.elements:
+                if group in groups:
                     option.take(f"user {name}: default_group")
                     return group
         return groups[0] if groups else None

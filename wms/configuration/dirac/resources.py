@@ -181,9 +181,8 @@ class SiteReader:
         return SiteEntry(name=name, vos=vos, storage_elements=self._close_elements(name, section, vos), ces=tuple(ces))
 
     def _note_old_names(self, site: Section) -> None:
-        option = site.options.get("CE")
-        for ce in option.elements if option else ():
-            if option is not None:
+        for option in filter(None, [site.options.get("CE")]):
+            for ce in option.elements:
                 is_there = ce in site.at("CEs").sections
                 option.leave("the section CEs counts" if is_there else f"{ce} has no section in CEs")
 
@@ -269,7 +268,8 @@ class SiteReader:
         option = find(chain, "SSHHost")
         parts = _HOST.fullmatch(option.value if option else default_host)
         if parts is None:
-            (option.leave if option else self._report.notes.append)(f"ce {path} has no host that ssh could reach")
+            if option is not None:
+                option.leave("it is not the name of a host that ssh could reach")
             return None
         options: Values = {"host": parts[2]}
         if option is not None:
