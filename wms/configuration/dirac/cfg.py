@@ -31,7 +31,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Option:
+class CfgOption:
     """One option, with what the conversion notes about it."""
 
     #: Names of its sections and its own, such as ``Registry/Users/alice/DN``.
@@ -41,7 +41,7 @@ class Option:
     #: The value, and what ``+=`` adds.
     parts: list[str]
     #: An option that counts in place of this one.
-    overridden_by: "Option | None" = None
+    overridden_by: "CfgOption | None" = None
     outcomes: set[Outcome] = field(default_factory=set)
     #: Keys of our file that it sets.
     keys: list[str] = field(default_factory=list)
@@ -89,22 +89,22 @@ class Option:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Section:
+class CfgSection:
     """A section; one that the file does not have is empty."""
 
     path: str = ""
     where: str = ""
-    options: dict[str, Option] = field(default_factory=dict)
-    sections: "dict[str, Section]" = field(default_factory=dict)
+    options: dict[str, CfgOption] = field(default_factory=dict)
+    sections: "dict[str, CfgSection]" = field(default_factory=dict)
 
-    def at(self, *names: str) -> "Section":
+    def at(self, *names: str) -> "CfgSection":
         """Return the section below this one, in *names* of sections."""
         section = self
         for name in names:
-            section = section.sections.get(name) or Section()
+            section = section.sections.get(name) or CfgSection()
         return section
 
-    def options_below(self) -> Iterator[tuple[tuple[str, ...], Option]]:
+    def options_below(self) -> Iterator[tuple[tuple[str, ...], CfgOption]]:
         """Yield the options of this section and of those below, with their names from here."""
         for name, option in self.options.items():
             yield (name,), option
@@ -113,7 +113,7 @@ class Section:
                 yield (name, *names), option
 
 
-def parse(source: bytes, *, file: str, root: Section) -> list[Option]:
+def parse(source: bytes, *, file: str, root: CfgSection) -> list[CfgOption]:
     """Add the sections of a file to *root*, and return all its options in their order.
 
     Raises:
@@ -135,8 +135,8 @@ def _refused(line: int, sentence: str) -> ConfigurationError:
 class _Parser:
     """Adds one line after the other. NB: sentences repeat no text of the file, which may be a secret."""
 
-    def __init__(self, file: str, root: Section) -> None:
-        self.options: list[Option] = []
+    def __init__(self, file: str, root: CfgSection) -> None:
+        self.options: list[CfgOption] = []
         self._file = file
         self._line = 1
         #: The open sections, each with the line of its brace.
@@ -181,7 +181,7 @@ class _Parser:
             raise _refused(self._line, f"sections are nested deeper than {MAX_DEPTH} levels")
         (name, line), self._announced = self._announced, None
         above = self._open[-1][0]
-        new = Section(path=_joined(above.path, name), where=f"{self._file}:{line}")
+        new = CfgSection(path=_joined(above.path, name), where=f"{self._file}:{line}")
         self._open.append((above.sections.setdefault(name, new), line))
 
     def _option(self, before: str, value: str) -> None:
@@ -197,7 +197,7 @@ class _Parser:
         if before_this is not None and before.endswith("+"):
             before_this.parts.append(value)
         else:
-            option = Option(path=_joined(section.path, name), where=f"{self._file}:{self._line}", parts=[value])
+            option = CfgOption(path=_joined(section.path, name), where=f"{self._file}:{self._line}", parts=[value])
             if before_this is not None:
                 before_this.overridden_by = option
             section.options[name] = option

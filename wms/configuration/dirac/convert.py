@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from wms.configuration.dirac.cfg import Section, parse
+from wms.configuration.dirac.cfg import CfgSection, parse
 from wms.configuration.dirac.operations import Taken, scheduling_of
 from wms.configuration.dirac.registry import accounts_of
 from wms.configuration.dirac.report import Report
@@ -39,7 +39,7 @@ def convert(files: Mapping[str, bytes], *, setup: str = "", vo: str = "") -> tup
     Raises:
         NotDiracError: with the first problem.
     """
-    root, report = Section(), Report()
+    root, report = CfgSection(), Report()
     for file, source in files.items():
         try:
             report.options += parse(source, file=file, root=root)
@@ -57,7 +57,7 @@ def convert(files: Mapping[str, bytes], *, setup: str = "", vo: str = "") -> tup
     return (_HEAD + dump(stated) if stated else ""), report
 
 
-def _configuration(root: Section, *, setup: str, vo: str, report: Report) -> Configuration:
+def _configuration(root: CfgSection, *, setup: str, vo: str, report: Report) -> Configuration:
     accounts = accounts_of(root, setup=setup, default_vo=vo, report=report)
     vos = list(accounts.vos)
     elements = storage_elements_of(root, vos=vos, report=report)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from taskqueues.domain.limits import LONGEST_DELAY_S
-from wms.configuration.dirac.cfg import Option, Section
+from wms.configuration.dirac.cfg import CfgOption, CfgSection
 from wms.configuration.dirac.report import Report, whole_number
 from wms.configuration.entries import Values
 from wms.configuration.schema import LimitEntry, ScopeEntry
@@ -37,7 +37,7 @@ class Scheduling:
     corrected: set[str] = field(default_factory=set)
 
 
-def scheduling_of(root: Section, *, setup: str, taken: Taken, report: Report) -> Scheduling:
+def scheduling_of(root: CfgSection, *, setup: str, taken: Taken, report: Report) -> Scheduling:
     """Return the scheduling that the options of a setup give each VO; special ones count before general ones."""
     operations = root.at("Operations")
     vos = sorted(taken.names["vo"])
@@ -59,9 +59,9 @@ def scheduling_of(root: Section, *, setup: str, taken: Taken, report: Report) ->
     return scheduling
 
 
-def _options_of(operations: Section, *, vo: str, setup: str) -> dict[_Names, Option]:
+def _options_of(operations: CfgSection, *, vo: str, setup: str) -> dict[_Names, CfgOption]:
     """Return the options below JobScheduling that count for a VO; the others are noted as overridden."""
-    options: dict[_Names, Option] = {}
+    options: dict[_Names, CfgOption] = {}
     layers = (("Defaults",), (setup,), (vo,), (vo, "Defaults"), (vo, setup))
     for section in (operations, *(operations.at(*names) for names in layers)):
         for names, option in section.at("JobScheduling").options_below():
@@ -71,7 +71,7 @@ def _options_of(operations: Section, *, vo: str, setup: str) -> dict[_Names, Opt
     return options
 
 
-def _note_unread(operations: Section, *, vos: list[str], setup: str, report: Report) -> None:
+def _note_unread(operations: CfgSection, *, vos: list[str], setup: str, report: Report) -> None:
     """Note the scheduling of other setups, and of VOs that are not taken."""
     levels = [(operations, {*vos})] + [(operations.at(vo), set[str]()) for vo in vos]
     for above, known in levels:
@@ -81,7 +81,7 @@ def _note_unread(operations: Section, *, vos: list[str], setup: str, report: Rep
                 report.refuse(section, f'"{name}" is neither a VO that is taken nor the setup {setup} (see --setup)')
 
 
-def _note_intervals(option: Option | None) -> None:
+def _note_intervals(option: CfgOption | None) -> None:
     if option is not None:
         value = re.sub(r"\s", "", option.value) if _INTERVALS.fullmatch(option.value) else "…"
         option.leave(f"it is a setting of the server: WMS_CPU_SEGMENTS_S={value}")
@@ -90,12 +90,12 @@ def _note_intervals(option: Option | None) -> None:
 # ---- Limits ----------------------------------------------------------------------------------------------------------
 
 
-def _running(option: Option, scope: ScopeEntry) -> LimitEntry | None:
+def _running(option: CfgOption, scope: ScopeEntry) -> LimitEntry | None:
     number = whole_number(option)
     return None if number is None else LimitEntry(scope=scope, running=number)
 
 
-def _delay(option: Option, scope: ScopeEntry) -> LimitEntry | None:
+def _delay(option: CfgOption, scope: ScopeEntry) -> LimitEntry | None:
     delay_s = float(option.value) if _SECONDS.fullmatch(option.value) else 0.0
     if not 0 < delay_s <= LONGEST_DELAY_S:
         option.leave(f"not a number of seconds above 0, up to {LONGEST_DELAY_S:g}")
@@ -106,17 +106,17 @@ def _delay(option: Option, scope: ScopeEntry) -> LimitEntry | None:
 class _LimitReader:
     """Reads limits; one that counts for all VOs is stated once, and counts the jobs of all of them together."""
 
-    def __init__(self, by_vo: Mapping[str, Mapping[_Names, Option]], taken: Taken, report: Report) -> None:
+    def __init__(self, by_vo: Mapping[str, Mapping[_Names, CfgOption]], taken: Taken, report: Report) -> None:
         self._by_vo = by_vo
         self._report = report
         self._taken = taken
 
     def limits(
-        self, switch: str, section: str, read: Callable[[Option, ScopeEntry], LimitEntry | None]
+        self, switch: str, section: str, read: Callable[[CfgOption, ScopeEntry], LimitEntry | None]
     ) -> Iterator[LimitEntry]:
         """Yield the limits of a section, where the option *switch* does not switch it off."""
-        vos_of: dict[Option, list[str]] = {}
-        names_of: dict[Option, _Names] = {}
+        vos_of: dict[CfgOption, list[str]] = {}
+        names_of: dict[CfgOption, _Names] = {}
         for vo, options in self._by_vo.items():
             is_on = self._is_on(options.get((switch,)))
             for names, option in options.items():
@@ -137,7 +137,7 @@ class _LimitReader:
                     option.take("limits: " + ("delay_s" if limit.running is None else "running"))
                     yield limit
 
-    def _is_on(self, option: Option | None) -> bool:
+    def _is_on(self, option: CfgOption | None) -> bool:
         """Return the switch; DIRAC's documents say that its default is false, and its program that it is true."""
         if option is None:
             return True
@@ -147,7 +147,7 @@ class _LimitReader:
             option.leave("the limits are left out")
         return option.is_true
 
-    def _scope(self, option: Option, names: _Names, vo: str | None) -> ScopeEntry | None:
+    def _scope(self, option: CfgOption, names: _Names, vo: str | None) -> ScopeEntry | None:
         """Return the scope that *names* state: of a site, perhaps of a CE, then an attribute and its value."""
         site, names = names[0], names[1:]
         if site not in self._taken.sites:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wms.configuration.dirac.cfg import Section
+from wms.configuration.dirac.cfg import CfgSection
 from wms.configuration.dirac.report import find, is_name, whole_number
 from wms.configuration.entries import Values
 from wms.configuration.resource_schema import QueueEntry
@@ -46,7 +46,7 @@ _TAG_OF_AMOUNT = re.compile(r"multiprocessor|[0-9]+processors|[0-9]+gb", re.IGNO
 _NO_PLATFORM = frozenset({"", "any"})
 
 
-def queue_of(name: str, *, label: str, levels: Sequence[Section]) -> QueueEntry:
+def queue_of(name: str, *, label: str, levels: Sequence[CfgSection]) -> QueueEntry:
     """Return a queue.
 
     Args:
@@ -79,7 +79,7 @@ def queue_of(name: str, *, label: str, levels: Sequence[Section]) -> QueueEntry:
     )
 
 
-def _cpu_time_s(label: str, levels: Sequence[Section]) -> int:
+def _cpu_time_s(label: str, levels: Sequence[CfgSection]) -> int:
     """Return the CPU time: stated in seconds, or in minutes of a core with a number of SI00, by DIRAC's formula."""
     key = f"{label}: cpu_time_s"
     stated = find(levels, "CPUTime")
@@ -102,7 +102,7 @@ def _cpu_time_s(label: str, levels: Sequence[Section]) -> int:
     return cpu_time_s
 
 
-def _tags(label: str, levels: Sequence[Section], theirs: str, ours: str) -> list[str]:
+def _tags(label: str, levels: Sequence[CfgSection], theirs: str, ours: str) -> list[str]:
     """Return the tags of all levels, without those that stand for an amount."""
     tags: dict[str, None] = {}
     for option in (level.options[theirs] for level in levels if theirs in level.options):
@@ -117,7 +117,7 @@ def _tags(label: str, levels: Sequence[Section], theirs: str, ours: str) -> list
     return list(tags)
 
 
-def _whole_node(label: str, levels: Sequence[Section]) -> list[str]:
+def _whole_node(label: str, levels: Sequence[CfgSection]) -> list[str]:
     option = find(levels, "WholeNode")
     if option is None or not option.is_true:
         return []
@@ -125,7 +125,7 @@ def _whole_node(label: str, levels: Sequence[Section]) -> list[str]:
     return ["WholeNode"]
 
 
-def _platforms(label: str, levels: Sequence[Section]) -> tuple[str, ...]:
+def _platforms(label: str, levels: Sequence[CfgSection]) -> tuple[str, ...]:
     stated, system, architecture = find(levels, "Platform"), find(levels, "OS"), find(levels, "architecture")
     platforms = [each for each in (stated.elements if stated else ()) if each.lower() not in _NO_PLATFORM]
     options = [option for option in (stated,) if option]
@@ -140,7 +140,7 @@ def _platforms(label: str, levels: Sequence[Section]) -> tuple[str, ...]:
     return tuple(known)
 
 
-def _has_containers(label: str, levels: Sequence[Section]) -> bool:
+def _has_containers(label: str, levels: Sequence[CfgSection]) -> bool:
     option = find(levels, "LocalCEType")
     if option is None:
         return False

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field, replace
 
 from wms.accounts.domain import GroupProperty
-from wms.configuration.dirac.cfg import Option, Section
-from wms.configuration.dirac.report import Names, Report, chosen
+from wms.configuration.dirac.cfg import CfgOption, CfgSection
+from wms.configuration.dirac.report import Report, UniqueNames, chosen
 from wms.configuration.schema import GroupEntry, UserEntry, VOEntry
 
 #: DIRAC's share of a group that states none.
@@ -48,7 +48,7 @@ class Accounts:
     setup: str = ""
 
 
-def accounts_of(root: Section, *, setup: str, default_vo: str, report: Report) -> Accounts:
+def accounts_of(root: CfgSection, *, setup: str, default_vo: str, report: Report) -> Accounts:
     """Return the accounts.
 
     Args:
@@ -66,14 +66,14 @@ def accounts_of(root: Section, *, setup: str, default_vo: str, report: Report) -
 
 
 class _Reader:
-    def __init__(self, root: Section, report: Report) -> None:
+    def __init__(self, root: CfgSection, report: Report) -> None:
         self.accounts = Accounts()
         self._registry = root.at("Registry")
         self._dirac = root.at("DIRAC")
         self._report = report
-        self._vo_names = Names(longest=64)
-        self._group_names = Names(longest=64)
-        self._user_names = Names(
+        self._vo_names = UniqueNames(longest=64)
+        self._group_names = UniqueNames(longest=64)
+        self._user_names = UniqueNames(
             longest=150, pattern=_USERNAME, allowed="a user name has letters, digits and . _ @ + - only"
         )
         self._default_vo = ""
@@ -132,7 +132,7 @@ class _Reader:
 
     # ---- Groups --------------------------------------------------------------------------------------------------
 
-    def read_group(self, name: str, section: Section) -> None:
+    def read_group(self, name: str, section: CfgSection) -> None:
         properties = section.options.get("Properties")
         stated = frozenset(properties.elements if properties else ())
         if stated & _OF_PILOTS and "NormalUser" not in stated:
@@ -157,7 +157,7 @@ class _Reader:
         for user in users:
             self._groups.setdefault(user, []).append(name)
 
-    def _vo_of(self, name: str, section: Section) -> str:
+    def _vo_of(self, name: str, section: CfgSection) -> str:
         option = section.options.get("VO")
         vo = option.value if option else ""
         if not vo and (option := section.options.get("VOMSVO")) is not None:
@@ -176,7 +176,7 @@ class _Reader:
                 return vo
         return ""
 
-    def _share(self, name: str, section: Section) -> float:
+    def _share(self, name: str, section: CfgSection) -> float:
         option = section.options.get("JobShare")
         if option is None:
             return _DEFAULT_SHARE
@@ -189,7 +189,7 @@ class _Reader:
         option.take(f"group {name}: priority")
         return share
 
-    def _properties(self, name: str, option: Option | None) -> tuple[GroupProperty, ...]:
+    def _properties(self, name: str, option: CfgOption | None) -> tuple[GroupProperty, ...]:
         if option is None:
             return ()
         properties: list[GroupProperty] = []
@@ -208,7 +208,7 @@ class _Reader:
 
     # ---- Users ---------------------------------------------------------------------------------------------------
 
-    def read_user(self, name: str, section: Section) -> None:
+    def read_user(self, name: str, section: CfgSection) -> None:
         if flaw := self._user_names.flaw(name, where=section.where):
             self._report.refuse(section, flaw)
             return
@@ -221,7 +221,7 @@ class _Reader:
             suspended=suspended,
         )
 
-    def _active_groups(self, name: str, option: Option | None) -> tuple[tuple[str, ...], bool]:
+    def _active_groups(self, name: str, option: CfgOption | None) -> tuple[tuple[str, ...], bool]:
         """Return the groups of a user, and whether the account is suspended: in DIRAC one is suspended in some VOs."""
         groups = tuple(self._groups.get(name, ()))
         suspended = chosen(option, self.accounts.vos, what="a VO")
@@ -236,7 +236,7 @@ class _Reader:
         )
         return active, False
 
-    def _dns_of(self, name: str, option: Option | None) -> list[str]:
+    def _dns_of(self, name: str, option: CfgOption | None) -> list[str]:
         if option is None:
             return []
         dns: list[str] = []
@@ -250,7 +250,7 @@ class _Reader:
                 dns.append(dn)
         return dns
 
-    def _default_group(self, name: str, section: Section, groups: tuple[str, ...]) -> str | None:
+    def _default_group(self, name: str, section: CfgSection, groups: tuple[str, ...]) -> str | None:
         """Return the user's own choice, else the first default of all users, else the first group."""
         for option in filter(None, (section.options.get("DefaultGroup"), self._registry.options.get("DefaultGroup"))):
             for group in option.elements:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from wms.configuration.dirac.cfg import Option, Outcome, Section
+from wms.configuration.dirac.cfg import CfgOption, CfgSection, Outcome
 from wms.kernel.fields import NAME_PATTERN
 from wms.kernel.names import listed
 
@@ -55,11 +55,11 @@ _REASONS = tuple(
 class Report:
     """What became of the options of all files."""
 
-    options: list[Option] = field(default_factory=list)
+    options: list[CfgOption] = field(default_factory=list)
     #: Sentences about what no option says.
     notes: list[str] = field(default_factory=list)
 
-    def refuse(self, section: Section, why: str) -> None:
+    def refuse(self, section: CfgSection, why: str) -> None:
         """Note that nothing of a section is taken, whatever was noted before."""
         options = [option for _, option in section.options_below()]
         for option in options:
@@ -82,14 +82,14 @@ class Report:
         yield f"{len(self.options)} options: {parts}."
 
 
-def _outcome(option: Option) -> Outcome:
+def _outcome(option: CfgOption) -> Outcome:
     """Return the one outcome; an option that is taken in parts is changed."""
     if not option.outcomes:
         return Outcome.NOT_TAKEN
     return next(iter(option.outcomes)) if len(option.outcomes) == 1 else Outcome.CHANGED
 
 
-def _reasons(option: Option) -> str:
+def _reasons(option: CfgOption) -> str:
     if _outcome(option) == Outcome.NOT_TAKEN and _SECRET.search(option.path):
         return "a secret, not copied"
     if option.outcomes:
@@ -100,7 +100,7 @@ def _reasons(option: Option) -> str:
     return next(reason for pattern, reason in _REASONS if pattern.search(option.path))
 
 
-class Names:
+class UniqueNames:
     """The names of one kind of objects, which must be valid here and differ in more than letter case."""
 
     def __init__(self, *, longest: int = 128, pattern: re.Pattern[str] = NAME_PATTERN, allowed: str = _ALLOWED) -> None:
@@ -129,9 +129,9 @@ def is_name(text: str, *, longest: int = 128) -> bool:
     return len(text) <= longest and bool(NAME_PATTERN.match(text))
 
 
-def find(sections: Iterable[Section], *names: str) -> Option | None:
+def find(sections: Iterable[CfgSection], *names: str) -> CfgOption | None:
     """Return the first option with one of *names*; further ones are noted as overridden by it."""
-    found: Option | None = None
+    found: CfgOption | None = None
     for section in sections:
         for option in (section.options[name] for name in names if name in section.options):
             if found is None:
@@ -141,7 +141,7 @@ def find(sections: Iterable[Section], *names: str) -> Option | None:
     return found
 
 
-def whole_number(option: Option, *, least: int = 0, most: int = 2**31 - 1) -> int | None:
+def whole_number(option: CfgOption, *, least: int = 0, most: int = 2**31 - 1) -> int | None:
     """Return the value; None, which is noted: it is not a whole number within the bounds."""
     number = int(option.value.partition(".")[0]) if _NUMBER.fullmatch(option.value) else -1
     if least <= number <= most:
@@ -150,7 +150,7 @@ def whole_number(option: Option, *, least: int = 0, most: int = 2**31 - 1) -> in
     return None
 
 
-def chosen(option: Option | None, known: Iterable[str], *, what: str) -> list[str]:
+def chosen(option: CfgOption | None, known: Iterable[str], *, what: str) -> list[str]:
     """Return the elements of a list that are among *known*; others are noted as not taken.
 
     Args:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from resources.domain.enums import ResourceState
 from resources.domain.files import STORAGE_URL
-from wms.configuration.dirac.cfg import Option, Section
+from wms.configuration.dirac.cfg import CfgOption, CfgSection
 from wms.configuration.dirac.queues import MAX_WAITING, queue_of
-from wms.configuration.dirac.report import Names, Report, chosen, find, is_name, whole_number
+from wms.configuration.dirac.report import Report, UniqueNames, chosen, find, is_name, whole_number
 from wms.configuration.entries import Values
 from wms.configuration.resource_schema import (
     CEEntry,
@@ -26,9 +26,9 @@ _SCHEMES = {"https": "https", "davs": "https", "http": "http", "dav": "http", "f
 _LONGEST_URL = 500
 
 
-def storage_elements_of(root: Section, *, vos: Sequence[str], report: Report) -> dict[str, StorageElementEntry]:
+def storage_elements_of(root: CfgSection, *, vos: Sequence[str], report: Report) -> dict[str, StorageElementEntry]:
     """Return the storage elements that have an address which pilots here can use."""
-    names = Names()
+    names = UniqueNames()
     elements: dict[str, StorageElementEntry] = {}
     bases = root.at("Resources", "StorageElementBases")
     for name, section in root.at("Resources", "StorageElements").sections.items():
@@ -54,7 +54,7 @@ def storage_elements_of(root: Section, *, vos: Sequence[str], report: Report) ->
     return elements
 
 
-def _url(name: str, chain: Sequence[Section]) -> str:
+def _url(name: str, chain: Sequence[CfgSection]) -> str:
     """Return the address by the first protocol that can be used; parts of it may be in the base."""
     url = ""
     for protocol in dict.fromkeys(name for section in chain for name in section.sections):
@@ -81,7 +81,7 @@ def _url(name: str, chain: Sequence[Section]) -> str:
 # ---- Platforms -------------------------------------------------------------------------------------------------------
 
 
-def platforms_of(root: Section) -> list[PlatformEntry]:
+def platforms_of(root: CfgSection) -> list[PlatformEntry]:
     """Return the platforms of nodes, with those of jobs that they can run; DIRAC has it the other way round."""
     runs: dict[str, list[str]] = {}
     for name, option in root.at("Resources", "Computing", "OSCompatibility").options.items():
@@ -123,7 +123,7 @@ def _type_of(ce_type: str, batch_system: str) -> str:
 class _Served:
     """The VOs that a queue serves, or a site without queues."""
 
-    option: Option | None
+    option: CfgOption | None
     #: None: all; empty: none that is taken.
     vos: frozenset[str] | None
 
@@ -139,13 +139,13 @@ class SiteReader:
     """
 
     def __init__(
-        self, root: Section, *, vos: Sequence[str], elements: Mapping[str, StorageElementEntry], report: Report
+        self, root: CfgSection, *, vos: Sequence[str], elements: Mapping[str, StorageElementEntry], report: Report
     ) -> None:
         self._resources = root.at("Resources")
         self._vos = vos
         self._elements = elements
         self._report = report
-        self._names = Names()
+        self._names = UniqueNames()
         #: The queues of the site that is read.
         self._served: list[_Served] = []
 
@@ -157,7 +157,7 @@ class SiteReader:
                 if site is not None:
                     yield site
 
-    def _site(self, name: str, section: Section) -> SiteEntry | None:
+    def _site(self, name: str, section: CfgSection) -> SiteEntry | None:
         if flaw := self._names.flaw(name, where=section.where):
             self._report.refuse(section, flaw)
             return None
@@ -166,7 +166,7 @@ class SiteReader:
             self._report.refuse(section, "it serves no VO that is taken")
             return None
         self._served = []
-        ce_names = Names()
+        ce_names = UniqueNames()
         ces: list[CEEntry] = []
         for ce_name, ce in section.at("CEs").sections.items():
             if flaw := ce_names.flaw(ce_name, where=ce.where):
@@ -180,13 +180,13 @@ class SiteReader:
             return None
         return SiteEntry(name=name, vos=vos, storage_elements=self._close_elements(name, section, vos), ces=tuple(ces))
 
-    def _note_old_names(self, site: Section) -> None:
+    def _note_old_names(self, site: CfgSection) -> None:
         for option in filter(None, [site.options.get("CE")]):
             for ce in option.elements:
                 is_there = ce in site.at("CEs").sections
                 option.leave("the section CEs counts" if is_there else f"{ce} has no section in CEs")
 
-    def _vos_of(self, name: str, own: Option | None) -> tuple[str, ...] | None:
+    def _vos_of(self, name: str, own: CfgOption | None) -> tuple[str, ...] | None:
         """Return the VOs of a site, empty for all: those of any queue, because ours serve all VOs of their site.
 
         None: each of its queues serves only VOs that are not taken.
@@ -207,7 +207,7 @@ class SiteReader:
                 each.option.change(f"site {name}: vos", f"a queue serves the VOs of its site: {others}")
         return tuple(vo for vo in self._vos if vo in union)
 
-    def _close_elements(self, name: str, site: Section, vos: Sequence[str]) -> tuple[str, ...]:
+    def _close_elements(self, name: str, site: CfgSection, vos: Sequence[str]) -> tuple[str, ...]:
         close: dict[str, None] = {}
         for option in (*filter(None, [site.options.get("SE")]), *site.at("AssociatedSEs").options.values()):
             for element in chosen(option, self._elements, what="a storage element"):
@@ -220,7 +220,7 @@ class SiteReader:
 
     # ---- Computing elements ----------------------------------------------------------------------------------
 
-    def _ce(self, path: str, ce: Section, *, site: Section) -> CEEntry:
+    def _ce(self, path: str, ce: CfgSection, *, site: CfgSection) -> CEEntry:
         """Return a CE; *path* is site/ce."""
         ce_type = ce.options.get("CEType")
         computing = self._resources.at("Computing")
@@ -248,7 +248,7 @@ class SiteReader:
             entry = replace(entry, middleware=ce_type.value)
         return replace(entry, status=status) if is_closed else entry
 
-    def _note_type(self, path: str, kind: str, ce_type: Option | None, batch: Option | None) -> None:
+    def _note_type(self, path: str, kind: str, ce_type: CfgOption | None, batch: CfgOption | None) -> None:
         how = (
             "no backend sends pilots to it, so max_waiting_pilots is 0: let the site start pilots itself (sites.md), "
             "or give type and options of a backend"
@@ -263,7 +263,7 @@ class SiteReader:
             else:
                 option.change(f"ce {path}: type", kind)
 
-    def _ssh_options(self, path: str, chain: Sequence[Section], *, default_host: str) -> Values | None:
+    def _ssh_options(self, path: str, chain: Sequence[CfgSection], *, default_host: str) -> Values | None:
         """Return the options of the connection; None: its host cannot be used."""
         option = find(chain, "SSHHost")
         parts = _HOST.fullmatch(option.value if option else default_host)
@@ -292,9 +292,9 @@ class SiteReader:
     # ---- Queues ----------------------------------------------------------------------------------------------
 
     def _queues(
-        self, path: str, chain: Sequence[Section], *, site: Section, takes_pilots: bool
+        self, path: str, chain: Sequence[CfgSection], *, site: CfgSection, takes_pilots: bool
     ) -> Iterator[QueueEntry]:
-        names = Names()
+        names = UniqueNames()
         for section_name, section in chain[0].at("Queues").sections.items():
             renamed = section.options.get("CEQueueName")
             name = renamed.value if renamed else section_name
@@ -319,5 +319,5 @@ class SiteReader:
             yield queue
 
 
-def _is_ssh(ce_type: Option | None) -> bool:
+def _is_ssh(ce_type: CfgOption | None) -> bool:
     return ce_type is not None and ce_type.value.lower().startswith("ssh")

@@ -2,14 +2,14 @@
 
 from collections.abc import Container, Iterator
 
-from wms.configuration.dirac.cfg import Section
-from wms.configuration.dirac.report import Names, Report, chosen, whole_number
+from wms.configuration.dirac.cfg import CfgSection
+from wms.configuration.dirac.report import Report, UniqueNames, chosen, whole_number
 from wms.configuration.schema import DirectorEntry
 
 _SYSTEMS = ("WorkloadManagement", "WorkloadManagementSystem")
 
 
-def directors_of(root: Section, *, setup: str, sites: Container[str], report: Report) -> list[DirectorEntry]:
+def directors_of(root: CfgSection, *, setup: str, sites: Container[str], report: Report) -> list[DirectorEntry]:
     """Return a director for each site director that sends pilots to other sites than those before it.
 
     Args:
@@ -17,7 +17,7 @@ def directors_of(root: Section, *, setup: str, sites: Container[str], report: Re
         sites: names of the sites that are taken.
     """
     directors: list[DirectorEntry] = []
-    names = Names(longest=64)
+    names = UniqueNames(longest=64)
     by_sites: dict[frozenset[str], str] = {}
     for name, section in _site_directors(root, setup=setup, report=report):
         if flaw := names.flaw(name, where=section.where):
@@ -39,7 +39,7 @@ def directors_of(root: Section, *, setup: str, sites: Container[str], report: Re
     return directors
 
 
-def _pilots(name: str, section: Section) -> int:
+def _pilots(name: str, section: CfgSection) -> int:
     option = section.options.get("MaxPilotsToSubmit")
     number = whole_number(option, least=1) if option else None
     if option is None or number is None:
@@ -48,7 +48,7 @@ def _pilots(name: str, section: Section) -> int:
     return number
 
 
-def _site_directors(root: Section, *, setup: str, report: Report) -> Iterator[tuple[str, Section]]:
+def _site_directors(root: CfgSection, *, setup: str, report: Report) -> Iterator[tuple[str, CfgSection]]:
     """Yield the sections of site directors, with their names; DIRAC 9 has no instances."""
     chosen_instance = root.at("DIRAC", "Setups", setup).options.get("WorkloadManagement")
     for system in _SYSTEMS:
@@ -64,7 +64,7 @@ def _site_directors(root: Section, *, setup: str, report: Report) -> Iterator[tu
         chosen_instance.leave("it chooses the instance whose directors are read")
 
 
-def _below(section: Section) -> Iterator[tuple[str, Section]]:
+def _below(section: CfgSection) -> Iterator[tuple[str, CfgSection]]:
     for name, agent in section.at("Agents").sections.items():
         module = agent.options.get("Module")
         if name.startswith("SiteDirector") or (module is not None and module.value == "SiteDirector"):
