@@ -101,7 +101,7 @@ def parse(source: bytes) -> Node:
     """
     if len(source) > MAX_BYTES:
         raise _refused(1, f"the file is larger than {MAX_BYTES // 1024**2} MB")
-    text = _decoded(source)
+    text = decoded(source)
     try:
         return _Builder(yaml.parse(text, Loader=_LOADER)).document()
     except yaml.MarkedYAMLError as error:
@@ -112,7 +112,12 @@ def parse(source: bytes) -> Node:
         raise _refused(1, f"not valid YAML: {error}") from error
 
 
-def _decoded(source: bytes) -> str:
+def decoded(source: bytes) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ConfigurationError: not UTF-8, or with characters that a text has not; with the line.
+    """
     try:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -189,3 +194,36 @@ class _Builder:
             self._keys[-1] = node
         else:
             raise _refused(node.line, "a key is a single word, not a list or a mapping")
+
+
+# ---- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def dump(value: object) -> str:
+    """Return *value* as YAML that `parse` reads as the same value."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that the reader of configuration files would not read as a text."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        """Return True: the reader refuses aliases."""
+        return True
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _needs_quotes(text) else None)
+
+
+def _needs_quotes(text: str) -> bool:
+    try:
+        return value_of(text) != text
+    except Ambiguous:
+        return True
+
+
+_Dumper.add_representer(str, _represent)

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import yaml
-
-from wms.configuration.document import Ambiguous, value_of
+from wms.configuration.document import dump
 from wms.configuration.entries import as_written, keys_of
 from wms.configuration.plan import StoredConfiguration
 from wms.configuration.resource_schema import CEEntry, SiteEntry
@@ -13,39 +11,9 @@ from wms.configuration.schema import Configuration
 HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
 
 
-class _Dumper(yaml.SafeDumper):
-    """Quotes each text that the reader of configuration files would not read as a text."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        """Return True: the reader refuses aliases."""
-        return True
-
-
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _needs_quotes(text) else None)
-
-
-def _needs_quotes(text: str) -> bool:
-    try:
-        return value_of(text) != text
-    except Ambiguous:
-        return True
-
-
-_Dumper.add_representer(str, _represent)
-
-
 def export() -> str:
     """Return the whole configuration; applied to the same database it changes nothing."""
-    text: str = yaml.dump(
-        _configuration(StoredConfiguration()),
-        Dumper=_Dumper,
-        sort_keys=False,
-        default_flow_style=None,
-        width=120,
-        allow_unicode=True,
-    )
-    return HEAD + text
+    return HEAD + dump(_configuration(StoredConfiguration()))
 
 
 def _configuration(database: StoredConfiguration) -> object:
