@@ -90,7 +90,10 @@ class VO(models.Model):
 
     def setup_among(self, *names: str) -> str | None:
         """Return the first of these setups that the VO has; None: it has none of them."""
-        return next((name for name in names if name in self.setups), None)
+        for name in names:
+            if name in self.setups:
+                return name
+        return None
 
     @property
     def longest_stalled_s(self) -> int:
