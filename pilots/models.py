@@ -11,7 +11,7 @@ from django.db.models.deletion import Collector
 
 from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
 from resources.domain.enums import PilotType
-from resources.models import ComputingElement, Queue, Site
+from resources.models import ComputingElement, Queue, Site, chosen_setup
 from wms.accounts.models import VO, Group, User
 from wms.kernel.fields import valid_name
 
@@ -95,6 +95,7 @@ class Pilot(models.Model):
         verbose_name="computing element",
         help_text="Computing element of such a pilot, if known.",
     )
+    setup = chosen_setup("Setup chosen for the pilot itself; empty: that of its queue, else that of its VO.")
     stamp = models.CharField(max_length=128, blank=True, help_text="Name given by its submitter or batch system.")
     batch_id = models.CharField(
         max_length=255, blank=True, help_text="Id in its batch system; empty until accepted there."
@@ -347,7 +348,13 @@ class Director(models.Model):
     """One row is one director: the sites that it fills with pilots, for which jobs and at which rate (PIL §2.3)."""
 
     name = models.CharField(max_length=64, unique=True, validators=[valid_name])
-    kind = models.CharField(max_length=16, choices=[("site", "site"), ("taskqueue", "taskqueue")], default="site")
+    kind = models.CharField(
+        max_length=16,
+        choices=[("site", "site"), ("taskqueue", "taskqueue")],
+        default="site",
+        help_text="What it requests for a pilot. site: a whole slot of the batch queue. taskqueue: what the jobs need, "
+        "at most a slot, so that it starts sooner.",
+    )
     sites = models.ManyToManyField(
         Site, blank=True, related_name="directors", help_text="Sites to which it sends pilots; none chosen: all."
     )
@@ -356,6 +363,16 @@ class Director(models.Model):
         default=list,
         blank=True,
         help_text="Job types of a dedicated facility; empty: all.",
+    )
+    requirements = models.TextField(
+        blank=True,
+        default="",
+        help_text="ClassAd expression over the attributes of a task queue, such as GPUs > 0; it serves those for which "
+        "it is TRUE; empty: all.",
+    )
+    setup = chosen_setup(
+        "Setup of the pilots that it sends, for VOs that have it, where queue and computing element choose none; "
+        "empty: that of the jobs."
     )
     pilots_per_cycle = models.PositiveIntegerField(default=40, validators=[MinValueValidator(1)])
     private_fraction = models.FloatField(default=0.0, validators=[MinValueValidator(0.0), MaxValueValidator(1.0)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models import Case, Count, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import TruncMinute
 
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
@@ -49,6 +49,8 @@ class PilotConfiguration:
     protocol: int
     server_time: datetime
     pilot: Pilot
+    #: That of the pilot, else of its place, else of its VO (ADR 83).
+    setup: str
     #: None: made by hand, without a queue.
     queue: Queue | None
     heartbeat_s: int
@@ -72,6 +74,7 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfigurati
         protocol=PROTOCOL,
         server_time=server_time,
         pilot=pilot,
+        setup=pilot.setup or _setup_there(pilot) or pilot.vo.setup,
         queue=pilot.queue,
         heartbeat_s=settings.WMS_HEARTBEAT_S,
         match_retry_after_s=settings.WMS_MATCH_RETRY_AFTER_S,
@@ -82,6 +85,11 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfigurati
         sandbox_max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES,
         watchdog=_margins(pilot.vo, pilot.queue),
     )
+
+
+def _setup_there(pilot: Pilot) -> str | None:
+    place = pilot.queue or pilot.ce
+    return None if place is None else place.setup_for(pilot.vo)
 
 
 def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
@@ -121,6 +129,7 @@ class JoblessPilots:
     group_id: int | None
     #: None: made for all members of a group that shares jobs.
     owner_id: int | None
+    setup: str
     #: In the form of ``Pilot.slot``.
     slot: Mapping[str, object]
     #: Of ended pilots: when they found no job, to the minute; pilots like them could not run jobs that waited then.
@@ -174,19 +183,23 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     eligible = Q(revoked_at=None, drained_at=None, black_hole=None)
     jobless = sent.filter(asking, eligible, ended_at=None).exclude(lost).annotate(empty_match_at=_NEVER)
     fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - EMPTY_MATCH_COUNTS_FOR)
-    kinds = ("queue", "vo", "group", "owner", "slot", "empty_match_at")
+    # Those of earlier versions have none, and serve jobs of the VO's default.
+    its_setup = Case(When(setup="", then=F("vo__setup")), default=F("setup"))
+    kinds = ("queue", "vo", "group", "owner", "its_setup", "slot", "empty_match_at")
     return [
         JoblessPilots(
             queue_id=queue,
             vo_id=vo,
             group_id=group,
             owner_id=owner,
+            setup=setup,
             slot=slot,
             empty_match_at=empty_match_at,
             pilots=pilots,
         )
         for rows in (jobless, fruitless.annotate(empty_match_at=TruncMinute("nothing_at")))
-        for queue, vo, group, owner, slot, empty_match_at, pilots in rows.values_list(*kinds)
+        for queue, vo, group, owner, setup, slot, empty_match_at, pilots in rows.annotate(its_setup=its_setup)
+        .values_list(*kinds)
         .annotate(pilots=Count("pk"))
         .order_by(*kinds)
     ]

@@ -12,9 +12,9 @@ from wms.kernel.db import transaction_required
 #: row, which took longer than planning them.
 _INSERT_PILOTS = """
 INSERT INTO pilots_pilot (
-       vo_id, group_id, owner_id, queue_id, stamp, slot, submitted_at, status, batch_id, status_reason, host_name, node,
-       drain_reason)
-SELECT vo_id, group_id, owner_id, queue_id, stamp, slot, submitted_at, %s, '', '', '', '{}', ''
+       vo_id, group_id, owner_id, queue_id, setup, stamp, slot, submitted_at, status, batch_id, status_reason,
+       host_name, node, drain_reason)
+SELECT vo_id, group_id, owner_id, queue_id, setup, stamp, slot, submitted_at, %s, '', '', '', '{}', ''
   FROM json_populate_recordset(NULL::pilots_pilot, %s)
 RETURNING id, stamp
 """

@@ -49,7 +49,7 @@ class OfferIn(FastSerializer):
     """The offer of a slot; the fields define the meaning of leaving one out."""
 
     vo = Name(max_length=MAX_NAME, required=False, help_text="VO of the pilot.")
-    setup = Name(max_length=MAX_NAME, required=False, help_text="Setup of the pilot; default: that of the VO.")
+    setup = Name(max_length=MAX_NAME, required=False, help_text="Setup of the pilot; default: its own.")
     site = Name(
         max_length=MAX_NAME,
         required=False,

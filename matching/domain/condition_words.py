@@ -155,10 +155,10 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         "owner_group": Words(_owner_group),
         "setup": Words(
             lambda needs: f"requires the setup {needs.definition.setup}",
-            lambda offer: offer.setup,
+            lambda offer: offer.setup or "",
             # A pilot may be started anywhere with another setup of the VO.
             for_one="the pilots that directors send here have",
-            for_several="the pilots that directors send have",
+            for_several="the pilots that directors send to some queues have",
         ),
         "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", for_several="queues offer"),
         "pilot_type": Words(

@@ -49,7 +49,12 @@ class WaitReason(Enum):
         "pilots for these jobs are sent only to computing elements of the grid middleware {named}, and no site that "
         "serves {vo} has one"
     )
-    NO_DIRECTOR = "no director sends pilots to {site} for jobs of the type {job_type}"
+    NO_DIRECTOR = "no director sends pilots to {site}{but}"
+    BUT_FOR_OTHERS = " for such jobs: {directors}"
+    ONLY_JOB_TYPES = "{director} only for jobs of the type{s} {job_types}"
+    ONLY_SETUP = "{director} only for jobs of the setup {setup}"
+    ONLY_REQUIRED = "{director} only for jobs that meet its requirements{names}"
+    ON_NAMES = " on {names}"
     SEVERAL_FAIL = "{number} computing elements fail ({ces}), the first with: {trouble}{again}"
     FAILS = "computing element {ce} fails: {trouble}{again}"
     ASKED_AGAIN = f"; it is queried again at {{at:{_MINUTE}}}"

@@ -12,7 +12,7 @@ from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
 from resources.queries.places import ResourcePlace, resolve_place
 from resources.queries.possible_queues import PossiblePlaces, possible_places
-from taskqueues.domain.offer import ResourceOffer, SlotBound, exceeded_by, smallest
+from taskqueues.domain.offer import NO_SETUP, ResourceOffer, SlotBound, exceeded_by, smallest
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership
@@ -58,7 +58,7 @@ class OfferRequest(OfferedSlot):
 
 
 class PilotBinding(NamedTuple):
-    """Primary keys of the VO, group, owner, queue and site of a pilot; they never change."""
+    """Primary keys of the VO, group, owner, queue and site of a pilot, and its setup; they never change."""
 
     vo_id: int
     #: None: a generic pilot.
@@ -69,11 +69,13 @@ class PilotBinding(NamedTuple):
     #: Site of a pilot made by hand; None: any site that serves its VO.
     site_id: int | None = None
     ce_id: int | None = None
+    #: Empty: not chosen for the pilot itself.
+    setup: str = ""
 
 
 _BINDINGS: Final[dict[int, PilotBinding]] = {}
 _BONDS_AROUND: Final = (
-    "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id FROM pilots_pilot WHERE id BETWEEN %s AND %s"
+    "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id, setup FROM pilots_pilot WHERE id BETWEEN %s AND %s"
 )
 
 
@@ -132,13 +134,15 @@ def of_pilot(
         some_name_software: as for ``taskqueues.services.offers.resolve``.
 
     Raises:
-        NotYourQueueError: it names another place, or VO, than its own.
+        NotYourQueueError: it names another place, VO or setup than its own.
         PilotTypeRefusedError: it names a computing element that does not accept such pilots.
         BadOfferError, UnknownPlaceError: it names something that does not exist, or contradicts itself.
     """
     vo = lookups.get(vo_of, binding.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
+    if binding.setup and request.setup not in {None, binding.setup}:
+        raise NotYourQueueError(f"This pilot has the setup {binding.setup}; leave setup out of the offer.")
     where = place_of(request, binding, vo=vo, lookups=lookups)
     offer = offer_at(
         request,
@@ -149,6 +153,7 @@ def of_pilot(
         now=now,
         lookups=lookups,
         possible=where.possible,
+        own_setup=binding.setup,
         some_name_software=some_name_software,
     )
     return _narrowed(within_slot(offer, where.slot), binding, where, lookups=lookups), where
@@ -266,6 +271,8 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
     closed = possible.why_closed(now=now) or possible.why_refused(offer.pilot_type)
     if closed:
         why = f"{closed}, and the pilot may be there: it gets no job"
+    elif offer.setup == NO_SETUP:
+        why = "pilots of the queues at which it may be have different setups: it gets no job unless it names its setup"
     elif offer.throttled:
         why = f"sites where the pilot may be are throttled ({listed(possible.throttled_sites)}): it gets no job"
     else:
@@ -331,22 +338,42 @@ def offer_at(
     now: datetime,
     lookups: CachedLookups,
     possible: PossiblePlaces | None = None,
+    own_setup: str = "",
     some_name_software: bool = True,
 ) -> ResourceOffer:
     """Return the offer at a place.
+
+    Args:
+        request: the offer as received.
+        own_setup: chosen for the pilot itself; empty: none.
+        platforms, vo, place, now, lookups, possible, some_name_software: as of ``taskqueues.services.offers.resolve``.
 
     Raises:
         BadOfferError: it contradicts itself, or names something that does not exist.
     """
     if missing := sorted(set(request.required_tags) - set(request.tags)):
         raise BadOfferError.of_field("required_tags", f"Required tags must also be in tags; add {', '.join(missing)}.")
-    setup = vo.setup if request.setup is None else request.setup
-    if setup not in vo.setups:
+    setup = request.setup
+    if setup is None:
+        setup = own_setup or _setup_at(place, possible, vo=vo, lookups=lookups)
+    elif setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
     slot = replace(request, setup=setup, site=name_in(request.site), ce=name_in(request.ce), platforms=platforms)
     return resolve(
         slot, vo=vo, place=place, now=now, lookups=lookups, possible=possible, some_name_software=some_name_software
     )
+
+
+def _setup_at(place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, lookups: CachedLookups) -> str:
+    """Return the setup of pilots that do not choose their own: that of the place, else the default of the VO."""
+    if place.queue is not None or possible is None:
+        return place.setup_for(vo) or vo.setup
+    return lookups.get(_setup_of_all, possible, vo)
+
+
+def _setup_of_all(possible: PossiblePlaces, vo: VO) -> str:
+    setups = possible.setups_for(vo)
+    return next(iter(setups)) if len(setups) == 1 else NO_SETUP
 
 
 def name_in(named: str | None) -> str | None:

@@ -11,14 +11,18 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from pilots.domain.director_query import flaw_of
 from pilots.domain.node_report import asked, checks, missed, properties
 from pilots.models import Director, Pilot
 from pilots.queries import stored_log
 from pilots.services import exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving
+from resources.services.setups import flaw_of_setup
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
+from wms.accounts.models import VO
+from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
@@ -65,7 +69,8 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     ordering = ("-id",)
     actions = ("drain", "kill")
     fieldsets = (
-        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "site", "ce", "host_name")}),
+        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "setup")}),
+        ("Place", {"fields": ("queue", "site", "ce", "host_name")}),
         ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
         ("Batch system", {"fields": ("stamp", "batch_id", "asked_for")}),
         ("Life", {"fields": ("times",)}),
@@ -174,6 +179,19 @@ def _table(rows: Iterable[tuple[str, ...]]) -> SafeString | str:
     return format_html('<table class="facts">{}</table>', format_html_join("\n", "<tr>{}</tr>", lines))
 
 
+class DirectorForm(GenericModelForm[Director]):
+    """Form of a director; its requirements must be an expression over task queues, and some VO must have its setup."""
+
+    def clean(self) -> None:
+        """Refuse requirements that no task queue could meet because of a mistake, and a setup that no VO has."""
+        super().clean()
+        requirements, setup = (self.cleaned_data.get(name, "") for name in ("requirements", "setup"))
+        if requirements and (flaw := flaw_of(requirements)):
+            self.add_error("requirements", f"{flaw[0].upper()}{flaw[1:]}")
+        if setup and (flaw := flaw_of_setup(setup, {vo.name: vo.setups for vo in VO.objects.all()})):
+            self.add_error("setup", flaw)
+
+
 @admin.register(Director)
 class DirectorAdmin(VOLevelAdmin[Director]):
     """Directors: operators edit them, managers only see them."""
@@ -183,7 +201,17 @@ class DirectorAdmin(VOLevelAdmin[Director]):
     )
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
-    list_display = ("name", "kind", "site_names", "job_types", "pilots_per_cycle", "private_fraction")
+    form = DirectorForm
+    list_display = (
+        "name",
+        "kind",
+        "site_names",
+        "job_types",
+        "requirements",
+        "setup",
+        "pilots_per_cycle",
+        "private_fraction",
+    )
     search_fields = ("name",)
     ordering = ("name",)
     filter_horizontal = ("sites",)

@@ -37,6 +37,11 @@ class RegistrationIn(StrictSerializer):
         max_length=128, required=False, allow_blank=True, help_text="Stamp of the pilot: its name in the batch system."
     )
     host_name = Text(max_length=MAX_NAME, required=False, allow_blank=True, help_text="Host name of the node.")
+    setup = Text(
+        max_length=MAX_NAME,
+        required=False,
+        help_text="Setup of the pilot, one of the VO's; default: that of the token, else of queue, CE or VO.",
+    )
 
     @classmethod
     def parse(cls, data: object) -> Registration:
@@ -219,7 +224,9 @@ class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
     pilot = serializers.IntegerField(source="pilot.pk", help_text="Id of the pilot.")
     type = serializers.CharField(source="pilot.pilot_type", help_text="Type of the pilot: generic or private.")
     vo = serializers.CharField(source="pilot.vo.name")
-    setup = serializers.CharField(source="pilot.vo.setup", help_text="Default setup of the VO.")
+    setup = serializers.CharField(
+        help_text="Setup of the pilot: its own, else that of its queue or CE if known, else that of the VO."
+    )
     setups = serializers.ListField(
         source="pilot.vo.setups", child=serializers.CharField(), help_text="All setups of the VO."
     )

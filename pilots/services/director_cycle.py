@@ -63,6 +63,7 @@ def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
             "group_id": pilot.group_id,
             "owner_id": pilot.owner_id,
             "queue_id": pilot.queue.pk,
+            "setup": pilot.setup,
             "stamp": uuid4().hex,
             "slot": slots[pilot.slot],
             "submitted_at": now.isoformat(),

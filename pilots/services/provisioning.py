@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from pilots.backends.interface import BatchRequest
 from pilots.domain.allocation import Cap, IdlePilots, OpenQueues, Placement, allocate, covered
-from pilots.domain.pilot_demand import DirectorRate, QueueDemand, wanted_pilots
+from pilots.domain.pilot_demand import DirectorRate, wanted_pilots
 from pilots.models import Director
 from pilots.queries import JoblessPilots, empty_pilot_throttles, jobless_pilots, pilot_counts, stall_pauses
 from pilots.services.batch_requests import request_for, request_for_queue
 from pilots.services.demand_snapshot import DemandSnapshot, take_snapshot
+from pilots.services.director_scopes import DirectorScopes, directors
 from resources.domain.enums import PilotType
 from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask
@@ -34,6 +35,7 @@ class PlannedPilot:
     vo_id: int
     group_id: int | None = None
     owner_id: int | None = None
+    setup: str
     slot: BatchRequest
 
 
@@ -72,13 +74,9 @@ def provision(
         _without(cap, _coming(cap, demand_snapshot, idle_pilots)) for cap in _caps(demand_snapshot, closings=closings)
     ]
     places = _places(demand_snapshot, slots=slots, now=now)
-    sent = _send_all(demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
+    scopes = DirectorScopes(demand_snapshot, now=now)
+    sent = _send_all(scopes, places, waiting=waiting, caps=caps, chance=chance)
     return _planned_pilots(sent, demand_snapshot)
-
-
-def _directors() -> Sequence[Director]:
-    # Without configured directors, one site director serves all sites (docs/configuration.example.yaml).
-    return list(Director.objects.prefetch_related("sites").order_by("name")) or [Director(name="all")]
 
 
 # ---- pilots without a job --------------------------------------------------------------------------------------------
@@ -92,7 +90,7 @@ def _serving(jobless: Sequence[JoblessPilots], demand_snapshot: DemandSnapshot) 
         place = place_of.get(kind.queue_id)
         if place is None:
             continue  # the queue is closed, so its pilots get no jobs
-        serves = demand_snapshot.serves[place] & (columns.vo_id == kind.vo_id)
+        serves = demand_snapshot.serves[place] & (columns.vo_id == kind.vo_id) & columns.setup.is_(kind.setup)
         serves &= demand_snapshot.takes_generic if kind.group_id is None else demand_snapshot.takes_private
         if kind.group_id is not None:
             serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
@@ -219,7 +217,7 @@ def _placed_under(cap: Cap, sent: Sequence[Placement]) -> int:
 
 
 def _send_all(
-    demand_snapshot: DemandSnapshot,
+    scopes: DirectorScopes,
     places: OpenQueues,
     *,
     waiting: NDArray[np.int64],
@@ -228,8 +226,8 @@ def _send_all(
 ) -> Sequence[tuple[Director, Placement]]:
     """Return the pilots of all directors, each of which sees what those before it send; changes *waiting*."""
     sent: list[tuple[Director, Placement]] = []
-    for director in _directors():
-        more = _send(director, demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
+    for director in directors():
+        more = _send(director, scopes, places, waiting=waiting, caps=caps, chance=chance)
         for placement in more:
             waiting[placement.task_queue] += 1
         places = _filled(places, more)
@@ -253,7 +251,7 @@ def _planned_pilots(
 
 def _send(
     director: Director,
-    demand_snapshot: DemandSnapshot,
+    scopes: DirectorScopes,
     places: OpenQueues,
     *,
     waiting: NDArray[np.int64],
@@ -261,17 +259,16 @@ def _send(
     chance: Random,
 ) -> Sequence[Placement]:
     """Return the pilots of one director; *places*, *waiting* and *caps* include those of the directors before it."""
-    own = _own_places(director, demand_snapshot)
-    demands = _demands_of(director, demand_snapshot, own=own)
+    demand_snapshot, scope = scopes.demand_snapshot, scopes.of(director)
     wanted_of = wanted_pilots(
-        demands,
+        scope.demands,
         waiting={demand.task_queue_id: int(waiting[number]) for number, demand in enumerate(demand_snapshot.demands)},
         rate=DirectorRate(pilots_per_cycle=director.pilots_per_cycle, max_cpu_s=settings.WMS_CPU_SEGMENTS_S[-1]),
         chance=chance.random,
     )
     return allocate(
         np.array([wanted_of.get(demand.task_queue_id, 0) for demand in demand_snapshot.demands], dtype=np.int64),
-        replace(places, room=np.where(own, places.room, 0)),
+        replace(places, serves=scope.sends, room=np.where(scope.places, places.room, 0)),
         private_fraction=director.private_fraction,
         chance=chance.random,
         caps=caps,
@@ -279,22 +276,11 @@ def _send(
     )
 
 
-def _own_places(director: Director, demand_snapshot: DemandSnapshot) -> Mask:
-    chosen = {site.pk for site in director.sites.all()} if director.pk else set()
-    return np.array([not chosen or queue.ce.site_id in chosen for queue in demand_snapshot.queues], dtype=np.bool_)
-
-
-def _demands_of(director: Director, demand_snapshot: DemandSnapshot, *, own: Mask) -> Sequence[QueueDemand]:
-    """Return the demands that the director could serve; its job types, if any, narrow them (PIL §2.3 (i))."""
-    served: Mask = np.logical_or.reduce(demand_snapshot.sends, axis=0, where=own[:, None])
-    if director.job_types:
-        served &= demand_snapshot.columns.job_type.is_one_of(director.job_types)
-    return [demand_snapshot.demands[number] for number in np.flatnonzero(served).tolist()]
-
-
 def _planned(director: Director, placement: Placement, queue: Queue, task_queue: TaskQueue) -> PlannedPilot:
+    # The only difference between the two kinds of directors.
     slot = request_for(task_queue, queue) if director.kind == "taskqueue" else request_for_queue(queue)
+    generic = PlannedPilot(queue=queue, vo_id=task_queue.vo_id, setup=task_queue.setup, slot=slot)
     if placement.pilot_type is PilotType.GENERIC:
-        return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, slot=slot)
+        return generic
     owner_id = None if task_queue.group.shares_jobs else task_queue.owner_id
-    return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, group_id=task_queue.group_id, owner_id=owner_id, slot=slot)
+    return replace(generic, group_id=task_queue.group_id, owner_id=owner_id)

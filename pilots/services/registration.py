@@ -15,8 +15,9 @@ from pilots.services.reports import living_pilot
 from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.enums import PilotType, ResourceState
-from resources.models import ComputingElement, Queue, Site
+from resources.models import ComputingElement, Queue, Site, SiteToken
 from resources.queries.places import ResourcePlace, resolve_place
+from resources.services.setups import refuse_unknown_setup
 from resources.services.site_tokens import count_registration
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Membership, User
@@ -80,6 +81,8 @@ class Registration:
     queue: str
     stamp: str = ""
     host_name: str = ""
+    #: Chosen by the agent; empty: not.
+    setup: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
         NotYourSiteError: it names another site than that of the token.
         UnknownVOError: there is no such VO, or the site does not serve it; the error does not say which.
         UnknownPlaceError: the CE or queue does not exist.
+        UnknownSetupError: the VO does not have the setup that it names.
         PilotTypeRefusedError: the CE accepts no generic pilots.
         SiteBannedError: site, CE or queue is banned.
         BlackHoleError: its host is a black hole now.
@@ -115,6 +119,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
         sentence = f'The token is of site {site.name} and registers no pilots of "{request.site[:128]}".'
         raise NotYourSiteError(sentence, errors={"site": [sentence]})
     vo, queue = _vo_and_queue(request, site=site)
+    refuse_unknown_setup(request.setup, vos=[vo])
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=request.host_name, now=now)
     refuse_type(queue.ce, PilotType.GENERIC)
@@ -123,6 +128,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
+        setup=request.setup or vo.setup_among(SiteToken.objects.get(pk=token_id).setup) or "",
         stamp=request.stamp,
         host_name=request.host_name,
         status=PilotStatus.RUNNING,
@@ -165,7 +171,7 @@ def register_sent(request: Registration, *, pilot_id: int, now: datetime) -> Reg
 
     Raises:
         PilotRevokedError, PilotEndedError, SecretUsedError: it is too late, or the secret was used already.
-        NotYourPlaceError: it names another VO or place than those of the secret.
+        NotYourPlaceError: it names another VO, place or setup than those of the secret.
         SiteBannedError: site, CE or queue is banned; the secret stays valid.
         BlackHoleError: its host is a black hole now.
     """
@@ -206,23 +212,26 @@ def make_by_hand(
     lifetime: timedelta,
     now: datetime,
     at: WantedPlace = ANYWHERE,
+    setup: str = "",
 ) -> RegisteredPilot:
     """Make a pilot without a director; it is private when a group is named.
 
-    Its token fixes its place: its offers may name no other. A pilot for a queue counts as started with its first
-    request for a job.
+    Its token fixes its place and, unless it is empty, its *setup*: its offers may name no other. A pilot for a queue
+    counts as started with its first request for a job.
 
     Raises:
         UnknownVOError, ImpossiblePilotError: the VO, group or owner does not exist, or they do not belong together; a
             CE is named without its site, or a queue without its CE.
         UnknownPlaceError: no such site serves the VO, or it has no such CE or queue.
+        UnknownSetupError: the VO does not have the setup.
         PilotTypeRefusedError: the CE does not accept such pilots.
         SiteBannedError: the place is banned.
     """
     vo = _vo(vo_name, among=VO.objects.all())
+    refuse_unknown_setup(setup, vos=[vo])
     group, owner = _group_and_owner(vo, group_name=group_name, owner_name=owner_name)
     place = _open_place(at, vo=vo, pilot_type=PilotType.GENERIC if group is None else PilotType.PRIVATE, now=now)
-    pilot = _created(vo, group, owner, place=place, now=now)
+    pilot = _created(vo, group, owner, place=place, setup=setup, now=now)
     issued = _with_token(pilot, now=now, lifetime=lifetime)
     record(
         SecurityEventKind.TOKEN_ISSUED,
@@ -233,12 +242,15 @@ def make_by_hand(
         site=at.site,
         ce=at.ce,
         queue=at.queue,
+        setup=setup or None,
         expires_at=issued.expires_at,
     )
     return issued
 
 
-def _created(vo: VO, group: Group | None, owner: User | None, *, place: ResourcePlace, now: datetime) -> Pilot:
+def _created(
+    vo: VO, group: Group | None, owner: User | None, *, place: ResourcePlace, setup: str, now: datetime
+) -> Pilot:
     started_at = now if place.queue is None else None
     return Pilot.objects.create(
         vo=vo,
@@ -247,6 +259,7 @@ def _created(vo: VO, group: Group | None, owner: User | None, *, place: Resource
         queue=place.queue,
         site=place.site if place.queue is None else None,
         ce=place.ce if place.queue is None else None,
+        setup=setup,
         status=PilotStatus.RUNNING if started_at else PilotStatus.WAITING,
         submitted_at=now,
         started_at=started_at,
@@ -269,6 +282,8 @@ def _refuse_other_place(pilot: Pilot, request: Registration) -> None:
     own = {"vo": pilot.vo.name}
     if queue is not None:  # else the queue was deleted meanwhile
         own |= {"site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
+    if pilot.setup and request.setup:
+        own["setup"] = pilot.setup
     errors = {
         field: [f"This secret belongs to a pilot of {name}."]
         for field, name in own.items()

@@ -8,6 +8,7 @@ from resources.domain.enums import RequirementKind
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.queries.known_names import definitions, misfits_of
 from resources.services.ce_rules import refusal
+from resources.services.setups import flaw_of_setup, vos_of
 from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.names import composed_all, listed
@@ -23,6 +24,7 @@ class LevelForm(GenericModelForm[LevelT]):
         """Refuse values that are not comparable with requirements."""
         super().clean()
         cleaned = self.cleaned_data
+        self._check_setup()
         fields = [name for name in _BOTH if name in self.fields]
         for name in fields:
             if name in cleaned:
@@ -41,6 +43,14 @@ class LevelForm(GenericModelForm[LevelT]):
             field = "parameters" if misfit.vo is None else "vo_parameters"
             path = misfit.name if misfit.vo is None else f"{misfit.vo}: {misfit.name}"
             self.add_error(field if field in fields else None, f"{path} {misfit.problem}.")
+
+    def _check_setup(self) -> None:
+        """Refuse a setup that no VO of the site has."""
+        site = self._site() if self.cleaned_data.get("setup") else None
+        if site is not None:
+            flaw = flaw_of_setup(self.cleaned_data["setup"], {vo.name: vo.setups for vo in vos_of(site)})
+            if flaw:
+                self.add_error("setup", flaw)
 
     def _served(self) -> Iterable[VO]:
         if "vos" in self.cleaned_data:

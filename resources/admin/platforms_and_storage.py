@@ -135,7 +135,8 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     list_filter = ("purpose", ("site", SeenRelatedFilter))
     ordering = ("-id",)
     fields = (
-        "site", "purpose", "configured", "created_at", "expires_at", "registrations", "registered_at", "revoked_at",
+        "site", "purpose", "configured", "setup", "created_at", "expires_at", "registrations", "registered_at",
+        "revoked_at",
     )  # fmt: skip
     actions = ("revoke",)
 

@@ -13,6 +13,7 @@ from resources.models.places import (
     SiteToken,
     ThrottleState,
     ce_types,
+    chosen_setup,
 )
 from resources.models.storage import (
     OutputName,
@@ -42,4 +43,5 @@ __all__ = [
     "StorageElementQuerySet",
     "ThrottleState",
     "ce_types",
+    "chosen_setup",
 ]

@@ -27,6 +27,9 @@ from wms.accounts import stall_rule
 from wms.accounts.models import VO, User
 from wms.kernel.fields import valid_name
 
+#: For the help texts of computing elements and queues.
+_SETUP_OF_PILOTS = "Setup of the pilots here, for VOs that have it;"
+
 
 def name_list(help_text: str) -> "ArrayField[list[str], list[str]]":
     """Return a column with a sorted list of names; an empty list sets no condition."""
@@ -163,6 +166,11 @@ class ThrottleState(models.Model):
         return f"throttle of site {self.site_id}"
 
 
+def chosen_setup(help_text: str) -> "models.CharField[str, str]":
+    """Return a column with the setup that is chosen for pilots there; empty: none (ADR 83)."""
+    return models.CharField(max_length=64, blank=True, default="", db_default="", help_text=help_text)
+
+
 def ce_types() -> list[tuple[str, str]]:
     """Return the types of CEs: those with a backend."""
     return [(name, name) for name in settings.WMS_BACKENDS]
@@ -190,6 +198,7 @@ class ComputingElement(ResourceLevel):
         help_text="Kinds of pilot it accepts; empty: both.",
     )
     identity = models.CharField(max_length=16, choices=[(i, i) for i in PayloadIdentity], default=PayloadIdentity.NONE)
+    setup = chosen_setup(f"{_SETUP_OF_PILOTS} empty: not chosen here.")
 
     class Meta:
         verbose_name = "computing element"
@@ -200,6 +209,10 @@ class ComputingElement(ResourceLevel):
 
     def __str__(self) -> str:
         return self.name
+
+    def setup_for(self, vo: VO) -> str | None:
+        """Return the setup of pilots of *vo* here; None: the CE does not choose it."""
+        return vo.setup_among(self.setup)
 
     def accepts(self, pilot_type: str) -> bool:
         """Return whether pilots of a type (PilotType) may run here."""
@@ -245,6 +258,7 @@ class Queue(ResourceLevel):
     job_types = name_list("Job types that the queue accepts; empty: all.")
     tags = name_list("Tags that jobs may require.")
     required_tags = name_list("Tags that a job must require to be accepted.")
+    setup = chosen_setup(f"{_SETUP_OF_PILOTS} empty: that of the computing element.")
     max_waiting_pilots = models.PositiveIntegerField(default=10)
     max_pilots = models.PositiveIntegerField(default=100)
     stalled_s = stall_rule.stall_window(
@@ -285,6 +299,10 @@ class Queue(ResourceLevel):
     def is_left_to_site(self) -> bool:
         """Return whether the site itself starts the pilots: directors send none (ADR 37)."""
         return self.max_waiting_pilots == 0
+
+    def setup_for(self, vo: VO) -> str | None:
+        """Return the setup of pilots of *vo* here; None: neither the queue nor its CE, which is loaded, chooses it."""
+        return vo.setup_among(self.setup, self.ce.setup)
 
 
 class ReportedPlatform(models.Model):
@@ -344,6 +362,7 @@ class SiteToken(models.Model):
     )
     registrations = models.PositiveIntegerField(default=0, help_text="Pilots that were registered with it.")
     registered_at = models.DateTimeField(null=True, blank=True, help_text="Last registration with it.")
+    setup = chosen_setup("Setup of the pilots that register with it and choose none; empty: that of their queue.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -144,6 +144,11 @@ class ResourcePlace:
             case site:
                 return site
 
+    def setup_for(self, vo: VO) -> str | None:
+        """Return the setup of pilots of *vo* there; None: the place does not choose it."""
+        level = self.queue or self.ce
+        return None if level is None else level.setup_for(vo)
+
     @property
     def ids(self) -> tuple[int | None, int | None, int | None]:
         """Return the primary keys of site, CE and queue of the innermost known level; None further inwards."""

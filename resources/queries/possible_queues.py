@@ -81,6 +81,13 @@ class PossiblePlaces:
                 return f"{LEVEL_NAMES['ce']} {ce} accepts {' and '.join(ce.pilot_types)} pilots only"
         return ""
 
+    def setups_for(self, vo: VO) -> frozenset[str]:
+        """Return the setups that pilots of *vo* have at the places, by default that of the VO."""
+        chosen = {queue.setup_for(vo) for queue in self.queues} | {ce.setup_for(vo) for ce in self.ces_without_queue}
+        if self.sites_without_ce or not chosen:
+            chosen.add(None)
+        return frozenset(setup or vo.setup for setup in chosen)
+
     def include(self, *, site_id: int | None, ce_id: int | None) -> bool:
         """Return whether one of the places is at this site and CE; None: at any."""
         if ce_id is None:

@@ -9,14 +9,14 @@ from django.db.models import F
 
 from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site, SiteToken
-
-#: Prefix of tokens issued here; one set by the configuration file may be any text.
+from resources.services.setups import refuse_unknown_setup, vos_of
 from resources.services.states import full_name
 from wms.accounts.domain import SecurityEventKind, digest_of
 from wms.accounts.security_log import record
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError
 
+#: Prefix of tokens issued here; one set by the configuration file may be any text.
 SITE_TOKEN_PREFIX = "wmss_"  # noqa: S105 - not a secret
 
 
@@ -26,16 +26,21 @@ class TokenTakenError(ConflictError):
     code = "token_taken"
 
 
-def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) -> str:
+def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime, setup: str = "") -> str:
     """Return a new token of *site*; only its digest is stored, so it cannot be shown again.
 
-    Earlier tokens of the site stay valid until they have been replaced everywhere.
+    Earlier tokens of the site stay valid until they have been replaced everywhere. *setup* is that of the pilots that
+    register with it and choose none; empty: it chooses none either.
+
+    Raises:
+        UnknownSetupError: no VO of the site has the setup.
     """
+    refuse_unknown_setup(setup, vos=vos_of(site) if setup else ())
     plain = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
     expires_at = _expiry(purpose, now=now)
     with transaction.atomic():
         token = SiteToken.objects.create(
-            site=site, purpose=purpose, digest=digest_of(plain), created_at=now, expires_at=expires_at
+            site=site, purpose=purpose, digest=digest_of(plain), created_at=now, expires_at=expires_at, setup=setup
         )
         _record_token(SecurityEventKind.TOKEN_ISSUED, token)
     return plain
@@ -69,10 +74,11 @@ def _record_token(kind: SecurityEventKind, token: SiteToken) -> None:
 
 
 @transaction_required
-def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: datetime) -> None:
+def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: datetime, setup: str = "") -> None:
     """Make *plain* the token of *site* from the configuration file, in place of its previous one.
 
-    Tokens issued here do not change. This one does not expire: it is valid while the file contains it.
+    *setup* is as of ``issue_site_token``. Tokens issued here do not change. This one does not expire: it is valid while
+    the file contains it.
 
     Raises:
         TokenTakenError: it is a token of another site, or for another purpose, or was revoked.
@@ -84,9 +90,13 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
         _record_token(SecurityEventKind.TOKEN_REVOKED, replaced)
         replaced.delete()
     token, is_new = SiteToken.objects.get_or_create(
-        digest=digest, defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now}
+        digest=digest,
+        defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now, "setup": setup},
     )
     if token.site_id != site.pk or token.purpose != purpose or not token.is_valid(now=now):
         raise TokenTakenError("This token is in use elsewhere, or was revoked; choose another one.")
+    if token.setup != setup:
+        token.setup = setup
+        token.save(update_fields=["setup"])
     if is_new:
         _record_token(SecurityEventKind.TOKEN_ISSUED, token)

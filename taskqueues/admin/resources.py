@@ -292,7 +292,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     readonly_fields = STATE_FIELDS
     actions = STATE_ACTIONS
     fieldsets = (
-        (None, {"fields": ("site", "name", "type", "middleware", "options", "pilot_types", "identity")}),
+        (None, {"fields": ("site", "name", "type", "middleware", "options", "pilot_types", "identity", "setup")}),
         PARAMETER_FIELDSET,
         STATE_FIELDSET,
     )
@@ -360,7 +360,7 @@ class QueueAdmin(LevelAdmin[Queue]):
             {"fields": (*("cpu_time_s", *AMOUNT, "container", "platforms", "nodes_report"),)},
         ),
         ("Takes", {"fields": ("job_types", "tags", "required_tags")}),
-        ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots")}),
+        ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots", "setup")}),
         (
             "Stalled payloads",
             {

@@ -132,7 +132,9 @@ def within(queues: Columns, scope: LimitScope) -> Mask:
 CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
     {
         "owner_group": MatchCondition(_owner_group, ("vo_id", "group_id", "owner_id")),
-        "setup": MatchCondition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
+        "setup": MatchCondition(
+            lambda queues, offer: None if offer.setup is None else queues.setup.is_(offer.setup), ("setup",)
+        ),
         "cpu_time": _at_most("cpu_time_s"),
         "pilot_type": MatchCondition(
             lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)

@@ -10,6 +10,8 @@ from wms.wire.amounts import DividedAmounts
 
 #: The job type of an offer whose possible queues have no type in common: no job has it.
 NO_JOB_TYPE = ""
+#: The setup of an offer whose possible queues choose different ones: no job has it.
+NO_SETUP = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ class ResourceOffer(SlotOffer):
     group_id: int | None = None
     #: Of a private pilot whose group does not share jobs.
     owner_id: int | None = None
-    setup: str
+    #: None: not decided yet, as a director's pilot gets that of the jobs for which it is sent (ADR 83).
+    setup: str | None
     site: str | None
     #: Whether site, CE and queue are active, and the site serves the VO; if not, no job is leased.
     accepting: bool = True

@@ -1,6 +1,7 @@
 """Jobs of a task queue as ClassAds: TARGET of a site's own expression (SAM §2)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
@@ -33,6 +34,21 @@ _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], str | int | Sequence[str]]
 NAMES: Final = tuple(_ATTRIBUTES)
 #: {name in lower case: name}.
 SPELLED: Final[Mapping[str, str]] = MappingProxyType({name.lower(): name for name in NAMES})
+
+
+def examples_of(task_queues: Iterable[TaskQueue], names: Collection[str]) -> Iterator[tuple[ClassAd, Sequence[int]]]:
+    """Yield the task queues by kind: the attributes of one of them, and the primary keys of all.
+
+    Args:
+        task_queues: with owner, group and VO loaded.
+        names: of NAMES; task queues of one kind have equal values of these.
+    """
+    read = [_ATTRIBUTES[name] for name in names]
+    kinds: defaultdict[str, list[TaskQueue]] = defaultdict(list)
+    for task_queue in task_queues:
+        kinds[repr([value(task_queue) for value in read])].append(task_queue)
+    for alike in kinds.values():
+        yield as_classad(alike[0]), [task_queue.pk for task_queue in alike]
 
 
 def targets_of(task_queue_ids: Collection[int]) -> dict[int, ClassAd]:

@@ -24,7 +24,7 @@ from wms.wire.amounts import divided_amounts_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedSlot(SlotOffer):
-    """The description of a slot; None: as the queue states, else the VO, else not compared.
+    """The description of a slot; None: as the queue states, else not compared.
 
     ``site`` and ``ce`` are names for a place that has no row here, such as a CE that several sites have.
     """
@@ -75,7 +75,7 @@ def resolve(
     platforms = _platforms(slot, terms, lookups=lookups)
     return ResourceOffer(
         vo_id=vo.pk,
-        setup=vo.setup if slot.setup is None else slot.setup,
+        setup=slot.setup,
         cpu_time_s=slot.cpu_time_s,
         site=slot.site if place.site is None else place.site.name,
         possible_sites=possible.site_names if possible is not None and place.site is None else None,
@@ -153,9 +153,11 @@ def offer_of_queue(
 ) -> ResourceOffer:
     """Return the offer of a generic pilot of *vo* that has just started in a slot of *queue* (with its CE and site).
 
-    Platforms known only to the node are not compared. *lookups* and *some_name_software*: as for ``resolve``.
+    Platforms known only to the node are not compared, nor is a setup that the queue does not choose. *lookups* and
+    *some_name_software*: as for ``resolve``.
     """
     slot = OfferedSlot(
+        setup=queue.setup_for(vo),
         cpu_time_s=queue.cpu_time_s,
         tags=tuple(queue.tags),
         required_tags=tuple(queue.required_tags),

@@ -27,9 +27,10 @@ from tests.admin.conftest import (
     add,
     change,
     changelist,
+    client_of,
     errors_of,
 )
-from tests.factories import NOW, make_ce, make_queue, make_vo
+from tests.factories import NOW, make_ce, make_queue, make_user, make_vo
 
 pytestmark = pytest.mark.django_db
 
@@ -218,6 +219,30 @@ def test_a_throttle_requires_the_values_of_its_policy(manager: Client, mine: Row
     assert "throttle_requirements" in errors_of(manager.post(change(mine.site), wrong))
     right = of_site(throttle_policy="custom", throttle_requirements="CurMatches < 5")
     assert manager.post(change(mine.site), right).status_code == 302
+
+
+def test_a_setup_is_one_of_a_vo_of_the_site(manager: Client, mine: RowsOfVO, theirs: RowsOfVO) -> None:
+    theirs.vo.setups = ["Atlas", "Production"]
+    theirs.vo.save()
+    errors = errors_of(manager.post(change(mine.queue), of_queue(setup="Atlas")))
+    assert errors["setup"] == ['lhcb has no setup "Atlas".']
+    assert manager.post(change(mine.queue), of_queue(setup="Production")).status_code == 302
+    ce = {"setup": "Atlas", "middleware": "", "pilot_types": [], "parameters": "{}", "vo_parameters": "{}"}
+    assert "setup" in errors_of(manager.post(change(mine.ce), ce))
+    mine.site.vos.add(theirs.vo)
+    operator = client_of(make_user(operator=True, staff=True))
+    assert operator.post(change(mine.queue), of_queue(setup="Atlas")).status_code == 302
+
+
+def test_requirements_and_setup_of_a_director_are_checked(operator: Client, shared: Shared) -> None:
+    form = {"kind": "site", "pilots_per_cycle": "1", "private_fraction": "0", "job_types": ""}
+    wrong = {**form, "requirements": "CPUTme < 1", "setup": "Nonsense"}
+    errors = errors_of(operator.post(change(shared.director), wrong))
+    assert errors["requirements"] == ['A task queue has no attribute "CPUTme". Did you mean "CPUTime"?']
+    assert list(errors) == ["requirements", "setup"]
+    assert "requirements" in errors_of(operator.post(change(shared.director), {**form, "requirements": "GPUs >"}))
+    right = {**form, "requirements": "GPUs > 0", "setup": "Production"}
+    assert operator.post(change(shared.director), right).status_code == 302
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

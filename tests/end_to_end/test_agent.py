@@ -107,6 +107,24 @@ def start(sample: SampleData, tmp_path: Path) -> Callable[..., RunningAgent]:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["registered", "made by hand"])
+def test_an_agent_with_a_setup_runs_jobs_of_that_setup(
+    sample: SampleData, start: Callable[..., RunningAgent], tmp_path: Path, kind: str
+) -> None:
+    VO.objects.update(setups=["Production", "Certification"])
+    default, second = (
+        sample.submit(executable="/bin/echo", cpu_time_s=500, setup=setup) for setup in ("Production", "Certification")
+    )
+    options = ("--setup", "Certification", "--max-jobs", "1")
+    token = factories.make_pilot_token(factories.make_pilot(vo=sample.vo)) if kind == "made by hand" else ""
+    with RunningAgent(sample.url, tmp_path, *options, token=token, packed=True) if token else start(*options) as agent:
+        assert agent.wait() == 0, agent.log
+    assert sample.ask(f"/api/v1/jobs/{second}/")["status"] == "Done"
+    assert sample.ask(f"/api/v1/jobs/{default}/")["status"] == "Waiting"
+    assert Pilot.objects.get().setup == ("Certification" if kind == "registered" else "")
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
     sample: SampleData, settings: Settings, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def _at_most(column: str, offer: ResourceOffer) -> Q:
 CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
     {
         "owner_group": _owner_group,
-        "setup": lambda offer: Q(setup=offer.setup),
+        "setup": lambda offer: ANYTHING if offer.setup is None else Q(setup=offer.setup),
         "cpu_time": lambda offer: Q(cpu_time_s__lte=offer.cpu_time_s),
         "pilot_type": lambda offer: accepts("pilot_types", offer.pilot_type),
         "site": _site,

@@ -14,6 +14,7 @@ from wms.configuration.problems import ConfigurationError, Remark
 from wms.configuration.reading import Reading
 from wms.configuration.recording import record_changes
 from wms.configuration.schema import Configuration
+from wms.configuration.setup_checks import note_unknown_setups
 from wms.kernel.db import LockKey, lock, transaction_required
 
 #: Keys on which the eligible queues of a job depend.
@@ -64,6 +65,7 @@ def _planned(source: bytes, *, reading: Reading, database: StoredConfiguration, 
     file = read(source, Configuration, reading)
     planned = plan(file, database=database, reading=reading, now=now)
     note_misfits(file, planned, database=database, reading=reading)
+    note_unknown_setups(file, planned, database=database)
     problems = [*reading.problems, *planned.problems]
     if problems:
         raise ConfigurationError(problems)

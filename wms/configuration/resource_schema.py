@@ -29,6 +29,7 @@ from wms.configuration.value_types import (
     Parameters,
     ParametersByVO,
     Positive,
+    Setup,
     StallWindow,
     VOName,
     one_of,
@@ -169,6 +170,13 @@ class TokensEntry(SectionEntry):
     register: _Token = None
     #: Token by which its gateway advertises load.
     advertise: _Token = None
+    #: Setup of the pilots that register with the token, for VOs that have it; empty: that of their queue.
+    setup: Setup = ""
+
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, sentence) for keys that contradict one another."""
+        if self.setup and self.register is None:
+            yield "setup", "requires register, the token by which pilots register"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +203,8 @@ class QueueEntry(DividedAmounts, SectionEntry):
     tags: tuple[Label, ...] = ()
     #: Tags that jobs must require to run here; they must be among `tags`.
     required_tags: tuple[Label, ...] = ()
+    #: Setup of its pilots, for VOs that have it; empty: that of the computing element.
+    setup: Setup = ""
     #: Pilots that may wait in the batch queue.
     max_waiting_pilots: Count = 10
     #: Pilots that may wait or run.
@@ -240,6 +250,8 @@ class CEEntry(SectionEntry):
     #: Unix account of payloads. `none`: that of the pilot. `environment`: the same, with the owner's name in USER and
     #: LOGNAME. `sudo`: another one.
     identity: PayloadIdentity = PayloadIdentity.NONE
+    #: Setup of its pilots, for VOs that have it; empty: that of the director.
+    setup: Setup = ""
     #: State of the computing element.
     status: StatusEntry = ACTIVE
     #: Parameters that jobs' `requirements` compare; they precede those of the site, and queues inherit them.

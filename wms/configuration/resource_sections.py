@@ -125,10 +125,11 @@ class SiteSection(LevelSection[SiteEntry, Site]):
     def changed_secrets(self, identity: Identity, entry: SiteEntry) -> Iterable[str]:
         """Return the key of the tokens if one of the stated tokens is not the site's."""
         row = self.rows.get(identity)
-        has: set[tuple[str, bytes]] = set()
+        has: set[tuple[str, bytes, str]] = set()
         if row is not None:
-            has = {(token.purpose, bytes(token.digest)) for token in row.tokens.all() if token.revoked_at is None}
-        stated = {(purpose, digest_of(plain)) for purpose, plain in tokens_of(entry)}
+            valid = [token for token in row.tokens.all() if token.revoked_at is None]
+            has = {(token.purpose, bytes(token.digest), token.setup) for token in valid}
+        stated = {(purpose, digest_of(plain), _setup_of(entry, purpose)) for purpose, plain in tokens_of(entry)}
         return () if stated <= has else ("tokens",)
 
     def put(self, row: Site, change: SectionChange[SiteEntry]) -> None:
@@ -145,7 +146,8 @@ class SiteSection(LevelSection[SiteEntry, Site]):
             recompute(row)
         if "tokens" in change.changed:
             for purpose, plain in tokens_of(change.entry):
-                set_site_token(row, purpose=purpose, plain=plain, now=change.now)
+                setup = _setup_of(change.entry, purpose)
+                set_site_token(row, purpose=purpose, plain=plain, setup=setup, now=change.now)
         return row
 
 
@@ -160,6 +162,11 @@ def tokens_of(entry: SiteEntry) -> Iterator[tuple[SiteTokenPurpose, str]]:
             plain: str | None = getattr(entry.tokens, purpose)
             if plain is not None:
                 yield purpose, plain
+
+
+def _setup_of(entry: SiteEntry, purpose: SiteTokenPurpose) -> str:
+    """Return the setup of the pilots that register with a token of the site."""
+    return entry.tokens.setup if entry.tokens is not None and purpose is SiteTokenPurpose.REGISTER else ""
 
 
 class CESection(LevelSection[CEEntry, ComputingElement]):

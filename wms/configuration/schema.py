@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, ClassVar, Self
 
+from pilots.domain.director_query import flaw_of
+from resources.domain.classad import MAX_BYTES
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import GroupProperty
 from wms.configuration.entries import SectionEntry, named_lists, read
@@ -24,6 +26,7 @@ from wms.configuration.value_types import (
     GroupName,
     Label,
     Positive,
+    Setup,
     SiteName,
     StallWindow,
     VOName,
@@ -36,7 +39,7 @@ from wms.configuration.value_types import (
 
 
 class DirectorKind(StrEnum):
-    """The objects over which a director iterates (PIL §2.3)."""
+    """What a director requests for each pilot; all else is the same (ADR 20)."""
 
     SITE = "site"
     TASK_QUEUE = "taskqueue"
@@ -140,16 +143,28 @@ class DirectorEntry(SectionEntry):
 
     #: Name of the director.
     name: Annotated[str, name(64)]
-    #: `site`: iterates over sites. `taskqueue`: iterates over task queues.
+    #: What it requests for each pilot. `site`: a whole slot of the batch queue. `taskqueue`: what the jobs need, at
+    #: most a slot, so that it starts sooner.
     kind: DirectorKind = DirectorKind.SITE
     #: Sites to which it sends pilots; empty: all.
     sites: tuple[SiteName, ...] = ()
     #: Types of jobs for which it sends pilots; empty: all.
     job_types: tuple[Label, ...] = ()
+    #: ClassAd expression over the attributes of a task queue, such as `GPUs > 0 && VO == "lhcb"`; it sends pilots for
+    #: those of which it is TRUE; empty: all.
+    requirements: Annotated[str, text(MAX_BYTES, empty=True)] = ""
+    #: Setup of its pilots, for VOs that have it, where neither queue nor computing element chooses one; empty: that of
+    #: the jobs.
+    setup: Setup = ""
     #: Pilots that it may send in one cycle.
     pilots_per_cycle: Positive = 40
     #: Of the pilots that may be of either type, the part that is private.
     private_fraction: Fraction = 0.0
+
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, sentence) for keys that contradict one another."""
+        if self.requirements and (flaw := flaw_of(self.requirements)):
+            yield "requirements", flaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

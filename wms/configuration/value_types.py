@@ -222,6 +222,8 @@ def _option(node: Node, at: Location) -> object:
 
 Name = Annotated[str, name()]
 Label = Annotated[str, text()]
+#: Empty: none is chosen here.
+Setup = Annotated[str, text(64, empty=True)]
 Count = Annotated[int, whole_number()]
 Positive = Annotated[int, whole_number(1)]
 Fraction = Annotated[float, real_number(most=1.0)]

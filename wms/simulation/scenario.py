@@ -127,7 +127,7 @@ class _Building:
         active = all(level.status.state == ResourceState.ACTIVE for level in (site, ce, queue))
         return ResourceOffer(
             vo_id=self._number_of_vo[vo.name],
-            setup=vo.setup,
+            setup=next((setup for setup in (queue.setup, ce.setup) if setup in (vo.setups or (vo.setup,))), None),
             cpu_time_s=queue.cpu_time_s,
             site=site.name,
             accepting=active and (not ce.pilot_types or PilotType.GENERIC in ce.pilot_types),

@@ -233,7 +233,7 @@ def _of_required_tags(needs: WaitingRequirements, places: Places) -> Iterator[_P
 
 
 def _of_setup(needs: WaitingRequirements, places: Places) -> Iterator[_Proposal]:
-    for name in _most_common(Counter(place.offer.setup for place in places)):
+    for name in _most_common(Counter(place.offer.setup for place in places if place.offer.setup is not None)):
         yield _Proposal(
             fact(Change.OTHER_SETUP, setup=name, own=needs.definition.setup), {"setup": name}, may_lose=True
         )

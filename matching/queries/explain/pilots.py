@@ -12,10 +12,11 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import Count, Exists, OuterRef, Q
 
-from matching.domain.facts import WaitFact, WaitReason, fact
+from matching.domain.facts import WaitFact, WaitReason, fact, in_words
 from matching.domain.findings import PilotsThere
 from matching.domain.headline import Cause, Ground
 from matching.models import Match
+from pilots.domain.director_query import query_of
 from pilots.domain.empty_pilot_throttle import empty_match_at, throttle_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
@@ -30,10 +31,11 @@ from pilots.queries import (
     stand_still,
 )
 from resources.domain.enums import PilotType
-from resources.models import Queue
+from resources.models import ComputingElement, Queue
 from resources.queries.known_names import known_middlewares
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import TaskQueue
+from taskqueues.services.classads import as_classad
 from wms.accounts.models import VO
 from wms.kernel.names import listed
 
@@ -52,16 +54,26 @@ class PilotKind:
     vo_id: int
     group_id: int | None
     owner_id: int | None
+    #: Chosen for the pilots themselves; empty: that of their queue, else that of their VO.
+    setup: str
     slot: Mapping[str, Any]
     #: Have started; of these, have no job; have not started yet.
     running: int
     idle: int
     coming: int
 
-    def may_take(self, task_queue: TaskQueue) -> bool:
-        """Return whether they serve the owner of the jobs, with group loaded, and their slots are large enough."""
+    def may_take(self, task_queue: TaskQueue, queue: Queue) -> bool:
+        """Return whether they serve the owner and the setup of the jobs, and their slots are large enough.
+
+        Args:
+            task_queue: of the jobs, with group and VO loaded.
+            queue: that of the pilots, with its CE.
+        """
         kind = PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
         if not _serves(self, task_queue) or kind not in (task_queue.pilot_types or list(PilotType)):
+            return False
+        vo = task_queue.vo
+        if (self.setup or queue.setup_for(vo) or vo.setup) != task_queue.setup:
             return False
         slot = self.slot
         return not slot or (  # a pilot that registered itself has no requested slot
@@ -79,7 +91,7 @@ def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue__isnull=False, ended_at=None, vo__in=vo_ids)
     able = living.filter(revoked_at=None, drained_at=None, black_hole=None)
-    names = ("queue_id", "vo_id", "group_id", "owner_id", "slot")
+    names = ("queue_id", "vo_id", "group_id", "owner_id", "setup", "slot")
     # Uses index: match_open
     has_job = Exists(Match.objects.filter(pilot=OuterRef("pk"), ended_at=None))
     runs = Q(status=PilotStatus.RUNNING)
@@ -94,7 +106,7 @@ def living_pilots(*, vo_ids: Collection[int]) -> LivingPilots:
 
 def living_there(task_queue: TaskQueue, queues: Sequence[Queue], *, living: LivingPilots) -> PilotsThere:
     """Return the pilots for the jobs of *task_queue* at the *queues* that it fits; not why none are sent."""
-    able = [kind for queue in queues for kind in living.get(queue.pk, ()) if kind.may_take(task_queue)]
+    able = [kind for queue in queues for kind in living.get(queue.pk, ()) if kind.may_take(task_queue, queue)]
     if any(kind.running for kind in able):
         return PilotsThere(some_run=True, all_are_busy=not any(kind.idle for kind in able))
     return PilotsThere(coming=sum(kind.coming for kind in able))
@@ -118,12 +130,16 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
         return replace(there, remarks=remarks)
     newest, paused, counts = _newest(queues), stall_pauses(now=now), pilot_counts(queues)
     standstill = _standstill(now=now)
-    of_ce = {} if standstill else _of_ces(task_queue, queues, now=now)
+    kind = _kind_of_ces(task_queue, queues)
+    undirected = _undirected(task_queue, now=now)
+    never = {
+        queue.pk: _started_by_site(queue) or standstill or kind[queue.ce_id] or undirected(queue) for queue in queues
+    }
+    of_ce = _of_ces({queue.ce_id: queue.ce for queue in queues if never[queue.pk] is None}, now=now)
 
     def why_none_to(queue: Queue) -> WaitFact | None:
         return (
-            _started_by_site(queue)
-            or standstill
+            never[queue.pk]
             or of_ce[queue.ce_id]
             or _full(queue, counts[queue.pk])
             or _stalled(queue, until=paused.get(queue.pk))
@@ -162,18 +178,13 @@ def _standstill(*, now: datetime) -> WaitFact | None:
     return fact(WaitReason.DIRECTORS_STAND_STILL, since=run.ran_at) if stand_still(run, now=now) else None
 
 
-def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> Mapping[int, WaitFact | None]:
-    """Return why each CE gets no pilots for the jobs; None: it may get some."""
-    ces = {queue.ce_id: queue.ce for queue in queues}
-    health_of = {health.ce_id: health for health in CEHealth.objects.all()}
-    slots = free_slots(now=now)
-    directed, middlewares = _directed_sites(task_queue), task_queue.grid_middlewares
+def _kind_of_ces(task_queue: TaskQueue, queues: Sequence[Queue]) -> Mapping[int, WaitFact | None]:
+    """Return why each CE is of a kind to which no pilots are sent for the jobs; None: it is not."""
+    middlewares = task_queue.grid_middlewares
     named = listed(middlewares, last=" or ")
     is_known = is_known_middleware(middlewares, vo=task_queue.vo)
     reasons: dict[int, WaitFact | None] = {}
-    failing: dict[int, CEHealth] = {}
-    for ce_id, ce in ces.items():
-        health = health_of.get(ce_id)
+    for ce_id, ce in {queue.ce_id: queue.ce for queue in queues}.items():
         if ce.type not in settings.WMS_BACKENDS:
             reasons[ce_id] = fact(WaitReason.NO_BACKEND, type=ce.type, ce=ce.name)
         elif not is_known:
@@ -182,14 +193,24 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
             reasons[ce_id] = fact(
                 WaitReason.OTHER_MIDDLEWARE, named=named, ce=ce.name, middleware=ce.middleware or ce.type
             )
-        elif directed is not None and ce.site_id not in directed:
-            reasons[ce_id] = fact(WaitReason.NO_DIRECTOR, site=ce.site.name, job_type=task_queue.job_type)
-        elif slots.get(ce_id):
-            reasons[ce_id] = None
         else:
-            reasons[ce_id] = _why_ce_gets_none(ce.name, health, now=now)
-            if health is not None and health.failures:
-                failing[ce_id] = health
+            reasons[ce_id] = None
+    return reasons
+
+
+def _of_ces(ces: Mapping[int, ComputingElement], *, now: datetime) -> Mapping[int, WaitFact | None]:
+    """Return why each CE, to which pilots would be sent, gets none; None: it may get some."""
+    if not ces:
+        return {}
+    health_of = {health.ce_id: health for health in CEHealth.objects.all()}
+    slots = free_slots(now=now)
+    reasons: dict[int, WaitFact | None] = {}
+    failing: dict[int, CEHealth] = {}
+    for ce_id, ce in ces.items():
+        health = health_of.get(ce_id)
+        reasons[ce_id] = None if slots.get(ce_id) else _why_ce_gets_none(ce.name, health, now=now)
+        if reasons[ce_id] is not None and health is not None and health.failures:
+            failing[ce_id] = health
     if len(failing) > 1:
         # A shared cause only once: messages of batch systems are long, and mostly the same.
         names = tuple(ces[ce_id].name for ce_id in failing)
@@ -204,17 +225,54 @@ def is_known_middleware(middlewares: Collection[str], *, vo: VO) -> bool:
     return not middlewares or not known_middlewares(vo).isdisjoint(name.casefold() for name in middlewares)
 
 
-def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
-    """Return the sites that directors serve for the jobs; None: all."""
-    directors = list(Director.objects.prefetch_related("sites"))
-    served: set[int] = set()
-    for director in directors:
-        if not director.job_types or task_queue.job_type in director.job_types:
-            sites = {site.pk for site in director.sites.all()}
-            if not sites:
-                return None
-            served |= sites
-    return served if directors else None
+def _undirected(task_queue: TaskQueue, *, now: datetime) -> Callable[[Queue], WaitFact | None]:
+    """Return what returns that no director sends pilots to a batch queue for the jobs, and why; None: one does.
+
+    The same rule for all task queues at once is in ``pilots.services.director_scopes``.
+    """
+    vo = task_queue.vo
+    directors = [
+        (
+            {site.pk for site in director.sites.all()},
+            _only_others(director, task_queue, now=now),
+            _only_setup(director, task_queue),
+        )
+        for director in Director.objects.prefetch_related("sites").order_by("name")
+    ]
+
+    def why_none_to(queue: Queue) -> WaitFact | None:
+        others = [
+            only_others or (only_setup if queue.setup_for(vo) is None else None)
+            for sites, only_others, only_setup in directors
+            if not sites or queue.ce.site_id in sites
+        ]
+        if not directors or not all(others):
+            return None
+        words = ", ".join(map(in_words, others))
+        but = fact(WaitReason.BUT_FOR_OTHERS, directors=words) if words else ""
+        return fact(WaitReason.NO_DIRECTOR, site=queue.ce.site.name, but=but)
+
+    return why_none_to
+
+
+def _only_others(director: Director, task_queue: TaskQueue, *, now: datetime) -> WaitFact | None:
+    """Return for which other jobs only the director sends pilots, wherever it does; None: for these too."""
+    if director.job_types and task_queue.job_type not in director.job_types:
+        return fact(WaitReason.ONLY_JOB_TYPES, director=director.name, job_types=tuple(director.job_types))
+    if not director.requirements:
+        return None
+    query = query_of(director.requirements)
+    if query.accepts(as_classad(task_queue), now=int(now.timestamp())):
+        return None
+    names = fact(WaitReason.ON_NAMES, names=listed(query.names, last=" and ")) if query.names else ""
+    return fact(WaitReason.ONLY_REQUIRED, director=director.name, names=names)
+
+
+def _only_setup(director: Director, task_queue: TaskQueue) -> WaitFact | None:
+    """Return that the director sends pilots of another setup, where the place chooses none; None: it does not."""
+    if director.setup == task_queue.setup or director.setup not in task_queue.vo.setups:
+        return None
+    return fact(WaitReason.ONLY_SETUP, director=director.name, setup=director.setup)
 
 
 def _why_ce_gets_none(ce: str, health: CEHealth | None, *, now: datetime) -> WaitFact:
@@ -284,7 +342,13 @@ def _newest(queues: Sequence[Queue]) -> Mapping[int, Sequence[Pilot]]:
 
 def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[WaitFact]:
     """Yield how the last pilot that may have been for the jobs ended, if it ended without one."""
-    mine = [pilot for pilots in newest.values() for pilot in pilots if _serves(pilot, task_queue)]
+    mine = [
+        pilot
+        for pilots in newest.values()
+        for pilot in pilots
+        # Directors of earlier versions chose none.
+        if pilot.setup in {"", task_queue.setup} and _serves(pilot, task_queue)
+    ]
     last = max(mine, key=lambda pilot: pilot.pk, default=None)
     if last is None or last.ended_at is None or last.matched_at is not None:
         return

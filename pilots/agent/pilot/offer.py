@@ -151,14 +151,21 @@ def _divided(options: Options, place: Place, node: NodeReport, allocation: Alloc
     return {**stated, **measured}
 
 
-def offer_of(resources: Resources, *, elapsed_s: float) -> Record:
-    """Return the body of POST /api/v1/matches/, with a new ``request_id``; repeat this body until it is answered."""
+def offer_of(resources: Resources, *, elapsed_s: float, setup: str = "") -> Record:
+    """Return the body of POST /api/v1/matches/, with a new ``request_id``; repeat this body until it is answered.
+
+    Args:
+        resources: those that are free.
+        elapsed_s: seconds since the start of the slot.
+        setup: chosen by the command line; empty: the server chooses it.
+    """
     wall_left_s = resources.wall_left_s(elapsed_s)
     return {
         "request_id": str(uuid4()),
         "cpu_time_s": resources.cpu_left_s(elapsed_s),
         **divided_amounts_of(resources),
         **({} if wall_left_s is None else {"wall_time_s": wall_left_s}),
+        **({"setup": setup} if setup else {}),
         "container": resources.container,
         "platforms": list(resources.platforms),
         "tags": list(resources.tags),

@@ -37,6 +37,7 @@ class _OtherOptions:
     site: str
     ce: str
     queue: str
+    setup: str
     stamp: str
     work_dir: Path
     max_jobs: int | None
@@ -120,6 +121,9 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--site", default="")
     group.add_argument("--ce", default="", help="computing element")
     group.add_argument("--queue", default="")
+    group.add_argument(
+        "--setup", default="", metavar="NAME", help="setup of the pilot, one of the VO's; default: the server's choice"
+    )
     group.add_argument("--stamp", default="", help="name of this pilot in its batch system")
 
 

@@ -139,8 +139,10 @@ class PilotLoop:
     def _register(self) -> None:
         options = self._options
         place = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
+        # Older servers do not know it.
+        setup = {"setup": options.setup} if options.setup else {}
         pilot, token_s = self._call(
-            "pilot.register", lambda: self._server.register({**place, "host_name": host_name()})
+            "pilot.register", lambda: self._server.register({**place, **setup, "host_name": host_name()})
         )
         if token_s is not None:
             self._node_monitor.note_token(lasts_s=token_s)
@@ -255,7 +257,7 @@ class PilotLoop:
             self._log_empty_at = monotonic() + self._empty_logs.next_s()
 
     def _offer(self, left: Resources, configuration: PilotConfiguration) -> Record:
-        offer = offer_of(left, elapsed_s=self._elapsed_s())
+        offer = offer_of(left, elapsed_s=self._elapsed_s(), setup=self._options.setup)
         place = configured_place(self._options, configuration.place)
         return offer if place is None else self._submit_pools.add_to(offer, place)
 

@@ -25,9 +25,12 @@ class Command(BaseCommand):
         parser.add_argument("--queue", help="queue of the computing element")
         parser.add_argument("--group", help="group of a private pilot, which runs only its jobs")
         parser.add_argument("--owner", help="owner of a private pilot; optional if the group shares jobs")
+        parser.add_argument("--setup", default="", help="setup of the pilot; default: that of queue, CE or VO")
         parser.add_argument("--hours", type=_hours, default=24, help="how long the token is valid (default: 24)")
 
-    def handle(self, *, vo: str, group: str | None, owner: str | None, hours: int, **options: str | None) -> None:
+    def handle(
+        self, *, vo: str, group: str | None, owner: str | None, setup: str, hours: int, **options: str | None
+    ) -> None:
         lifetime = timedelta(hours=hours)
         try:
             registered = make_by_hand(
@@ -37,6 +40,7 @@ class Command(BaseCommand):
                 lifetime=lifetime,
                 now=timezone.now(),
                 at=WantedPlace(site=options["site"], ce=options["ce"], queue=options["queue"]),
+                setup=setup,
             )
         except WmsError as error:
             raise CommandError(error.detail) from error

@@ -155,7 +155,7 @@ def test_a_queue_that_does_not_fit_lists_every_reason_nearest_queues_first(
     [
         (
             {"setup": "LHCb-Devel"},
-            {},
+            {"setup": "LHCb-Production"},
             "requires the setup LHCb-Devel; the pilots that directors send here have LHCb-Production",
         ),
         (

@@ -55,7 +55,7 @@ CERN = "it would fit 1 queue: LCG.CERN.ch."
         ({}, {"tags": ["gpu"], "required_tags": ["gpu"]}, {"tags": ["gpu"]}, "With the tag gpu"),
         (
             {"setup": "LHCb-Devel"},
-            {},
+            {"setup": "LHCb-Production"},
             {"setup": "LHCb-Production"},
             "With the setup LHCb-Production instead of LHCb-Devel",
         ),

@@ -208,12 +208,49 @@ def test_missing_directors_are_named_as_the_cause(sample: SampleData, alice: API
     elsewhere = Director.objects.create(name="elsewhere")
     elsewhere.sites.add(factories.make_site())
     Director.objects.create(name="farm", job_types=["MCSimulation"])
-    assert summary(alice, sample) == f"{NOBODY}no director sends pilots to LCG.CERN.ch for jobs of the type User."
+    assert summary(alice, sample) == (
+        f"{NOBODY}no director sends pilots to LCG.CERN.ch for such jobs: farm only for jobs of the type MCSimulation."
+    )
     assert "waits for a pilot" in summary(alice, sample, job_type="MCSimulation")
+    Director.objects.filter(name="farm").delete()
+    assert summary(alice, sample) == f"{NOBODY}no director sends pilots to LCG.CERN.ch."
     DirectorRun.objects.update(ran_at=NOW - timedelta(days=1))
     assert f"have not run since {NOW - timedelta(days=1):%F %H:%M} UTC." in summary(alice, sample)
     DirectorRun.objects.all().delete()
     assert summary(alice, sample) == f"{NOBODY}the directors, which send pilots, have not run yet."
+
+
+def test_what_directors_require_of_jobs_is_named(sample: SampleData, alice: APIClient) -> None:
+    Queue.objects.update(gpus=1)
+    Director.objects.create(name="devel", setup="LHCb-Devel")
+    Director.objects.create(name="farm", requirements='GPUs > 0 && VO == "lhcb"')
+    Director.objects.create(name="never", requirements="false")
+    assert summary(alice, sample) == (
+        f"{NOBODY}no director sends pilots to LCG.CERN.ch for such jobs: devel only for jobs of the setup LHCb-Devel, "
+        "farm only for jobs that meet its requirements on GPUs and VO, never only for jobs that meet its requirements."
+    )
+    assert "waits for a pilot" in summary(alice, sample, gpus=1)
+    assert "waits for a pilot" in summary(alice, sample, setup="LHCb-Devel")
+    # A queue that chooses the setup itself is not the director's to choose for.
+    Queue.objects.update(setup="LHCb-Production")
+    assert "waits for a pilot" in summary(alice, sample)
+
+
+@pytest.mark.parametrize(("of_pilot", "of_queue"), [("LHCb-Production", ""), ("", ""), ("", "LHCb-Production")])
+def test_pilots_of_another_setup_are_not_waited_for(
+    sample: SampleData, alice: APIClient, of_pilot: str, of_queue: str
+) -> None:
+    idle = factories.make_pilot(vo=sample.vo, queue=sample.queue)
+    Pilot.objects.update(setup=of_pilot)
+    Queue.objects.update(setup=of_queue)
+    assert summary(alice, sample).endswith("its own has 100 % of the priorities of its CPU segment.")
+    Pilot.objects.filter(pk=idle.pk).update(setup=of_pilot or "LHCb-Production")
+    Queue.objects.update(setup="")
+    assert summary(alice, sample, setup="LHCb-Devel").endswith("; no pilot is there now.")
+    Queue.objects.update(max_waiting_pilots=0)
+    assert "and none that could take such jobs is there" in summary(alice, sample, setup="LHCb-Devel")
+    Pilot.objects.update(setup="LHCb-Devel")
+    assert summary(alice, sample, setup="LHCb-Devel").endswith("priorities of its CPU segment.")
 
 
 def test_unserved_computing_element_types_are_named_as_the_cause(sample: SampleData, alice: APIClient) -> None:

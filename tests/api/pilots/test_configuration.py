@@ -33,6 +33,8 @@ def test_the_configuration_contains_all_values_of_the_place(
         tags=["GPU"],
         required_tags=["GPU"],
     )
+    queue.ce.setup = "Devel"
+    queue.ce.save()
     pilot = make_pilot(queue=queue, vo=make_vo(setup="Production", setups=["Devel"]))
     token = make_pilot_token(pilot)
 
@@ -59,7 +61,7 @@ def test_the_configuration_contains_all_values_of_the_place(
         "required_tags": ["GPU"],
     }
     assert (told["protocol"], told["pilot"], told["type"]) == (1, pilot.pk, "generic")
-    assert (told["vo"], told["setup"], told["setups"]) == (pilot.vo.name, "Production", ["Devel", "Production"])
+    assert (told["vo"], told["setup"], told["setups"]) == (pilot.vo.name, "Devel", ["Devel", "Production"])
     assert (told["group"], told["owner"]) == (None, None)
     assert (told["heartbeat_s"], told["lease_grace_s"]) == (7, 3)
     assert (told["lease_first_s"], told["lease_s"]) == (settings.WMS_LEASE_FIRST_S, settings.WMS_LEASE_S)

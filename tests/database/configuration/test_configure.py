@@ -301,6 +301,14 @@ def test_a_token_of_the_file_replaces_its_predecessor_and_no_other() -> None:
     assert digests == {digest_of("second"), digest_of(issued)}
 
 
+def test_the_setup_of_a_token_of_the_file_changes_with_the_file() -> None:
+    make_vo(setup="Production", setups=["Devel"])
+    for setup, differences in (("Devel", ("+ site A",)), ("Devel", ()), ("", ("~ site A: tokens changed",))):
+        text = f"sites: [{{name: A, tokens: {{register: first, advertise: other, setup: '{setup}'}}}}]"
+        assert apply(text).differences == differences
+        assert {token.purpose: token.setup for token in SiteToken.objects.all()} == {"register": setup, "advertise": ""}
+
+
 def test_a_changed_priority_marks_the_group_for_re_evaluation() -> None:
     group = make_group(name="g", vo=make_vo(name="v"), priority=1.0)
     apply("groups: [{name: g, vo: v, priority: 1.0}]")
@@ -377,6 +385,13 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
         ("sites: [{name: A, ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 1, required_tags: [x]}]}]}]", "line 1: sites[0].ces[0].queues[0].required_tags: must be among the queue's tags, where x is missing"),
         ("limits: [{scope: {ce: twice}, running: 1}]", "line 1: limits[0].scope.ce: name its site too: A, B have one of that name"),
         ("limits: [{scope: {ce: twice, site: C}, running: 1}]", 'line 1: limits[0].scope.ce: the site C has no ce "twice"'),
+        ("sites: [{name: A, vos: [lhcb], ces: [{name: twice, setup: Atlas}]}]", 'line 1: sites[0].ces[0].setup: lhcb has no setup "Atlas"'),
+        ("sites: [{name: A, ces: [{name: twice, queues: [{name: q, cpu_time_s: 1, setup: Product}]}]}]", 'line 1: sites[0].ces[0].queues[0].setup: None of the VOs atlas, lhcb has a setup "Product". Did you mean "Production"?'),
+        ("sites: [{name: A, tokens: {register: x, setup: Atlas}, vos: [lhcb]}]", 'line 1: sites[0].tokens.setup: lhcb has no setup "Atlas"'),
+        ("sites: [{name: A, tokens: {advertise: x, setup: Production}}]", "line 1: sites[0].tokens.setup: requires register, the token by which pilots register"),
+        ("directors: [{name: d, setup: Other}]", 'line 1: directors[0].setup: None of the VOs atlas, lhcb has a setup "Other"'),
+        ('directors: [{name: d, requirements: "GPUs >"}]', "line 1: directors[0].requirements: not a ClassAd expression: Line 1, column 7: A value is expected here, not the end of the text."),
+        ('directors: [{name: d, requirements: "CPUTme < 9"}]', 'line 1: directors[0].requirements: a task queue has no attribute "CPUTme". Did you mean "CPUTime"?'),
         ("sites: [{name: A, tokens: {register: used}}]", "line 1: sites[0].tokens.register: this token is in use elsewhere, or was revoked; choose another one"),
         ("sites: [{name: A, tokens: {register: x, advertise: x}}]", "line 1: sites[0].tokens.register: this token is in use elsewhere, or was revoked; choose another one"),
         ("sites: [{name: A, vo_parameters: {cms: {x: 1}}}]", 'line 1: sites[0].vo_parameters.cms: there is no vo "cms", neither in the file nor in the database.'),
@@ -384,7 +399,7 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
 )  # fmt: skip
 def test_values_that_the_database_cannot_store_are_refused(text: str, problem: str) -> None:
     lhcb = make_vo(name="lhcb")
-    make_vo(name="atlas")
+    make_vo(name="atlas", setup="Atlas")
     make_user(username="alice", dns=["/CN=alice"])
     make_group(name="staff", vo=lhcb)
     make_group(name="other", vo=lhcb)

@@ -14,7 +14,7 @@ from resources.models import (
 )
 from taskqueues.models import Limit
 from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply
-from tests.factories import make_ce, make_site
+from tests.factories import make_ce, make_queue, make_site, make_vo
 from wms.accounts.models import VO, Group, User
 from wms.configuration.export import export
 
@@ -47,6 +47,21 @@ def test_the_export_makes_the_same_configuration_elsewhere() -> None:
     ):
         rows.delete()
     apply(exported, environ={})
+    assert export() == exported
+
+
+def test_setups_and_requirements_of_directors_survive_export() -> None:
+    make_vo(setup="Production", setups=["Devel"])
+    queue = make_queue(setup="Devel")
+    queue.ce.setup = "Production"
+    queue.ce.save()
+    Director.objects.create(name="farm", kind="taskqueue", setup="Devel", requirements='GPUs > 0 && VO != "x: y"\n')
+    exported = export()
+    assert apply(exported).differences == ()
+    assert exported.count("setup: Devel") == 2
+    for rows in (Director.objects.all(), Site.objects.all()):
+        rows.delete()
+    apply(exported)
     assert export() == exported
 
 

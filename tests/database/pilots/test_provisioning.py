@@ -12,10 +12,14 @@ from django.db import transaction
 from pilots.backends.interface import BatchRequest, PilotOrder, SubmitResult
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
+from pilots.queries import open_queues
+from pilots.services.demand_snapshot import take_snapshot
+from pilots.services.director_scopes import DirectorScopes
 from pilots.services.secrets import issue_secrets
 from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import TaskQueue
+from taskqueues.services.index.shared import index
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
 from wms.accounts.domain import digest_of
@@ -216,6 +220,7 @@ def test_jobs_that_no_pilot_there_could_run_get_no_pilots(
         cpu_time_s=50_000,
         platforms=["x86_64-el9"],
         job_types=["User", "MCSimulation"],
+        setup=group.vo.setup,
     )
     waiting(10, group=group, **{"cpu_time_s": 50_000, **requirements})
     assert cycle(fleet) == 0
@@ -227,6 +232,80 @@ def test_a_site_that_serves_other_vos_gets_none(fleet: Fleet, group: Group) -> N
     make_queue(ce=make_ce(site=make_site(vos=[make_vo()])))
     waiting(10, group=group)
     assert cycle(fleet) == 0
+
+
+def setups_sent() -> dict[str, int]:
+    return dict(Counter(Pilot.objects.values_list("setup", flat=True)))
+
+
+def test_jobs_of_each_setup_get_pilots_of_theirs(fleet: Fleet, queue: Queue) -> None:
+    group = make_group(vo=make_vo(setups=["Development"]))
+    waiting(3, group=group)
+    waiting(2, group=group, setup="Development")
+    assert cycle(fleet) == 5
+    assert setups_sent() == {"Production": 3, "Development": 2}
+    # Those without a job count for jobs of their setup only; those of an earlier version for the default.
+    Pilot.objects.filter(setup="Production").update(setup="")
+    waiting(4, group=group, setup="Development", cpu_time_s=5000)
+    assert cycle(fleet, after=timedelta(minutes=1)) == 4
+    assert setups_sent() == {"": 3, "Development": 6}
+
+
+@pytest.mark.parametrize(
+    ("director", "ce", "queue", "sent"),
+    [
+        ("Development", "", "", {"Development": 2, "Atlas": 1}),
+        ("Development", "Production", "", {"Production": 3, "Atlas": 1}),
+        ("Development", "Production", "Development", {"Development": 2, "Atlas": 1}),
+        ("Atlas", "", "", {"Production": 3, "Development": 2, "Atlas": 1}),
+        ("", "Development", "Atlas", {"Development": 2, "Atlas": 1}),
+    ],
+)
+def test_queue_ce_and_director_choose_the_setup_for_vos_that_have_it(
+    fleet: Fleet, director: str, ce: str, queue: str, sent: dict[str, int]
+) -> None:
+    group = make_group(vo=make_vo(setups=["Development"]))
+    there = make_queue(setup=queue)
+    ComputingElement.objects.filter(pk=there.ce_id).update(setup=ce)
+    Director.objects.create(name="one", setup=director)
+    waiting(3, group=group)
+    waiting(2, group=group, setup="Development")
+    waiting(1, group=make_group(vo=make_vo(setup="Atlas")))
+    cycle(fleet)
+    assert setups_sent() == sent
+
+
+@pytest.mark.parametrize(
+    ("requirements", "sent"),
+    [
+        ("GPUs > 0", {"gpu"}),
+        ("target.gpus > 0 || cputime < 1000", {"gpu", "short"}),
+        ('VO == "lhcb" && JobType != "gpu"', {"short", "long", "tagged"}),
+        ('stringListMember("Big", "Big,Small") && member("Big", Tags)', {"tagged"}),
+        ("time() > 1000000000", {"gpu", "short", "long", "tagged"}),
+        ("Nonsense > 1", set()),
+        ("GPUs", set()),
+        ("GPUs >", set()),
+    ],
+)
+def test_a_director_sends_pilots_for_task_queues_that_meet_its_requirements(
+    fleet: Fleet, group: Group, requirements: str, sent: set[str]
+) -> None:
+    make_queue(gpus=1, tags=["Big"])
+    Director.objects.create(name="farm", kind="taskqueue", requirements=requirements)
+    needs: dict[str, dict[str, Any]] = {
+        "gpu": {"gpus": 1},
+        "short": {"cpu_time_s": 500},
+        "long": {},
+        "tagged": {"tags": ["Big"]},
+    }
+    for job_type, needed in needs.items():
+        waiting(1, group=group, job_type=job_type, **{"cpu_time_s": 300_000, **needed})
+    snapshot = index.renewed()
+    scopes = DirectorScopes(take_snapshot(list(open_queues(now=NOW)), snapshot, now=NOW), now=NOW)
+    served = {demand.task_queue_id for demand in scopes.of(Director.objects.get()).demands}
+    assert set(TaskQueue.objects.filter(pk__in=served).values_list("job_type", flat=True)) == sent
+    assert cycle(fleet) == len(sent)
 
 
 def test_a_director_looks_at_its_own_sites_and_job_types(fleet: Fleet, group: Group) -> None:

@@ -60,6 +60,7 @@ def queue() -> Queue:
         job_types=["MCSimulation", "User"],
         tags=["Big"],
         required_tags=["Farm"],
+        setup="Production",
     )
 
 

@@ -43,6 +43,7 @@ def test_the_conditions_have_their_documented_names_and_order() -> None:
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("setup", {"setup": "S"}, {"setup": "S"}, True),
     ("setup", {"setup": "S"}, {"setup": "T"}, False),
+    ("setup", {"setup": "S"}, {"setup": None}, True),
     ("cpu_time", {"cpu_time_s": 5000}, {"cpu_time_s": 5000}, True),
     ("cpu_time", {"cpu_time_s": 5000}, {"cpu_time_s": 4999}, False),
     ("pilot_type", {}, {}, True),

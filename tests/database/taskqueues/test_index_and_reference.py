@@ -80,7 +80,7 @@ def check(sample: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject)
         vo_id=data.draw(one_of(*sample["vo_id"])),
         group_id=data.draw(one_of(None, None, *sample["group_id"])),
         owner_id=data.draw(one_of(None, None, *sample["owner_id"])),
-        setup=data.draw(one_of(*SETUPS, "Other")),
+        setup=data.draw(one_of(*SETUPS, "Other", None)),
         cpu_time_s=data.draw(st.integers(0, 60_000)),
         site=data.draw(one_of(None, *NAMES, "E")),
         accepting=data.draw(st.booleans()),

@@ -117,6 +117,20 @@ def test_jobs_get_pilots_that_run_them_and_never_more_than_the_queue_allows(
         assert not (directory / "secret").exists()
 
 
+def test_jobs_of_the_second_setup_run_without_any_configuration(
+    direction: Direction, queue: Queue, group: Group
+) -> None:
+    group.vo.setups = ["Certification", "Production"]
+    group.vo.save()
+    user = make_user(groups=[group])
+    jobs = [
+        make_job(group=group, owner=user, executable="/bin/true", setup=setup)
+        for setup in ("Production", "Certification")
+    ]
+    until(lambda: all(status_of(job) == JobStatus.DONE for job in jobs), meanwhile=direction.cycle)
+    assert set(Pilot.objects.values_list("setup", flat=True)) == {"Production", "Certification"}
+
+
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     with directory_of_payloads() as directory:

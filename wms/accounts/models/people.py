@@ -88,6 +88,13 @@ class VO(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def setup_among(self, *names: str) -> str | None:
+        """Return the first of these setups that the VO has; None: it has none of them."""
+        for name in names:
+            if name in self.setups:
+                return name
+        return None
+
     @property
     def longest_stalled_s(self) -> int:
         """Longest window of the stall rule that jobs may ask for; 0: any, also none."""

@@ -89,7 +89,7 @@ def _explained(answer: Record) -> list[Part]:
 #: {option of ``match-test``: what it is}.
 _NAMES = {
     "vo": "VO of the pilot",
-    "setup": "setup of the pilot; left out: that of the VO",
+    "setup": "setup of the pilot; left out: that of the queue, CE or VO",
     "site": "site of the pilot; left out: not compared",
     "ce": "computing element; left out: not compared",
     "queue": "batch queue; left out: not compared",

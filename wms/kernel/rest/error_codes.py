@@ -101,6 +101,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "too_many_jobs": ("the filter of a bulk action finds too many jobs", "narrow it"),
         "unclear_vo": ("the VO is not named, or is none of the caller's", "name `vo`"),
         "unknown_place": ("no site, computing element or queue of this name serves the VO", "correct the name"),
+        "unknown_setup": ("the VO has no such setup", "name one of its setups, or none"),
         "unknown_vo": ("there is no such VO", "correct the name"),
         "unsafe_archive": (
             "a member of the archive leads outside it or is not an ordinary file",

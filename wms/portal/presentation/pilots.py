@@ -175,6 +175,7 @@ def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
     return [
         Fact(label="VO", value=row.vo),
         Fact(label="Runs jobs of", value="the whole VO" if pilot.group is None else row.kind),
+        *([Fact(label="Setup", value=pilot.setup)] if pilot.setup else []),
         Fact(label="Site", value=row.site),
         Fact(label="CE and queue", value=row.place),
         Fact(label="Host", value=row.host),
