@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from resources.domain.classad import ClassAd, ClassAdError, Expression, classad_of, is_true, parse_expression
-from resources.domain.throttles import JOB_ATTRIBUTES, MAX_STEPS
+from resources.domain.throttle_conditions import JOB_ATTRIBUTES, MAX_STEPS
 from wms.kernel.names import did_you_mean
 
 _NOTHING: Final = classad_of({})

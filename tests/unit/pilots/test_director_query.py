@@ -4,7 +4,7 @@ import pytest
 
 from pilots.domain.director_query import flaw_of, query_of
 from resources.domain.classad import ClassAd, classad_of
-from resources.domain.throttles import JOB_ATTRIBUTES
+from resources.domain.throttle_conditions import JOB_ATTRIBUTES
 
 
 def task_queue() -> ClassAd:
