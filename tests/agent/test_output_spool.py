@@ -122,6 +122,23 @@ def test_the_whole_output_is_stored_at_the_element_once_if_the_upload_is_refused
     assert server.lease.files()["std.out"] == "out\n"
 
 
+def test_the_ends_of_the_streams_are_stored_from_memory_if_the_disk_is_full(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    script = "echo said; for n in 1 2 3 4; do head -c 150000 /dev/urandom > f$n; done"
+    server.add_job("/bin/sh", f"-c '{script}'", output_sandbox=["f*"])
+    limited = ("/bin/sh", "-c", 'ulimit -f 400; exec "$@"', "sh")  # 200 KB: like a disk that is full
+
+    assert start(enter=limited).wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == (
+        "Execution complete; the output could not be packed: File too large; only the ends of standard output and "
+        "error were stored"
+    )
+    assert server.lease.files() == {"std.out": "said\n", "std.err": ""}
+
+
 def test_standard_streams_that_the_payload_removes_are_named(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("/bin/sh", "-c 'rm -f *; echo lost; echo r > r.txt'", output_sandbox=["r.txt"])
 

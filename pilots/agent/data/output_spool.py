@@ -19,6 +19,8 @@ from pilots.agent.base import log
 MOST_BYTES = 200 * 1024 * 1024
 #: Age in seconds at which an archive is removed.
 _MOST_AGE_S = 7 * 24 * 3600.0
+#: For the spool where it cannot be beside the work directory.
+_LASTING = Path("/var/tmp")  # noqa: S108 - another user's directory there is not used
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -35,17 +37,17 @@ def directory_of(work_directory: Path, *, server: str) -> Path:
 
 
 def keep(file: Path, *, spool: Path, work_directory: Path, name: str) -> str | None:
-    """Move *file* into the spool, and return ``host:path``; None: that failed.
+    """Move *file* into the spool, and return ``host:path``, perhaps with how long it is there; None: that failed.
 
     Nothing is replaced: a number is added to a name that exists. Old archives are removed to make room.
 
     Args:
         file: the archive.
         spool: from directory_of().
-        work_directory: of the pilot, for the spool if it cannot be beside it.
+        work_directory: of the pilot, for the spool if there is no better place; a batch system may remove it.
         name: of the archive in the spool.
     """
-    for above in (spool.parent, work_directory.resolve()):
+    for above in (spool.parent, _LASTING, work_directory.resolve()):
         try:
             with _opened(above / spool.name) as (directory, descriptor):
                 if not _make_room(descriptor, file.stat().st_size):
@@ -55,7 +57,8 @@ def keep(file: Path, *, spool: Path, work_directory: Path, name: str) -> str | N
             log.event("output.not_kept", directory=above / spool.name, error=error)
             continue
         log.event("output.kept", file=place, bytes=place.stat().st_size)
-        return f"{socket.gethostname()}:{place}"
+        until = " until the slot ends" if above == work_directory.resolve() else ""
+        return f"{socket.gethostname()}:{place}{until}"
     return None
 
 

@@ -42,8 +42,9 @@ _BUSY = frozenset({408, 423, 425, TOO_MANY})
 _MOST_DIGITS = 18
 #: Statuses that another try would not change: not implemented, no such version of HTTP, no space left.
 _FINAL_TROUBLE = frozenset({501, 505, 507})
-#: Timeout in seconds of one network operation.
-_TIMEOUT_S = 60.0
+#: Timeout in seconds of one network operation, and bytes of a sent file for which one more is waited: some stores
+#: compute a checksum before they answer.
+_TIMEOUT_S, _BYTES_OF_A_SECOND = 60.0, 10 * 1024 * 1024
 _FLAWS: Mapping[AddressFlaw, str] = {
     AddressFlaw.NOT_A_URL: "its address is not a URL",
     AddressFlaw.REDIRECTED_TO_NO_URL: "the storage element redirects to something that is not a URL",
@@ -273,14 +274,15 @@ class Storage:
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Exchange:
         """Follow redirects; return a successful answer whose body is not read yet."""
-        length = {} if file is None else {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+        size_bytes = 0 if file is None else os.fstat(file.fileno()).st_size
+        length = {} if file is None else {"Content-Length": str(size_bytes)}
         body: Body | None = None if file is None else lambda: chunks_of(file, give_up=give_up)
 
         def send(parts: SplitResult, target: str, trusted: bool) -> Exchange:  # noqa: FBT001 - as answered() calls it
             tokens = {"Authorization": f"Bearer {token}"} if token and trusted else {}
-            http = HttpClient(
-                f"{parts.scheme}://{parts.netloc}", user_agent=USER_AGENT, timeout_s=_TIMEOUT_S, tls=self._tls
-            )
+            timeout_s = _TIMEOUT_S + size_bytes / _BYTES_OF_A_SECOND
+            address = f"{parts.scheme}://{parts.netloc}"
+            http = HttpClient(address, user_agent=USER_AGENT, timeout_s=timeout_s, tls=self._tls)
             try:
                 return http.send(method, target, headers={**length, **headers, **tokens}, body=body, repeatable=False)
             except UnsendableError:

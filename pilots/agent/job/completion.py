@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ _MAX_REFUSAL = 100
 _MIN_REASON = 30
 #: Characters of a minor status for what became of the output.
 _ROOM = MAX_NAME - len("; ") - _MIN_REASON
+_ONLY_ENDS = "only the ends of standard output and error were stored"
 #: Names of archives in the scratch directory.
 _PACKED, _DATA, _WHOLE, _REST = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz", "rest-of-output.tar.gz"
 #: For an output sandbox that goes to a storage element: the limits of storage and disk apply.
@@ -140,7 +142,24 @@ class Delivery:
             return None, "the output could not be uploaded"
         except OSError as error:
             log.event("node.disk_trouble", error=error)
-            return None, f"the output could not be packed: {error.strerror}"
+            reference = self._store_tails(conclusion, give_up_at=monotonic() + patience_s)
+            stored = "" if reference is None else f"; {_ONLY_ENDS}"
+            return reference, f"the output could not be packed: {error.strerror}{stored}"
+
+    def _store_tails(self, conclusion: Conclusion, *, give_up_at: float) -> str | None:
+        """Store the ends of standard output and error from memory, because the disk is full; None: that failed."""
+        job, directory = self._lease.job, self._workspace.job
+        descriptor = os.memfd_create("output")
+        archive = Path(f"/proc/self/fd/{descriptor}")
+        try:
+            streams = output_files.chosen(directory, [job.std_output, job.std_error])
+            packing.pack_tails(directory, streams, into=archive, limits=self._limits)
+            return self._store(archive, give_up_at=give_up_at, reason=conclusion.reason)
+        except (*_UNANSWERED, RefusedError, OSError) as error:
+            log.event("output.not_stored", job=job.id, error=error)
+            return None
+        finally:
+            os.close(descriptor)
 
     def _keep(self, name: str, conclusion: Conclusion) -> str:
         """Keep an archive in the spool of the node; return the end of a sentence that says where."""
@@ -266,8 +285,7 @@ class Delivery:
         except (*_UNANSWERED, RefusedError) as error:
             log.event("output.not_stored", job=job.id, error=error)
             return None, f"{refused}: {detail}{kept}"
-        ends = "only the ends of standard output and error were stored"
-        return reference, f"{refused} ({detail}); {elsewhere or ends + (kept or ', the rest is lost')}"
+        return reference, f"{refused} ({detail}); {elsewhere or _ONLY_ENDS + (kept or ', the rest is lost')}"
 
     def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
         """Store the whole output, once, at the storage element that the job names; return where, empty: it failed."""

@@ -55,6 +55,22 @@ def test_output_of_other_servers_and_earlier_attempts_is_not_replaced(tmp_path: 
     assert {path.stat().st_mode & 0o777 for path in directories} == {0o700}
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_spool_that_cannot_be_beside_the_work_directory_is_where_files_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    lasting, work = tmp_path / "var", tmp_path / "slot"
+    work.mkdir()
+    if is_there:
+        lasting.mkdir()
+    monkeypatch.setattr(output_spool, "_LASTING", lasting)
+    spool = tmp_path / "absent/kept-1-abc"
+    where = output_spool.keep(_file(tmp_path, "new", megabytes=1), spool=spool, work_directory=work, name="job-7")
+    assert where is not None
+    expected = f"{lasting}/kept-1-abc/job-7" if is_there else f"{work}/kept-1-abc/job-7 until the slot ends"
+    assert where.partition(":")[2] == expected
+
+
 @pytest.mark.parametrize("lying_in_wait", ["link", "file", "open directory"])
 def test_a_spool_that_somebody_else_could_read_or_write_is_not_used(tmp_path: Path, lying_in_wait: str) -> None:
     spool = output_spool.directory_of(tmp_path / "work", server="https://wms.example.org")
