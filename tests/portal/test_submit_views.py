@@ -357,6 +357,16 @@ def test_a_copy_of_a_job_fills_the_form(portal: Client, alice: User, group: Grou
     assert parse_jdl(value(portal.get(f"{TEXT}?clone={job.pk}"), "jdl")).description["job_name"] == "scan"
 
 
+def test_a_copy_of_a_job_keeps_what_looks_like_a_placeholder(portal: Client, alice: User) -> None:
+    body = {"executable": "x", "arguments": "%%j %%%j %s", "environment": {"A": "%%j"}}
+    submit(parse_submission(body), owner=alice, now=NOW)
+    job = Job.objects.with_description().get()
+    assert job.description["arguments"] == "%j %%j %s"
+    copied = parse_jdl(value(portal.get(f"{TEXT}?clone={job.pk}"), "jdl")).description
+    assert copied["arguments"] == "%%j %%%j %s"
+    assert copied["environment"] == {"A": "%%j"}
+
+
 def test_a_copy_keeps_the_files_that_its_user_may_name(portal: Client, alice: User, client_of: ClientOf) -> None:
     portal.post(FORM, form(executable="./run.sh", input_files=[run_sh()]))
     job = Job.objects.get()

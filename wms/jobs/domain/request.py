@@ -22,6 +22,7 @@ from wms.jobs.domain.description import (
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import parse_jdl
 from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
+from wms.jobs.domain.placeholders import unknown_placeholders
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
 
@@ -44,7 +45,7 @@ class RequestedJob(NamedTuple):
     described: DescriptionParts
     #: Prefix of its field names in errors: "" or ``jobs.3.``.
     path: str
-    #: Whether ``parametric.substitute_in_parts`` must still be called.
+    #: Whether it is of a parametric description, in which percent signs are written twice (``placeholders``).
     parametric: bool
 
     @property
@@ -162,6 +163,9 @@ def _single(content: Mapping[str, object], *, path: str, allowance: Allowance, p
             break
     is_parametric = parametric.is_parametric(content)
     described = parametric.parse_parts(content, allowance, parts)
+    if is_parametric:
+        # Of other jobs, the optimizers look at what is equal in all of them once.
+        warnings = {**warnings, **dict.fromkeys(unknown_placeholders(content, parametric=True), ())}
     return _Read([RequestedJob(job, path, is_parametric) for job in described], groups, warnings)
 
 

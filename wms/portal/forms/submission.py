@@ -19,8 +19,8 @@ from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDes
 from wms.jobs.domain.description_checks import MAX_PATH
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
-from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS
 from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
+from wms.jobs.domain.sequences import MAX_PARAMETRIC_JOBS
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.errors import WmsError
