@@ -1,16 +1,20 @@
 """Placeholders of descriptions: the id of a job in every job, values and numbers in parametric ones (ADR 79)."""
 
+import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from resources.models import OutputName
 from taskqueues.models import TaskQueue
 from tests import factories
 from tests.api.jobs.conftest import SampleData
+from wms.accounts.models import User
 from wms.jobs.models import Job
+from wms.jobs.services import sandboxes
 
 JOBS = "/api/v1/jobs/"
 HOME = "LFN:/lhcb/user/a/alice"
@@ -163,3 +167,38 @@ def test_each_job_has_a_list_of_files_of_its_own(post: Post, sample: SampleData)
     jobs = [description for _, description in described(post({"jdl": jdl}))]
     assert [job["input_data"] for job in jobs] == [["/lhcb/a", "/lhcb/b%"], ["/lhcb/c"]]
     assert [job["input_sandbox"] for job in jobs] == [["LFN:/lhcb/c"], []]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jdl": "Executable = x; InputSandbox = {run_%s.sh, %(more)s}; Parameters = {a,b}; "
+                "Parameters.more = {{m, n}, {m}};"},
+        {"executable": "x", "input_sandbox": ["run_%s.sh", "%(more)s"],
+         "parameters": {"": {"values": ["a", "b"]}, "more": {"values": [["m", "n"], ["m"]]}}},
+    ],
+)  # fmt: skip
+def test_uploaded_files_are_known_by_the_names_that_parameters_make(
+    post: Post, sample: SampleData, body: Mapping[str, Any]
+) -> None:
+    names = ("run_a.sh", "run_b.sh", "m", "n")
+    files = {name: uploaded(name, owner=sample.alice) for name in names}
+    jobs = [description["input_sandbox"] for _, description in described(post({**body, "files": files}))]
+    assert jobs == [[files["run_a.sh"], files["m"], files["n"]], [files["run_b.sh"], files["m"]]]
+    missing = {name: reference for name, reference in files.items() if name != "n"}
+    assert '"n" is a file of yours' in post({**body, "files": missing}).json()["errors"]["input_sandbox"][0]
+
+
+def uploaded(name: str, *, owner: User) -> str:
+    content = io.BytesIO(name.encode())
+    return f"sha256:{sandboxes.upload(content, file_name=name, owner=owner, now=timezone.now()).sandbox.digest}"
+
+
+@pytest.mark.parametrize("files", [["a"], {"a": 1}, "a", {"a" * number: "b" for number in range(1001)}])
+def test_files_are_names_with_references(post: Post, files: object) -> None:
+    assert refusal(post({"executable": "x", "files": files}), "files")
+
+
+def test_files_do_not_excuse_a_wrong_input_sandbox(post: Post) -> None:
+    body = {"executable": "x", "input_sandbox": [{}], "files": {"a": "b"}}
+    assert "must be a string" in refusal(post(body), "input_sandbox")

@@ -134,6 +134,12 @@ class DescriptionBody(EditBody):
         help_text='Values of a parametric job: {"values": […]}, or {"count", "start", "step", "factor"}, or '
         "several of these by name.",
     )
+    files = serializers.DictField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="{name: sha256:…} of uploaded files whose names in the input sandbox contain placeholders, beside "
+        "the fields, jdl or cfg; the names are those in the jobs.",
+    )
     jdl = serializers.CharField(
         required=False,
         help_text="Description as JDL text, in place of the fields. As in DIRAC, one string may hold several "

@@ -7,6 +7,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from wms.jobs.domain.description import CommonParts, DescriptionParts, InvalidDescriptionError, JobDescription
@@ -53,14 +54,34 @@ def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
     return [job.whole for job in parse_parts(data, Allowance(), CommonParts())]
 
 
-def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonParts) -> list[DescriptionParts]:
-    """Return the descriptions of ``parse_all`` in parts, of which *parts* has those of other jobs of the request."""
+def parse_parts(
+    data: Mapping[str, object],
+    allowance: Allowance,
+    parts: CommonParts,
+    *,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> list[DescriptionParts]:
+    """Return the descriptions of ``parse_all`` in parts.
+
+    Args:
+        data: the description.
+        allowance: the remaining budget of the request.
+        parts: those of other jobs of the request.
+        files: {name in the input sandbox of a job: reference of the uploaded file}.
+
+    Raises:
+        InvalidDescriptionError, InvalidSubmissionError: as ``parse_all``.
+    """
     result: list[DescriptionParts] = []
     for number, single in enumerate(expand(data, allowance)):
+        if files:
+            single["input_sandbox"] = _with_references(single.get("input_sandbox", []), files)
         try:
-            job = parts.parse(single)
             if is_parametric(data):
+                job = parts.parse(single)
                 refuse_too_long_with_id(job)
+            else:
+                job = parts.parse(single, finish=finished_early)
         except InvalidDescriptionError as error:
             if number == 0:
                 raise
@@ -71,10 +92,17 @@ def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonP
     return result
 
 
+def _with_references(entries: object, files: Mapping[str, str]) -> object:
+    """Return the entries of an input sandbox with references for names of uploaded files, each once."""
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
+        return entries  # refused by the checks of the description
+    return list(dict.fromkeys([files.get(entry, entry) for entry in entries]))
+
+
 def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> list[dict[str, object]]:
     """Return the descriptions of the single jobs, without ``parameters`` and not validated yet, in order.
 
-    A description without ``parameters`` is returned with its percent signs.
+    A description without ``parameters`` is returned unchanged, with its percent signs.
 
     Args:
         data: the description.
@@ -89,7 +117,7 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
     single.pop("parameters", None)
     if not is_parametric(data):
         allowance.take_jobs(1)
-        return [finished_early(single)]
+        return [single]
     sequences = sequences_of(data["parameters"])
     count = len(next(iter(sequences.values())).texts)
     allowance.take_jobs(count)

@@ -77,6 +77,11 @@ def is_placeholder(value: object) -> bool:
     return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
 
 
+def has_parameter(value: object) -> bool:
+    """Return whether the text of a parametric description differs between its jobs."""
+    return isinstance(value, str) and any(sign not in {"%%", "%j"} for sign in _KNOWN_IN_PARAMETRIC.findall(value))
+
+
 def literal(text: str) -> str:
     """Return a text that is replaced by *text* in a job that is not parametric."""
     return text.replace("%j", "%%j")
@@ -136,16 +141,16 @@ class JobIds:
     """Puts the ids of jobs into the descriptions of one request; each common part is searched once."""
 
     def __init__(self) -> None:
-        #: {(``id()`` of a common part, whether parametric): (that part, which is kept alive, whether it has a sign)}.
-        self._searched: dict[tuple[int, bool], tuple[JobDescription, bool]] = {}
+        #: {``id()`` of a common part: (that part, which is kept alive, whether it has a sign)}, by parametric or not.
+        self._searched: tuple[dict[int, tuple[JobDescription, bool]], ...] = ({}, {})
 
     def put(self, job: DescriptionParts, job_id: int, *, parametric: bool) -> DescriptionParts:
         """Return the description as ``substitute_job_id`` does; the common part is kept if nothing in it changes."""
         sign = "%" if parametric else "%j"
-        searched = self._searched.get((id(job.common), parametric))
+        searched = self._searched[parametric].get(id(job.common))
         if searched is None:
             searched = job.common, has_id(job.common, sign=sign)
-            self._searched[id(job.common), parametric] = searched
+            self._searched[parametric][id(job.common)] = searched
         if searched[1]:
             return described(substitute_job_id(job.whole, job_id, parametric=parametric))
         if sign not in job.arguments and sign not in job.job_name:

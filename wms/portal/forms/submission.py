@@ -24,7 +24,7 @@ from wms.jobs.domain.sequences import MAX_PARAMETRIC_JOBS
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.errors import WmsError
-from wms.portal.drafts import Draft, KeptFile, with_references
+from wms.portal.drafts import Draft, KeptFile, files_of_jobs, with_references
 from wms.portal.forms.fields import (
     MAX_FILES,
     Files,
@@ -134,7 +134,8 @@ class SubmissionForm(forms.Form):
         """
         draft = self.draft(files)
         group = {} if draft.group is None else {"group": draft.group}
-        return {**draft.description, **group, "request_id": str(self.cleaned_data["request_id"])}
+        named = files_of_jobs(draft.description, draft.files)
+        return {**draft.description, **named, **group, "request_id": str(self.cleaned_data["request_id"])}
 
     def request(self, files: Sequence[KeptFile] | None = None) -> SubmissionIn:
         """Return the request, with the warnings about its text.
