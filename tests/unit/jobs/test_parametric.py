@@ -214,6 +214,13 @@ def test_the_warning_names_each_field_in_which_the_id_is_put() -> None:
         "%j is replaced by the id of the job, in arguments and output_data; for %j as it stands, write %%j."
     )
     assert id_warning(described(parse({"executable": "date", "arguments": "+%s %%j"}))) == ""
+    everywhere = {
+        **dict.fromkeys(LATE, "%j"),
+        "output_sandbox": ["%j"],
+        "output_data": ["%j"],
+        "environment": {"A": "%j"},
+    }
+    assert all(name in id_warning(described(parse(everywhere))) for name in LATE)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from wms.jobs.domain.description import (
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.description_checks import MAX_ARGUMENTS_BYTES, MAX_OUTPUT_PATH
 from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER
-from wms.kernel.names import listed
 from wms.wire.amounts import AMOUNTS
 
 #: Fields that may contain the id of the job.
@@ -230,7 +229,7 @@ def refuse_too_long_with_id(job: DescriptionParts, *, parametric: bool = True) -
 def id_warning(job: DescriptionParts) -> str:
     """Return the sentence on the replacements in a job that is not parametric; empty: there are none."""
     fields = [name for name in LATE if any("%j" in _ID.findall(text) for text in _late_texts(job, name))]
-    words = listed(fields, last=" and ")
+    words = " and ".join(filter(None, [", ".join(fields[:-1]), *fields[-1:]]))
     return f"%j is replaced by the id of the job, in {words}; for %j as it stands, write %%j." if fields else ""
 
 
