@@ -342,10 +342,9 @@ class AttributeReader(ABC):
     def _is_length(number: int | None, forms: Mapping[str, Mapping[str, Json]]) -> bool:
         """Return whether every named sequence has this many values, so that the number says nothing more."""
         named = [form for sequence, form in forms.items() if sequence]
-        values = [form.get("values") for form in named]
-        return all(len(each) == number for each in values if isinstance(each, list)) and all(
-            form.get("count", number) == number for form in named
-        )
+        lists = [values for form in named if isinstance(values := form.get("values"), list)]
+        lengths = [*map(len, lists), *[form.get("count", number) for form in named]]
+        return all(length == number for length in lengths)
 
     def _warn_of_defaults(self, suffix: str, *, given: Mapping[str, Json]) -> None:
         for part, name, here, in_dirac in DEFAULTS_UNLIKE_DIRAC:
