@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from docs.generators.markdown import table
+from wms.jobs.domain import parametric
+from wms.jobs.domain.description import InvalidDescriptionError, described
 from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
+from wms.jobs.domain.placeholders import id_warning, unknown_placeholders
 from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
 
 
@@ -41,6 +44,16 @@ EXAMPLES: Final = (
     Example("OutputSE = {CERN-USER,CNAF-USER};", "The first one that works."),
     Example("Parameters = 2; Parameters.n = {a,b}; n = %(n)s;", "Two jobs; the API writes `n` beside its sequence."),
     Example("Parameters = 3; ParameterStart = 1;", "The default step is 0."),
+    Example("Parameters = 2; Parameters.x = {a,b}; ParameterStart.y = 5; ParameterStep.y = 2;", "Two jobs: a 5, b 7."),
+    Example(
+        "InputData = %(f)s; Parameters.f = {{/vo/a,/vo/b},{/vo/c}};", "The files of each job, with `Parameters = 2`."
+    ),
+    Example("CPUTime = %s; Parameters = {600,1200};", "A CPU time for each job."),
+    Example('Arguments = "%j";', "The id of the job."),
+    Example('Arguments = "+%s %%j";', "The id of the job after `%`; there is no way to write `%j`."),
+    Example("Site = LCG.%j.ch;", "The id of the job."),
+    Example("StdOutput = r_PARAM_.out; Parameters = 2;", "`_PARAM_` is gLite's; it stays."),
+    Example("Parameter.x = a; ParameterNumber = 0;", "Added to a stored job: its values."),
     Example('Arguments = "$HOME *.txt > out.txt";', "A shell reads them; in steps of `dirac-jobexec` none does."),
 )
 _SURROUNDINGS: Final = Surroundings(
@@ -72,7 +85,21 @@ def here(jdl: str) -> str:
     fields = [f"`{name}: {json.dumps(value, ensure_ascii=False)}`" for name, value in job.description.items()]
     told = [sentence for sentence in job.warnings if not sentence.startswith("Texts without double quotes")]
     told += warnings_about([CheckedJob({**_ELSE, **_judged(job.description)})], _SURROUNDINGS)
+    told += _of_placeholders(job.description)
     return " ".join([f"{', '.join(fields) or 'Nothing'}.", *told])
+
+
+def _of_placeholders(description: Mapping[str, object]) -> list[str]:
+    """Return the warnings about placeholders, or why the description is refused because of one."""
+    is_parametric = parametric.is_parametric(description)
+    told = list(unknown_placeholders(description, parametric=is_parametric))
+    if is_parametric or "%" not in str(description):
+        return told
+    try:
+        [job] = parametric.parse_all({"executable": "a", **description})
+    except InvalidDescriptionError as refused:
+        return [f"Refused: {refused.detail}"]
+    return [*filter(None, [id_warning(described(job))]), *told]
 
 
 def _judged(description: Mapping[str, object]) -> Mapping[str, object]:

@@ -181,6 +181,17 @@ def test_jobs_of_a_list_take_the_files_that_they_name(portal: Client) -> None:
     assert [job.input_sandboxes.count() for job in Job.objects.order_by("pk")] == [1, 0]
 
 
+@pytest.mark.parametrize("is_list", [False, True])
+def test_names_that_parameters_make_refer_to_the_files_of_the_form(portal: Client, is_list: bool) -> None:
+    files = [SimpleUploadedFile(f"run_{letter}.sh", letter.encode()) for letter in "ab"]
+    job = '{"executable": "./run_%s.sh", "input_sandbox": ["run_%s.sh"], "parameters": {"values": ["a", "b"]}}'
+    text = f'{{"jobs": [{job}]}}' if is_list else job
+    assert portal.post(OBJECT, of_json(text, input_files=files)).status_code == 302
+    names = [set(job.input_sandboxes.values_list("file_name", flat=True)) for job in Job.objects.order_by("pk")]
+    assert ["run_a.sh" in names[0], "run_b.sh" in names[1]] == [True, True]
+    assert [len(each) for each in names] == ([1, 1] if is_list else [2, 2])
+
+
 def test_a_name_of_no_file_is_refused_with_the_nearest_one(portal: Client) -> None:
     text = '[ Executable = "./run.sh"; InputSandbox = {"rum.sh"}; ]'
     response = portal.post(TEXT, of_jdl(text, input_files=[run_sh()]))
@@ -355,6 +366,16 @@ def test_a_copy_of_a_job_fills_the_form(portal: Client, alice: User, group: Grou
         assert value(shown, name) == expected
     assert json.loads(value(shown, "others")) == {"environment": {"A": "1"}}
     assert parse_jdl(value(portal.get(f"{TEXT}?clone={job.pk}"), "jdl")).description["job_name"] == "scan"
+
+
+def test_a_copy_of_a_job_keeps_what_looks_like_a_placeholder(portal: Client, alice: User) -> None:
+    body = {"executable": "x", "arguments": "%%j %%%j %s", "environment": {"A": "%%j"}}
+    submit(parse_submission(body), owner=alice, now=NOW)
+    job = Job.objects.with_description().get()
+    assert job.description["arguments"] == "%j %%j %s"
+    copied = parse_jdl(value(portal.get(f"{TEXT}?clone={job.pk}"), "jdl")).description
+    assert copied["arguments"] == "%%j %%%j %s"
+    assert copied["environment"] == {"A": "%%j"}
 
 
 def test_a_copy_keeps_the_files_that_its_user_may_name(portal: Client, alice: User, client_of: ClientOf) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Union
 
 from .errors import WrongUsageError
-from .sandbox_names import cfg_with_names, jdl_with_names
+from .sandbox_names import cfg_with_names, files_named_by, has_placeholder, jdl_with_names, parameters_of
 from .wire.jdl_texts import local_path
 
 #: Fields by name, the text of a JDL, or a file (``.jdl``, ``.cfg``, ``.json``; another is judged by its content).
@@ -47,10 +47,18 @@ class LocalDescription(NamedTuple):
         Raises:
             WrongUsageError: there is no such file.
         """
+        values = parameters_of(self.body)
+        templates: list[str] = []
 
         def stored(entry: str) -> str:
             entry = local_path(entry)
-            return entry if _NOT_LOCAL.match(entry) else name_of(_checked(self.directory / Path(entry).expanduser()))
+            path = self.directory / Path(entry).expanduser()
+            if _NOT_LOCAL.match(entry):
+                return entry
+            if values is not None and has_placeholder(entry) and not path.is_file():
+                templates.append(entry)
+                return entry
+            return name_of(_checked(path))
 
         changed = dict(self.body)
         entries = changed.get("input_sandbox")
@@ -62,6 +70,9 @@ class LocalDescription(NamedTuple):
             changed["jdl"] = jdl_with_names(jdl, stored)
         if isinstance(cfg := changed.get("cfg"), str):
             changed["cfg"] = cfg_with_names(cfg, stored)
+        if templates:
+            files = files_named_by(templates, values or [], self.directory)
+            changed["files"] = {name: name_of(path) for name, path in files.items() if not _NOT_LOCAL.match(name)}
         return changed
 
 

@@ -9,8 +9,9 @@ from wms.jobs.domain.data import lfn_of_output
 from wms.jobs.domain.description import CommonParts, InvalidDescriptionError
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import Json
-from wms.jobs.domain.parametric import parse_parts
+from wms.jobs.domain.parametric import is_parametric, parse_parts
 from wms.jobs.domain.parsing_budget import Allowance
+from wms.jobs.domain.placeholders import has_parameter
 from wms.jobs.domain.request import FORMS
 from wms.jobs.domain.writing import as_jdl, as_json_text, without_defaults
 from wms.kernel.names import did_you_mean
@@ -62,7 +63,10 @@ def with_references(description: Mapping[str, Json], files: Sequence[KeptFile]) 
     """
     jobs = description.get("jobs")
     if isinstance(jobs, list):
-        named = [_with_named(job, files, further=()) if isinstance(job, Mapping) else job for job in jobs]
+        named = [
+            {**_with_named(job, files, further=()), **files_of_jobs(job, files)} if isinstance(job, Mapping) else job
+            for job in jobs
+        ]
         return {**description, "jobs": named}
     return _with_named(description, files, further=[file.reference for file in files])
 
@@ -73,8 +77,22 @@ def _with_named(
     entries = description.get("input_sandbox", ())
     if not isinstance(entries, list | tuple):
         return dict(description)  # refused by the checks of the description
-    references = list(dict.fromkeys([*[_reference_of(entry, files) for entry in entries], *further]))
+    later = _named_later(description)
+    named = [entry if entry in later else _reference_of(entry, files) for entry in entries]
+    references = list(dict.fromkeys([*named, *further]))
     return {**description, "input_sandbox": references} if references else dict(description)
+
+
+def _named_later(description: Mapping[str, Json]) -> list[Json]:
+    """Return the entries of the input sandbox that are names of files only in the jobs of the description."""
+    entries = description.get("input_sandbox")
+    names = entries if isinstance(entries, list | tuple) and is_parametric(description) else ()
+    return [entry for entry in names if has_parameter(entry)]
+
+
+def files_of_jobs(description: Mapping[str, Json], files: Sequence[KeptFile]) -> dict[str, Json]:
+    """Return the field ``files`` of a description, if names of files in it are known only in its jobs."""
+    return {"files": {file.name: file.reference for file in files}} if _named_later(description) else {}
 
 
 def _reference_of(entry: Json, files: Sequence[KeptFile]) -> Json:
@@ -118,7 +136,8 @@ def checked(draft: Draft) -> Draft:
     if any(form in draft.description for form in FORMS):
         sentence = "A list of jobs, or a text inside JSON, has only this view; describe one job to change to another."
         raise InvalidDescriptionError({"description": [sentence]})
-    parse_parts({"executable": "x", **draft.description}, Allowance(), CommonParts())
+    files = {file.name: file.reference for file in draft.files}
+    parse_parts({"executable": "x", **draft.description}, Allowance(), CommonParts(), files=files)
     return draft
 
 

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404
 
 from wms.accounts.models import Group, User
 from wms.jobs.domain.data import lfn_of_output
+from wms.jobs.domain.placeholders import with_literal_ids
 from wms.jobs.models import Job, SavedDescription, SavedSyntax, SubmissionContent
 from wms.jobs.services import sandboxes
 from wms.kernel.names import listed
@@ -64,7 +65,7 @@ def of_copy(text: str, *, user: User, groups: Sequence[Group]) -> Start:
     description["input_sandbox"] = [*[file.reference for file in files], *fetched]
     group = job.group.name if job.group in groups else None
     return Start(
-        draft=Draft(description=description, group=group, files=files),
+        draft=Draft(description=with_literal_ids(description), group=group, files=files),
         files=files,
         notes=[*notes, *filter(None, [note])],
     )

@@ -44,7 +44,8 @@ BELOW = {"output_data": ["r.txt"], "output_path": "/lhcb/user/a/alice"}
 def test_jobs_of_one_request_that_write_one_name_are_refused(submit: Submit, described: Mapping[str, Any]) -> None:
     sentence = refusal(submit(described, WRITES))
     assert sentence == (
-        f"2 of these jobs would write LFN:{NAME}, and a name is written once; give each job its own name."
+        f"2 of these jobs would write LFN:{NAME}, and a name is written once; give each job its own name, or put "
+        "%j into it."
     )
 
 

@@ -95,9 +95,9 @@ def test_a_parametric_job_can_name_its_id(alice: APIClient) -> None:
 
 
 def test_a_percent_sign_of_a_single_job_stays(alice: APIClient) -> None:
-    alice.post(JOBS, {"executable": "date", "arguments": "+%j%%"}, format="json")
+    alice.post(JOBS, {"executable": "date", "arguments": "+%s%%%%j"}, format="json")
 
-    assert Job.objects.get().description["arguments"] == "+%j%%"
+    assert Job.objects.get().description["arguments"] == "+%s%%%j"
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,39 @@ def test_a_name_that_stays_is_not_written_anew() -> None:
     assert jdl_with_names(jdl, str) == jdl
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jdl": 'InputSandbox = {"run_%(x)s.sh", %(files)s, all.sh, ./d%n/c}; Parameters.x = {a,b}; '
+                'Parameters.files = {{LFN:/vo/a, "one.txt"},{two.txt}};'},
+        {"input_sandbox": ["run_%(x)s.sh", "%(files)s", "all.sh", "./d%n/c"],
+         "parameters": {"x": {"values": ["a", "b"]}, "files": {"values": [["LFN:/vo/a", "one.txt"], ["two.txt"]]}}},
+        {"cfg": "InputSandbox = run_%(x)s.sh, %(files)s, all.sh, ./d%n/c\nParameters.x = a, b\n"
+                'Parameters.files = one.txt, "two.txt"'},
+    ],
+)  # fmt: skip
+def test_files_whose_names_the_parameters_make_go_along(body: dict[str, object], tmp_path: Path) -> None:
+    for name in ("run_a.sh", "run_b.sh", "run.sh", "all.sh", "one.txt", "two.txt", "three.txt", "d0/c", "d1/c", "d/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    sent = LocalDescription(body, tmp_path).with_names(lambda path: f"<{path.relative_to(tmp_path)}>")
+    assert sent["files"] == {
+        **{name: f"<{name}>" for name in ("run_a.sh", "run_b.sh", "one.txt", "two.txt")},
+        "./d0/c": "<d0/c>",
+        "./d1/c": "<d1/c>",
+    }
+    assert "<all.sh>" in str(sent)
+    assert "%(files)s" in str(sent)
+
+
+def test_a_percent_sign_in_the_name_of_a_file_of_one_job_stays(tmp_path: Path) -> None:
+    (tmp_path / "100%s.sh").write_text("")
+    sent = LocalDescription({"input_sandbox": ["100%s.sh"]}, tmp_path).with_names(lambda path: path.name)
+    assert sent == {"input_sandbox": ["100%s.sh"]}
+    with pytest.raises(WrongUsageError, match="There is no file"):
+        LocalDescription({"input_sandbox": ["%s.sh"]}, tmp_path).with_names(str)
+
+
 def test_addresses_of_files_of_this_computer_are_paths(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("")

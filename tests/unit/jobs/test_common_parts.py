@@ -13,7 +13,7 @@ from wms.jobs.domain.description import (
     described,
     parse,
 )
-from wms.jobs.domain.parametric import substitute_in_parts, substitute_job_id
+from wms.jobs.domain.placeholders import JobIds, substitute_job_id
 
 COMMON = st.sampled_from(
     [
@@ -55,11 +55,21 @@ def test_jobs_that_differ_in_name_and_arguments_have_one_common_part() -> None:
     assert [job.whole.job_name for job in jobs] == ["job-0", "job-1", "job-2"]
 
 
-@given(executable=st.sampled_from(["a", "%j", "%%"]), name=TEXTS, arguments=TEXTS, beside=TEXTS)
+@given(
+    executable=st.sampled_from(["a", "%j", "%%"]), name=TEXTS, arguments=TEXTS, beside=TEXTS, parametric=st.booleans()
+)
 def test_the_id_of_a_job_is_put_into_the_parts_as_into_the_whole(
-    executable: str, name: str, arguments: str, beside: str
+    executable: str, name: str, arguments: str, beside: str, parametric: bool
 ) -> None:
     common = JobDescription(executable=executable, job_name=beside, cpu_time_s=1)
-    job = DescriptionParts(common, name, arguments)
-    assert substitute_in_parts(job, 42).whole == substitute_job_id(job.whole, 42)
-    assert substitute_in_parts(described(job.whole), 42).whole == substitute_job_id(job.whole, 42)
+    job, ids = DescriptionParts(common, name, arguments), JobIds()
+    expected = substitute_job_id(job.whole, 42, parametric=parametric)
+    assert ids.put(job, 42, parametric=parametric).whole == expected
+    assert ids.put(described(job.whole), 42, parametric=parametric).whole == expected
+
+
+def test_jobs_without_their_id_in_the_common_part_keep_it() -> None:
+    common, ids = JobDescription(executable="printf", std_output="%s%%", cpu_time_s=1), JobIds()
+    kept = [ids.put(DescriptionParts(common, "", f"-j %j {number}"), number, parametric=False) for number in (1, 2)]
+    assert [job.common is common for job in kept] == [True, True]
+    assert [job.arguments for job in kept] == ["-j 1 1", "-j 2 2"]

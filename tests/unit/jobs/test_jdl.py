@@ -76,6 +76,18 @@ def test_any_is_no_restriction() -> None:
         ("ParameterStep = .02; Parameters = 5;", {"count": 5, "step": 0.02}),
         ("Parameters.Energy = { 7, 8 }; Parameters.seed = 2; parameterstart.SEED = 9;",
          {"Energy": {"values": [7, 8]}, "seed": {"count": 2, "start": 9}}),
+        ("Parameters = 2; Parameters.x = 2;", {"x": {"count": 2}}),
+        (
+            "Parameters = 2; Parameters.x = {a,b}; ParameterStart.y = 5; ParameterStep.Y = 10;",
+            {"x": {"values": ["a", "b"]}, "y": {"count": 2, "start": 5, "step": 10}},
+        ),
+        (
+            "Parameters = 2; ParameterStart = 1; ParameterStep = 3; Parameters.x = { 1, 2 };",
+            {"": {"count": 2, "start": 1, "step": 3}, "x": {"values": [1, 2]}},
+        ),
+        ("Parameters = {a, b}; Parameters.x = {1, 2};", {"": {"values": ["a", "b"]}, "x": {"values": [1, 2]}}),
+        ("Parameters = 3; Parameters.x = {1, 2};", {"": {"count": 3}, "x": {"values": [1, 2]}}),
+        ('Parameters.f = {{LFN:/a, "b c"}, {}, {1}};', {"f": {"values": [["LFN:/a", "b c"], [], [1]]}}),
     ],
 )  # fmt: skip
 def test_parameters_are_lists_or_counted_named_or_not(jdl: str, parameters: object) -> None:
@@ -131,8 +143,8 @@ def test_the_environment_may_be_a_record() -> None:
         ('BannedSite = "a"; BannedSites = "b";', 1, 19, "mean the same"),
         ("Setup.x = 1;", 1, 1, "There is no attribute `Setup.x`"),
         ("ParameterStart = 1;", 1, 1, "requires `Parameters`"),
-        ("ParameterStart.x = 1; Parameters = 2;", 1, 1, "requires `Parameters.x`"),
-        ("Parameters = 2; Parameters.x = 2;", 1, 1, "Either one sequence"),
+        ("ParameterStart.x = 1; Parameters = { 1 };", 1, 1, "requires `Parameters.x`"),
+        ("ParameterStart.x = 1; Parameters.y = { 1 };", 1, 1, "requires `Parameters.x`"),
         ('Environment = { "A" };', 1, 15, "assignments"),
         ('Environment = { "A=1", "A=2" };', 1, 15, "each variable once"),
         ('OwnerGroup = { "a" };', 1, 14, "must be a string"),

@@ -192,7 +192,6 @@ def test_so_little_memory_that_gigabytes_are_meant_is_warned_of(name: str) -> No
 @pytest.mark.parametrize(
     ("jdl", "words"),
     [
-        ("Parameters = 3; Parameters.a = { 1, 2 };", "Either one sequence"),
         ("WholeNode = 2;", "must be true or false"),
         ("MaxNumberOfProcessors = many;", "a text stands in double quotes"),
         ('Type = "dag";', "write Parameters"),

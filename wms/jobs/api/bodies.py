@@ -132,7 +132,13 @@ class DescriptionBody(EditBody):
     parameters = serializers.DictField(
         required=False,
         help_text='Values of a parametric job: {"values": […]}, or {"count", "start", "step", "factor"}, or '
-        "several of these by name.",
+        'several of these by name, of which "" is that of %s; a value may be a list of texts.',
+    )
+    files = serializers.DictField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="{name: sha256:…} of uploaded files whose names in the input sandbox contain placeholders, beside "
+        "the fields, jdl or cfg; the names are those in the jobs.",
     )
     jdl = serializers.CharField(
         required=False,

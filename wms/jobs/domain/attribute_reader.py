@@ -10,31 +10,28 @@ from resources.domain.files import without_prefix
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import (
+    DEFAULTS_UNLIKE_DIRAC,
     FRACTIONS,
     LISTS,
     NAME_FIELDS,
+    POLICIES,
+    TRUTHS,
+    TYPES_OF_GLITE,
     amount_meant_by,
-    percent_decoded,
+    decoded_value,
     remedy_of_unknown,
 )
+from wms.jobs.domain.placeholders import is_placeholder
 from wms.wire.jdl_texts import local_path
-from wms.wire.protocol import DOWNLOAD, IN_PLACE, LFN_PREFIX, WHOLE_NODE_TAG
+from wms.wire.protocol import LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
 
-#: Last words of the names of DIRAC's policies for input data, in lower case.
-_POLICIES: Final[Mapping[str, str]] = {
-    "downloadinputdata": DOWNLOAD,
-    "inputdatabyprotocol": IN_PLACE,
-    "protocol": IN_PLACE,
-}
 #: Less memory than any job needs: DIRAC 9 counts it in gigabytes.
 _GIGABYTES_MEANT: Final = 64
 _ONE_NODE: Final = "a job runs on one node: write NumberOfProcessors, which are all on that node."
 #: Warned of, of those.
 _MOST_TAGS: Final = 5
-_TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
-_TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +188,7 @@ class AttributeReader(ABC):
 
     def _truth(self, name: str) -> bool:
         value = self.constant(name)
-        truth = _TRUTHS.get(str(value).lower())
+        truth = TRUTHS.get(str(value).lower())
         if truth is None:
             raise self.value_error(name, f"`{name}` must be true or false, not {shown(value)}.")
         return truth
@@ -219,7 +216,7 @@ class AttributeReader(ABC):
         if attribute.field in special:
             return special[attribute.field](name)
         if attribute.kind is Kind.NUMBER:
-            return self.number(name)
+            return placeholder if is_placeholder(placeholder := self.constant(name)) else self.number(name)
         if attribute.name in FRACTIONS:
             return self._fraction(name)
         if attribute.name in LISTS:
@@ -248,11 +245,11 @@ class AttributeReader(ABC):
 
     def _policy(self, name: str) -> str:
         value = self.text(name)
-        return _POLICIES.get(value.rpartition(".")[2].lower(), value)
+        return POLICIES.get(value.rpartition(".")[2].lower(), value)
 
     def _job_type(self, name: str) -> str:
         value = self.text(name)
-        if value.lower() in _TYPES_OF_GLITE:
+        if value.lower() in TYPES_OF_GLITE:
             self._warnings.append(
                 f"{name} = {shown(value)} is a word of gLite; here it is a type by which queues and limits select "
                 f'jobs. Leave {name} out, or write "User".'
@@ -305,9 +302,8 @@ class AttributeReader(ABC):
         environment = self._description.get("environment")
         if not names or not isinstance(environment, dict):
             return
-        # In parametric jobs, one % that stands for itself is written as two.
-        percent = "%%" if self._sequences else "%"
-        decoded = {name: percent_decoded(value, percent=percent) for name, value in environment.items()}
+        is_parametric = bool(self._sequences)
+        decoded = {name: decoded_value(value, parametric=is_parametric) for name, value in environment.items()}
         changed = [name for name, value in decoded.items() if value != environment[name]]
         if changed:
             self._description["environment"] = decoded
@@ -319,38 +315,45 @@ class AttributeReader(ABC):
     def _add_parameters(self) -> None:
         """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""
         forms: dict[str, dict[str, Json]] = {}
+        number = self._number_of_jobs()
         for parts in self._sequences.values():
-            if "" not in parts:
-                name = next(iter(parts.values()))
-                _, dot, sequence = name.partition(".")
-                hint = "the number of jobs or the list of their values."
-                raise self.name_error(name, f"`{name}` requires `Parameters{dot}{sequence}`, {hint}")
+            first = next(iter(parts.values()))
+            _, dot, sequence = parts.get("", first).partition(".")
+            if "" not in parts and number is None:
+                needed = f"`Parameters{dot}{sequence}`, the number of jobs or the list of their values."
+                raise self.name_error(first, f"`{first}` requires {needed}")
             form = {part: self.constant(name) for part, name in parts.items()}
-            values = form.pop("")
-            if not isinstance(values, list) and form and "step" not in form:
-                self._warn_of_step(parts[""])
-            forms[parts[""].partition(".")[2]] = {"values" if isinstance(values, list) else "count": values, **form}
-        if len(forms) > 1 and "" in forms and not self._is_only_length(forms):
-            problem = (
-                "Either one sequence without a name or named ones: write `Parameters.name` for this one too, or leave "
-                "it out if it is only the number of jobs."
-            )
-            raise self.name_error(self._sequences[""][""], problem)
+            values = form.pop("", number)
+            if not isinstance(values, list) and form:
+                self._warn_of_defaults(dot + sequence, given=form)
+            forms[sequence] = {"values" if isinstance(values, list) else "count": values, **form}
+        if forms.get("") == {"count": number} and len(forms) > 1 and self._is_length(number, forms):
+            del forms[""]
         if forms:
-            self._description["parameters"] = forms.get("", forms)
+            self._description["parameters"] = forms if len(forms) > 1 else forms.get("", forms)
 
-    def _warn_of_step(self, name: str) -> None:
-        step = name.replace(name.partition(".")[0], "ParameterStep", 1)
-        self._warnings.append(f"{step} is not given: it is 1 here, and 0 in DIRAC. Write {step} = … to be clear.")
+    def _number_of_jobs(self) -> int | None:
+        """Return ``Parameters``, if it is the number of jobs."""
+        name = self._sequences.get("", {}).get("")
+        value = None if name is None else self.constant(name)
+        return value if type(value) is int else None
 
     @staticmethod
-    def _is_only_length(forms: dict[str, dict[str, Json]]) -> bool:
-        """Remove a sequence without a name that only repeats the length of named lists; return whether it did."""
-        lengths = [len(values) for form in forms.values() if isinstance(values := form.get("values"), list)]
-        if len(lengths) != len(forms) - 1 or forms[""] != {"count": lengths[0]}:
-            return False
-        del forms[""]
-        return True
+    def _is_length(number: int | None, forms: Mapping[str, Mapping[str, Json]]) -> bool:
+        """Return whether every named sequence has this many values, so that the number says nothing more."""
+        named = [form for sequence, form in forms.items() if sequence]
+        lists = [values for form in named if isinstance(values := form.get("values"), list)]
+        lengths = [*map(len, lists), *[form.get("count", number) for form in named]]
+        return all(length == number for length in lengths)
+
+    def _warn_of_defaults(self, suffix: str, *, given: Mapping[str, Json]) -> None:
+        for part, name, here, in_dirac in DEFAULTS_UNLIKE_DIRAC:
+            if part not in given:
+                attribute = f"{name}{suffix}"
+                self._warnings.append(
+                    f"{attribute} is not given: it is {here} here, and {in_dirac} in DIRAC. "
+                    f"Write {attribute} = … to be clear."
+                )
 
     def _compare_processors(self) -> None:
         """Compare the numbers that only restrict the processors with those that the job gets."""

@@ -24,6 +24,7 @@ from wms.jobs.domain.jdl_fields import (
     attribute_of,
     field_hint,
 )
+from wms.jobs.domain.placeholders import is_placeholder
 from wms.kernel.names import listed, separated
 from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of
 
@@ -113,7 +114,13 @@ def _prepared(text: str) -> _Prepared:
         attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
         kind = Kind.REFUSED if attribute is None else attribute.kind
         has_texts = attribute is None or attribute.has_texts
-        texts = [part for part in texts_of(entry.value) if has_texts or _is_text_of_sequence(part, entry, kind)]
+        texts = [
+            part
+            for part in texts_of(entry.value)
+            if has_texts
+            or _is_text_of_sequence(part, entry, kind)
+            or (kind is Kind.NUMBER and is_placeholder(part.text))
+        ]
         raw = [part for part in texts if part.text and not part.is_quoted]
         if first is not entry:
             if _given(first.value, text) == _given(entry.value, text):

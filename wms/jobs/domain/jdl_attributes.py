@@ -333,13 +333,18 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             *_refused("AncestorDepth", "ancestors are not looked up: write their logical names in InputData."),
         ),
         "Many jobs": (
-            _sequence("Parameters", "", "The number of jobs, or the list of their values. `Parameters.x` names it."),
-            _sequence("ParameterStart", "start", "The first value, by default 0."),
+            _sequence(
+                "Parameters",
+                "",
+                "The number of jobs, or the list of their values, which may be lists. `Parameters.x` names it; several "
+                "may stand beside each other.",
+            ),
+            _sequence("ParameterStart", "start", "The first value, by default 0 here and 1 in DIRAC."),
             _sequence(
                 "ParameterStep",
                 "step",
-                "What is added for each next value: by default 1 here and 0 in DIRAC. A warning says so if "
-                "`ParameterStart` or `ParameterFactor` is given without it.",
+                "What is added for each next value: by default 1 here and 0 in DIRAC. A warning says so if only others "
+                "of these three are given.",
             ),
             _sequence("ParameterFactor", "factor", "What the value is multiplied by before that, by default 1."),
             *_refused(

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 from wms.jobs.domain.jdl_attributes import ALL, Kind
+from wms.jobs.domain.placeholders import literal
 from wms.kernel.names import did_you_mean
+from wms.wire.protocol import DOWNLOAD, IN_PLACE
 
 
 def fields_by_name(kind: Kind) -> Mapping[str, str]:
@@ -36,6 +38,17 @@ ATTRIBUTES: Final = tuple([attribute.name for attribute in ALL if attribute.kind
 NAME_FIELDS: Final = frozenset(
     {"sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares", "tags"}
 )
+
+#: Last words of the names of DIRAC's policies for input data, in lower case.
+POLICIES: Final[Mapping[str, str]] = {
+    "downloadinputdata": DOWNLOAD,
+    "inputdatabyprotocol": IN_PLACE,
+    "protocol": IN_PLACE,
+}
+TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
+#: (part of a counted sequence, attribute, its default here, that in DIRAC).
+DEFAULTS_UNLIKE_DIRAC: Final = (("start", "ParameterStart", 0, 1), ("step", "ParameterStep", 1, 0))
+TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 #: In DIRAC's ExecutionEnvironment, characters by their UTF-8 codes.
 _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})++")
@@ -78,8 +91,17 @@ def attribute_of(field: str) -> str | None:
     return _MEANT_BY[field] if field in FIELD_OF.values() else None
 
 
-def percent_decoded(value: object, *, percent: str) -> object:
-    """Return the value with its percent-encoded characters; those that are no UTF-8 stay."""
+def decoded_value(value: object, *, parametric: bool) -> object:
+    """Return a value of ExecutionEnvironment without percent-encoding; its percent signs stand for themselves."""
+    if not isinstance(value, str):
+        return value
+    if parametric:
+        return _decoded(value, percent="%%")
+    return "%j".join([literal(_decoded(part, percent="%")) for part in value.split("%j")])
+
+
+def _decoded(text: str, *, percent: str) -> str:
+    """Return the text with its percent-encoded characters; those that are no UTF-8 stay."""
 
     def characters(match: re.Match[str]) -> str:
         try:
@@ -87,7 +109,7 @@ def percent_decoded(value: object, *, percent: str) -> object:
         except UnicodeDecodeError:
             return match[0]
 
-    return _ENCODED.sub(characters, value) if isinstance(value, str) else value
+    return _ENCODED.sub(characters, text)
 
 
 def remedy_of_unknown(name: str) -> str:

@@ -1,68 +1,37 @@
 """Parametric descriptions: one description of many jobs.
 
-``parameters`` contains one sequence of values, or several named ones of equal length; job number i gets value i of
-each. A sequence is a list (``{"values": […]}``) or is counted (``{"count", "start", "step", "factor"}``): the first
-value is *start* (0) and each next one is the value before times *factor* (1) plus *step* (1), as in DIRAC.
-In the fields of TEMPLATES, and only in parametric descriptions, these are replaced:
-
-| written | becomes |
-|---|---|
-| ``%s`` | the value of the sequence without a name |
-| ``%(name)s`` | the value of that sequence |
-| ``%n`` | the number of the job, from 0, with as many digits as the largest number has |
-| ``%j`` | the job's id, known only when the job is stored |
-| ``%%`` | one percent sign |
-
-Any other percent sign stands for itself. The replacement has two stages. ``expand`` leaves ``%j`` and ``%%`` as they
-are (and doubles percent signs in values); ``substitute_job_id`` resolves both and must be called exactly once, for jobs
-of parametric descriptions only. Other fields, such as sites, numbers, requirements and names of variables and
-sandboxes, are not changed.
+``parameters`` contains the values of the jobs (``sequences``), which take the place of placeholders in the description
+(``placeholders``); job number i gets value i of each sequence. Requirements and names of variables are not changed.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final
 
-from wms.jobs.domain.description import (
-    CommonParts,
-    DescriptionParts,
-    InvalidDescriptionError,
-    JobDescription,
-    as_json,
-    described,
-)
-from wms.jobs.domain.description import parse as parse_description
-from wms.jobs.domain.description_checks import MAX_ARGUMENTS_BYTES, MAX_OUTPUT_PATH
-from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
+from wms.jobs.domain.description import CommonParts, DescriptionParts, InvalidDescriptionError, JobDescription
+from wms.jobs.domain.fields import shown
 from wms.jobs.domain.parsing_budget import Allowance
+from wms.jobs.domain.placeholders import (
+    EARLY,
+    LATE,
+    NUMBERS,
+    finished_early,
+    refuse_id,
+    refuse_too_long_with_id,
+    texts_in,
+)
+from wms.jobs.domain.sequences import ValuesOfJobs, sequences_of
 from wms.kernel.names import did_you_mean
 
-MAX_PARAMETRIC_JOBS: Final = 10_000
-MAX_SEQUENCES: Final = 100
-#: Values of all sequences together; a text of 4 kB could name a million.
-MAX_VALUES: Final = 250_000
-TEMPLATES: Final = (
-    "executable",
-    "arguments",
-    "job_name",
-    "job_group",
-    "std_output",
-    "std_error",
-    "input_data",
-    "output_sandbox",
-    "output_data",
-    "output_path",
-    "environment",
-)
-
-Value: TypeAlias = str | int | float
+#: Fields in which placeholders are replaced.
+TEMPLATES: Final = (*LATE, *EARLY)
 
 _DIRECTIVE: Final = re.compile(r"%(%|n|j|s|\([^()%]*\)s)")
-_LATE: Final = re.compile(r"%([%j])")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
-_COUNTED: Final = ("count", "start", "step", "factor")
+#: A list of texts, which the program gets with commas between them.
+_READ_BY_PROGRAM: Final = frozenset({"arguments", "environment"})
+_MOST_DIGITS: Final = 18
 _OVERHEAD: Final = 64  # bytes of a Python string beside its characters
 _SHARED_OVERHEAD: Final = 8  # of a text that all jobs share: quotes and commas when it is stored
 _DIRECTIVE_OVERHEAD: Final = 64  # of each replacement, which takes time even if it produces no text
@@ -76,7 +45,7 @@ def is_parametric(data: Mapping[str, object]) -> bool:
 def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
     """Return the valid descriptions of all jobs in *data*, a whole request; one if it is not parametric.
 
-    They stay valid after ``substitute_job_id`` with any job id.
+    If it is parametric, they stay valid with any job id.
 
     Raises:
         InvalidDescriptionError: with the faults of the first wrong job.
@@ -85,14 +54,34 @@ def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
     return [job.whole for job in parse_parts(data, Allowance(), CommonParts())]
 
 
-def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonParts) -> list[DescriptionParts]:
-    """Return the descriptions of ``parse_all`` in parts, of which *parts* has those of other jobs of the request."""
+def parse_parts(
+    data: Mapping[str, object],
+    allowance: Allowance,
+    parts: CommonParts,
+    *,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> list[DescriptionParts]:
+    """Return the descriptions of ``parse_all`` in parts.
+
+    Args:
+        data: the description.
+        allowance: the remaining budget of the request.
+        parts: those of other jobs of the request.
+        files: {name in the input sandbox of a job: reference of the uploaded file}.
+
+    Raises:
+        InvalidDescriptionError, InvalidSubmissionError: as ``parse_all``.
+    """
     result: list[DescriptionParts] = []
     for number, single in enumerate(expand(data, allowance)):
+        if files:
+            single["input_sandbox"] = _with_references(single.get("input_sandbox", []), files)
         try:
-            job = parts.parse(single)
             if is_parametric(data):
-                _refuse_too_long_with_id(job)
+                job = parts.parse(single)
+                refuse_too_long_with_id(job)
+            else:
+                job = parts.parse(single, finish=finished_early)
         except InvalidDescriptionError as error:
             if number == 0:
                 raise
@@ -101,6 +90,13 @@ def parse_parts(data: Mapping[str, object], allowance: Allowance, parts: CommonP
             raise InvalidDescriptionError(errors) from error
         result.append(job)
     return result
+
+
+def _with_references(entries: object, files: Mapping[str, str]) -> object:
+    """Return the entries of an input sandbox with references for names of uploaded files, each once."""
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
+        return entries  # refused by the checks of the description
+    return list(dict.fromkeys([files.get(entry, entry) for entry in entries]))
 
 
 def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> list[dict[str, object]]:
@@ -122,126 +118,84 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
     if not is_parametric(data):
         allowance.take_jobs(1)
         return [single]
-    sequences = _sequences(data["parameters"])
-    count = len(next(iter(sequences.values())))
+    sequences = sequences_of(data["parameters"])
+    count = len(next(iter(sequences.values())).texts)
     allowance.take_jobs(count)
     expansion = _Expansion(sequences, count=count, allowance=allowance)
     varying = [field for field in TEMPLATES if expansion.has_directive(field, single.get(field))]
     shared = [value for field, value in single.items() if field not in varying]
     allowance.take_expanded(count * sum(map(_shared_characters, shared)))
-    return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
-
-
-def substitute_in_parts(job: DescriptionParts, job_id: int) -> DescriptionParts:
-    """Return the description as ``substitute_job_id`` does; the common part is kept if nothing in it changes."""
-    if not _has_directive(job):
-        return job
-    if any("%" in text for text in _common_texts_of(job.common)):
-        return described(substitute_job_id(job.whole, job_id))
-    return DescriptionParts(job.common, _resolved(job.job_name, job_id), _resolved(job.arguments, job_id))
-
-
-def substitute_job_id(description: JobDescription, job_id: int) -> JobDescription:
-    """Return the description of a job from a parametric description, with ``%j`` and ``%%`` resolved.
-
-    Return the same object if there is nothing to resolve.
-    """
-    if not any("%" in text for text in _texts_of(description)):
-        return description
-    resolved = partial(_resolved, job_id=job_id)
-    finished = replace(
-        description,
-        executable=resolved(description.executable),
-        arguments=resolved(description.arguments),
-        job_name=resolved(description.job_name),
-        job_group=resolved(description.job_group),
-        std_output=resolved(description.std_output),
-        std_error=resolved(description.std_error),
-        input_data=tuple(map(resolved, description.input_data)),
-        output_sandbox=tuple(map(resolved, description.output_sandbox)),
-        output_data=tuple(map(resolved, description.output_data)),
-        output_path=description.output_path and resolved(description.output_path),
-        environment=tuple([(name, resolved(value)) for name, value in description.environment]),
-    )
-    return description if finished == description else finished
-
-
-def _resolved(text: str, job_id: int) -> str:
-    return _LATE.sub(lambda match: "%" if match[1] == "%" else str(job_id), text)
-
-
-def _has_directive(job: DescriptionParts) -> bool:
-    return "%" in job.job_name or "%" in job.arguments or any("%" in text for text in _common_texts_of(job.common))
-
-
-def _common_lines_of(job: JobDescription) -> list[str]:
-    """Return the texts of TEMPLATES that must be one line, without the name."""
-    lines = (job.executable, job.job_group, job.std_output, job.std_error)
-    return [*lines, *job.input_data, *job.output_sandbox, *job.output_data, job.output_path or ""]
-
-
-def _common_texts_of(job: JobDescription) -> list[str]:
-    return [*_common_lines_of(job), *[value for _, value in job.environment]]
-
-
-def _texts_of(job: JobDescription) -> list[str]:
-    return [*_common_texts_of(job), job.job_name, job.arguments]
-
-
-def _refuse_too_long_with_id(job: DescriptionParts) -> None:
-    """Validate a job once more if the longest job id could make one of its texts too long."""
-    if not _has_directive(job):
-        return
-    finished = substitute_job_id(job.whole, MAX_NUMBER)
-    characters = sum(map(len, _texts_of(finished)))
-    too_long = len(finished.output_path or "") > MAX_OUTPUT_PATH
-    longest_line = max(map(len, [*_common_lines_of(finished), finished.job_name]))
-    if too_long or longest_line > MAX_NAME or characters > MAX_ARGUMENTS_BYTES // 4:
-        parse_description(as_json(finished))
+    return [
+        single | {field: expansion.rendered(field, single[field], number) for field in varying}
+        for number in range(count)
+    ]
 
 
 class _Expansion:
     """Renders the texts of one description for each job number, and counts their characters."""
 
-    def __init__(self, sequences: Mapping[str, list[str]], *, count: int, allowance: Allowance) -> None:
+    def __init__(self, sequences: Mapping[str, ValuesOfJobs], *, count: int, allowance: Allowance) -> None:
         self._sequences = sequences
         self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
         self._templates: dict[str, tuple[str | list[str], ...]] = {}
+        #: {entry of a list: the entries that take its place}.
+        self._spliced: dict[str, list[list[str]]] = {}
         #: Characters of all texts of a sequence, by its ``id()``; self._sequences or self._numbers keeps the object
         #: alive.
         self._lengths: dict[int, int] = {}
         self._allowance = allowance
 
     def has_directive(self, field: str, value: object) -> bool:
-        """Parse every text in *value*, and return whether one of them differs between jobs.
+        """Parse every text in *value*, and return whether one of them differs between jobs, or from what is written.
 
         If so, all rendered texts are counted before the first is rendered: they could be half a gigabyte.
         """
-        texts = [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
-        if not isinstance(texts, Iterable):
-            return False
         varies = False
         characters = 0
-        for text in texts:
-            if isinstance(text, str):
-                self._templates[text] = self._template(field, text)
-                varies = varies or len(self._templates[text]) > 1
-                characters += self._characters(text)
+        if field in EARLY:
+            refuse_id(field, value)
+        for text in texts_in(value):
+            if isinstance(value, list | tuple) and (lists := self._lists_of(text)) is not None:
+                self._spliced[text] = lists
+                varies = True
+                characters += sum([len(entry) + _OVERHEAD for entries in lists for entry in entries])
+                continue
+            self._templates[text] = self._template(field, text)
+            varies = varies or len(self._templates[text]) > 1 or (field in EARLY and "%%" in text)
+            characters += self._characters(text)
         if varies:
             self._allowance.take_expanded(characters)
         return varies
 
-    def rendered(self, value: object, number: int) -> object:
+    def _lists_of(self, text: str) -> list[list[str]] | None:
+        """Return the values of the sequence that is all of *text*, if they are lists."""
+        directive = _DIRECTIVE.fullmatch(text)
+        values = None if directive is None else self._sequences.get(directive[1][1:-2])
+        return None if values is None or directive is None or directive[1] in {"%", "n", "j"} else values.lists
+
+    def rendered(self, field: str, value: object, number: int) -> object:
         """Return *value* for job *number*; the checks of the description handle values that are not texts."""
+        text_of = partial(self._finished if field in EARLY else self._text, number=number)
         if isinstance(value, str):
-            return self._text(value, number)
+            text = text_of(value)
+            is_number = field in NUMBERS and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+            return int(text) if is_number else text
         if isinstance(value, Mapping):
-            return {
-                name: self.rendered(item, number) if isinstance(item, str) else item for name, item in value.items()
-            }
+            return {name: text_of(item) if isinstance(item, str) else item for name, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self._text(item, number) if isinstance(item, str) else item for item in value]
+            return [each for item in value for each in self._entries(field, item, number)]
         return value
+
+    def _entries(self, field: str, item: object, number: int) -> Iterable[object]:
+        if not isinstance(item, str):
+            return (item,)
+        if item in self._spliced:
+            entries = self._spliced[item][number]
+            return [entry.replace("%%", "%") for entry in entries] if field in EARLY else entries
+        return (self._finished(item, number=number) if field in EARLY else self._text(item, number=number),)
+
+    def _finished(self, text: str, *, number: int) -> str:
+        return self._text(text, number=number).replace("%%", "%")
 
     def _template(self, field: str, text: str) -> tuple[str | list[str], ...]:
         """Return the fixed parts of *text* and, between them, the texts of all jobs."""
@@ -260,7 +214,10 @@ class _Expansion:
             return self._numbers
         name = directive[1:-2]
         if name in self._sequences:
-            return self._sequences[name]
+            if self._sequences[name].lists is not None and field not in _READ_BY_PROGRAM:
+                sentence = f"The values of %{directive} are lists, so it must be a whole entry of a list, not a part."
+                raise InvalidDescriptionError({field: [sentence]})
+            return self._sequences[name].texts
         if name:
             names = [sequence for sequence in self._sequences if sequence]
             hint = did_you_mean(name[:64], names) if names else " Write %s: the sequence has no name."
@@ -282,7 +239,7 @@ class _Expansion:
             characters += self._lengths[id(part)]
         return characters + count * _OVERHEAD
 
-    def _text(self, text: str, number: int) -> str:
+    def _text(self, text: str, *, number: int) -> str:
         return "".join([part if isinstance(part, str) else part[number] for part in self._templates[text]])
 
 
@@ -305,79 +262,3 @@ def _shared_characters(value: object) -> int:
         elif isinstance(part, list | tuple):
             parts += part
     return size
-
-
-def _sequences(parameters: object) -> dict[str, list[str]]:
-    """Return the values of each sequence as texts, by name ("" without a name); all of one length."""
-    if not isinstance(parameters, Mapping) or not parameters:
-        hint = 'Write {"values": [1, 2]}, {"count": 10, "start": 0, "step": 1, "factor": 1} or {"name": …}.'
-        raise _refused(f"parameters must be an object, not {shown(parameters)}. {hint}" if parameters else hint)
-    if not all(isinstance(form, Mapping) for form in parameters.values()):
-        return {"": _texts(parameters, of="parameters")}
-    if len(parameters) > MAX_SEQUENCES:
-        raise _refused(f"parameters must have at most {MAX_SEQUENCES} sequences, not {len(parameters)}.")
-    sequences: dict[str, list[str]] = {}
-    for name, form in parameters.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _refused(f"{shown(name)} is not a valid sequence name: letters, digits, _ and dots, at most 64.")
-        sequences[name] = _texts(form, of=f"The sequence {name}")
-        # All sequences must have the same length.
-        if (values := len(sequences[name]) * len(parameters)) > MAX_VALUES:
-            raise _refused(f"parameters must have at most {MAX_VALUES} values in all, not {values}.")
-    if len({len(texts) for texts in sequences.values()}) > 1:
-        lengths = ", ".join(f"{name}: {len(texts)}" for name, texts in sequences.items())
-        raise _refused(f"All sequences of parameters must have the same number of values; these have {lengths}."[:1000])
-    return sequences
-
-
-def _texts(form: Mapping[str, object], *, of: str) -> list[str]:
-    allowed = ("values",) if "values" in form else _COUNTED
-    for part in form:
-        if part not in allowed:
-            hint = "" if len(allowed) == 1 else did_you_mean(str(part)[:64], ("values", *_COUNTED))
-            beside = ' beside "values"' if len(allowed) == 1 else ""
-            raise _refused(f"{of}: {shown(part)} is not allowed{beside}.{hint}")
-    values = _listed(form["values"], of=of) if "values" in form else _counted(form, of=of)
-    return [value.replace("%", "%%") if isinstance(value, str) else str(value) for value in values]
-
-
-def _listed(values: object, *, of: str) -> list[Value]:
-    if not isinstance(values, list | tuple):
-        raise _refused(f"{of}: values must be a list, not {shown(values)}.")
-    if not 1 <= len(values) <= MAX_PARAMETRIC_JOBS:
-        raise _refused(f"{of}: values must be 1 to {MAX_PARAMETRIC_JOBS}, not {len(values)}.")
-    listed: list[Value] = []
-    for number, value in enumerate(values, start=1):
-        if isinstance(value, str):
-            listed.append(value)
-        else:
-            listed.append(_number(value, what=f"{of}: value {number} must be a string or a number"))
-    return listed
-
-
-def _counted(form: Mapping[str, object], *, of: str) -> list[Value]:
-    count = form.get("count")
-    if type(count) is not int or not 1 <= count <= MAX_PARAMETRIC_JOBS:
-        got = shown(count) if "count" in form else "nothing"
-        raise _refused(f"{of}: count must be a whole number from 1 to {MAX_PARAMETRIC_JOBS}, not {got}.")
-    start, step, factor = (
-        _number(form.get(part, default), what=f"{of}: {part} must be a number")
-        for part, default in (("start", 0), ("step", 1), ("factor", 1))
-    )
-    # If one of them is a real, all values are, also the first (as in DIRAC).
-    value: int | float = start + 0 * step + 0 * factor
-    values: list[Value] = [value]
-    for number in range(1, count):
-        value = _number(value * factor + step, what=f"{of}: with this step and factor value {number} must be a number")
-        values.append(value)
-    return values
-
-
-def _number(value: object, *, what: str) -> int | float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER:
-        return value
-    raise _refused(f"{what} between -{MAX_NUMBER} and {MAX_NUMBER}, not {shown(value)}.")
-
-
-def _refused(sentence: str) -> InvalidDescriptionError:
-    return InvalidDescriptionError({"parameters": [sentence]})

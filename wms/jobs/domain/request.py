@@ -22,6 +22,7 @@ from wms.jobs.domain.description import (
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import parse_jdl
 from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
+from wms.jobs.domain.placeholders import unknown_placeholders
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
 
@@ -29,6 +30,10 @@ from wms.kernel.names import composed, did_you_mean
 MAX_WRONG_FIELDS: Final = 100
 #: Characters of all JDL and CFG texts of a list: parsing takes about 35 ms per 64 kB at worst.
 MAX_TEXT_CHARACTERS: Final = 4 * 1024 * 1024
+#: Field of a description, in any form, with the references of uploaded files by name: of those whose names are known
+#: only when placeholders are replaced.
+FILES: Final = "files"
+MAX_FILES: Final = 1000
 #: Fields of the request beside a description.
 ENVELOPE: Final = ("group", "request_id")
 #: {field: parser of the text in it, which replaces the other fields}.
@@ -44,7 +49,7 @@ class RequestedJob(NamedTuple):
     described: DescriptionParts
     #: Prefix of its field names in errors: "" or ``jobs.3.``.
     path: str
-    #: Whether ``parametric.substitute_in_parts`` must still be called.
+    #: Whether it is of a parametric description, in which percent signs are written twice (``placeholders``).
     parametric: bool
 
     @property
@@ -153,6 +158,10 @@ def _single(content: Mapping[str, object], *, path: str, allowance: Allowance, p
     """Parse one description, in JDL, CFG or JSON, and the group that it names."""
     groups: set[str] = set()
     warnings: Mapping[str, Sequence[int]] = {}
+    files: Mapping[str, str] = {}
+    if FILES in content:
+        files = _files(content[FILES])
+        content = {name: value for name, value in content.items() if name != FILES}
     for form, parse in TEXT_FORMS.items():
         if form in content:
             _refuse_beside(form, content)
@@ -161,8 +170,22 @@ def _single(content: Mapping[str, object], *, path: str, allowance: Allowance, p
             warnings = dict.fromkeys(job.warnings, ())
             break
     is_parametric = parametric.is_parametric(content)
-    described = parametric.parse_parts(content, allowance, parts)
+    described = parametric.parse_parts(content, allowance, parts, files=files)
+    if is_parametric:
+        # Of other jobs, the optimizers look at what is equal in all of them once.
+        warnings = {**warnings, **dict.fromkeys(unknown_placeholders(content, parametric=True), ())}
     return _Read([RequestedJob(job, path, is_parametric) for job in described], groups, warnings)
+
+
+def _files(value: object) -> Mapping[str, str]:
+    """Return the references of uploaded files by the names that the jobs of a description give them."""
+    if not isinstance(value, Mapping) or len(value) > MAX_FILES:
+        raise InvalidDescriptionError({FILES: [f"files must be an object of at most {MAX_FILES} names of files."]})
+    for name, reference in value.items():
+        if not isinstance(reference, str):
+            sentence = f'The file {shown(name)} must be the name of a sandbox, "sha256:…", not {shown(reference)}.'
+            raise InvalidDescriptionError({FILES: [sentence]})
+    return value
 
 
 def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) -> DescribedJob:

@@ -70,7 +70,7 @@ def as_jdl(description: Mapping[str, Json], *, group: str | None = None) -> str 
 def _parameters(value: Json) -> list[tuple[str, str]]:
     if not isinstance(value, Mapping):
         return [("Parameters", _value(value))]
-    named = value if all(isinstance(form, Mapping) for form in value.values()) else {"": value}
+    named = value if value and all(isinstance(form, Mapping) for form in value.values()) else {"": value}
     lines = []
     for sequence, form in named.items():
         suffix = f".{sequence}" if sequence else ""

@@ -22,7 +22,7 @@ from wms.accounts.services import acting_group, left_for
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import JobDescription, as_stored
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.domain.parametric import substitute_in_parts
+from wms.jobs.domain.placeholders import JobIds
 from wms.jobs.domain.request import RequestedJob, SubmissionIn
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
@@ -199,6 +199,7 @@ class _Kinds:
 
     def __init__(self, arrival: Arrival) -> None:
         self._arrival = arrival
+        self._ids = JobIds()
         #: By ``id()`` of the common part, which is kept alive here.
         self._kinds: dict[int, tuple[JobDescription, NewKind, QueueDefinition | None]] = {}
         #: Kinds with equal requirements share a task queue.
@@ -206,9 +207,7 @@ class _Kinds:
 
     def new_job(self, requested: RequestedJob, job_id: int) -> tuple[NewJob, QueueDefinition | None]:
         """Return the job and the definition of its task queue; None: it does not enter one yet."""
-        described = requested.described
-        if requested.parametric:
-            described = substitute_in_parts(described, job_id)
+        described = self._ids.put(requested.described, job_id, parametric=requested.parametric)
         key = id(described.common)
         if key not in self._kinds:
             self._kinds[key] = (described.common, *self._kind(described.common, requested.common))

@@ -19,12 +19,12 @@ from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY, InvalidDes
 from wms.jobs.domain.description_checks import MAX_PATH
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import ATTRIBUTES, Json
-from wms.jobs.domain.parametric import MAX_PARAMETRIC_JOBS
 from wms.jobs.domain.request import ENVELOPE, TEXT_FORMS, SubmissionIn, one_group, parse_submission
+from wms.jobs.domain.sequences import MAX_PARAMETRIC_JOBS
 from wms.jobs.services.saved_descriptions import MAX_NAME
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.errors import WmsError
-from wms.portal.drafts import Draft, KeptFile, with_references
+from wms.portal.drafts import Draft, KeptFile, files_of_jobs, with_references
 from wms.portal.forms.fields import (
     MAX_FILES,
     Files,
@@ -134,7 +134,8 @@ class SubmissionForm(forms.Form):
         """
         draft = self.draft(files)
         group = {} if draft.group is None else {"group": draft.group}
-        return {**draft.description, **group, "request_id": str(self.cleaned_data["request_id"])}
+        named = files_of_jobs(draft.description, draft.files)
+        return {**draft.description, **named, **group, "request_id": str(self.cleaned_data["request_id"])}
 
     def request(self, files: Sequence[KeptFile] | None = None) -> SubmissionIn:
         """Return the request, with the warnings about its text.

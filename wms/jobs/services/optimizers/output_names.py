@@ -7,7 +7,7 @@ from resources.models import OutputName, Replica
 from wms.jobs.domain.data import absolute, home_of, is_own, output_names
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.lifecycle import FINAL
-from wms.jobs.domain.parametric import substitute_job_id
+from wms.jobs.domain.placeholders import substitute_job_id
 from wms.jobs.domain.request import RequestedJob
 from wms.jobs.models import Job
 from wms.jobs.services.optimizers.arrival import Arrival
@@ -68,16 +68,14 @@ def _fixed_names(job: RequestedJob, *, home: str) -> Collection[str]:
         path = description.output_path and absolute(description.output_path, home=home)
         return output_names(description.output_data, path=path)
 
-    if not job.parametric:
-        return names(job.common)
     # Two ids: what differs contains the id.
-    one, another = (names(substitute_job_id(job.common, job_id)) for job_id in (1, 2))
-    return one & another
+    one, another = (substitute_job_id(job.common, job_id, parametric=job.parametric) for job_id in (1, 2))
+    return names(one) if one is another else names(one) & names(another)
 
 
 def _refuse_repeated(arrival: Arrival, lfn: str, positions: Sequence[int]) -> None:
     job = arrival.jobs[positions[1]]
-    cure = "put %n, %s or %j into it" if job.parametric else "give each job its own name"
+    cure = "put %n, %s or %j into it" if job.parametric else "give each job its own name, or put %j into it"
     sentence = f"{len(positions)} of these jobs would write LFN:{lfn}, and a name is written once; {cure}."
     arrival.refuse(job, "output_data", sentence)
 

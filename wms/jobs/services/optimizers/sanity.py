@@ -15,6 +15,7 @@ from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandbox_files, sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import check_output_names
+from wms.jobs.services.optimizers.placeholders import check_placeholders
 from wms.kernel.names import several_in_one
 from wms.wire.executables import flaw_of_head
 from wms.wire.protocol import MAX_NAME
@@ -36,6 +37,7 @@ def check_sanity(arrival: Arrival) -> None:
         names = arrival.values(name)
         if names:
             _refuse_unknown(arrival, name, noun=noun, names=names, known_names=known_names_of(arrival.vo))
+    check_placeholders(arrival)
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)

@@ -16,6 +16,7 @@ from wms.jobs.domain.data import lfns_of_sandbox, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.jdl import field_hint
 from wms.jobs.domain.request import RequestedJob
+from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.input_data import Located
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.sanity import check_sanity
@@ -27,6 +28,8 @@ from wms.kernel.names import listed
 MAX_INPUT_FILES: Final = 200_000
 #: Sets of requirements per request; the eligible queues of each are found during the request.
 MAX_REQUIREMENT_SETS: Final = 100
+#: Task queues that one parametric description may fill; each is compared with every offer.
+MAX_TASK_QUEUES: Final = 100
 
 
 def locate_input_data(arrival: Arrival) -> None:
@@ -47,9 +50,9 @@ def locate_input_data(arrival: Arrival) -> None:
         )
         arrival.refuse([*jobs_with_input, *fetching][0], "input_data", sentence)
         return
-    files_of = {job.common.input_data: _file_names(job) for job in jobs_with_input}
-    located = Located([*files_of.values(), *sandbox_files.values()], vo_id=arrival.vo.pk)
-    missing = {names: located.missing(files) for names, files in files_of.items()}
+    input_files = {job.common.input_data for job in jobs_with_input}
+    located = Located([*input_files, *sandbox_files.values()], vo_id=arrival.vo.pk)
+    missing = {names: located.missing(names) for names in input_files}
     for job in jobs_with_input:
         if missing[job.common.input_data] and not arrival.refused_enough:
             arrival.refuse(job, "input_data", _no_replica(missing[job.common.input_data], vo=arrival.vo))
@@ -57,7 +60,7 @@ def locate_input_data(arrival: Arrival) -> None:
     for job in fetching:
         if missing[job.common.input_sandbox] and not arrival.refused_enough:
             arrival.refuse(job, "input_sandbox", _no_replica(missing[job.common.input_sandbox], vo=arrival.vo))
-    arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
+    arrival.input_sites = {names: located.sites(names) for names in input_files}
     nowhere = sum(_runs_nowhere(job.common, arrival) for job in jobs_with_input)
     if nowhere:
         jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
@@ -65,12 +68,6 @@ def locate_input_data(arrival: Arrival) -> None:
             f"{jobs} Checking, in no queue: no site where it may run holds all of its input data; "
             "it waits in a queue as soon as one does."
         )
-
-
-def _file_names(job: RequestedJob) -> tuple[str, ...]:
-    """Return the input files; in a parametric description %% still stands for a percent sign."""
-    files = job.common.input_data
-    return tuple(lfn.replace("%%", "%") for lfn in files) if job.parametric else files
 
 
 def _no_replica(missing: Sequence[str], *, vo: VO) -> str:
@@ -133,6 +130,31 @@ def register_requirements(arrival: Arrival) -> None:
     arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}
 
 
+def bound_task_queues(arrival: Arrival) -> None:
+    """Refuse a parametric description with so many different requirements that its jobs wait in very many queues.
+
+    Sites that hold input data do not count: they are not written in the description.
+    """
+    kinds: dict[str, dict[object, RequestedJob]] = {}
+    for job in arrival.jobs:
+        if job.parametric:
+            common = job.common
+            stated = (*stated_by(common).values(), common.setup, bool(common.container))
+            kinds.setdefault(job.path, {}).setdefault(stated, job)
+    for jobs in kinds.values():
+        if len(jobs) <= MAX_TASK_QUEUES:
+            continue
+        definitions = {
+            queue_definition(requirements_of(arrival, job.common, sites=job.common.sites)) for job in jobs.values()
+        }
+        if len(definitions) > MAX_TASK_QUEUES:
+            sentence = (
+                f"These jobs would wait in {len(definitions)} task queues; one parametric description may fill "
+                f"{MAX_TASK_QUEUES}. Let fewer requirements differ between its jobs, or submit several descriptions."
+            )
+            arrival.refuse(next(iter(jobs.values())), "parameters", sentence)
+
+
 @transaction_required
 def optimize(arrival: Arrival) -> None:
     """Run every step on the jobs.
@@ -140,7 +162,7 @@ def optimize(arrival: Arrival) -> None:
     Raises:
         InvalidDescriptionError: with the errors of all jobs from the first failing step.
     """
-    for step in (check_sanity, locate_input_data, register_requirements):
+    for step in (check_sanity, locate_input_data, bound_task_queues, register_requirements):
         step(arrival)
         if arrival.errors:
             raise InvalidDescriptionError(arrival.errors)
