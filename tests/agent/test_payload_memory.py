@@ -162,6 +162,8 @@ def test_what_no_process_maps_counts(
     start_isolated(isolation)
 
     _check_stopped(server)
+    segments = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    assert not [words for words in segments if int(words[3]) == 150 * 2**20 and int(words[7]) in accounts.UIDS]
 
 
 @pytest.mark.parametrize(
