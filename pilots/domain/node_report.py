@@ -31,6 +31,7 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "container_runtime_version": "Container runtime version",
         "user_namespaces": "User namespaces",
         "clock_skew_s": "Clock ahead by",
+        "proxy": "Proxy to the server",
         "user": "Unix user id",
         "kernel": "Kernel",
         "glibc": "C library",

@@ -6,6 +6,7 @@ Root creates the users and the sudoers file for these tests and removes them; wi
 import json
 import os
 import pwd
+import re
 import shlex
 import shutil
 import signal
@@ -209,6 +210,33 @@ def test_usage_of_a_payload_under_sudo_is_measured_and_limited(
     minors = [lease.finished["minor_status"].split(" limit")[0] for lease in server.leases if lease.finished]
     assert minors == ["Memory", "Disk", "Disk", "CPU time"]
     assert _processes_of(node.payloads[0]) == _processes_of(node.payloads[1]) == []
+
+
+@pytest.mark.parametrize("where", ["/dev/shm", "the work directory", "a memfd"])
+def test_files_in_memory_of_a_payload_under_sudo_count(
+    server: ScriptedServer, start_there: StartAgent, where: str, tmp_path: Path
+) -> None:
+    server.configuration["watchdog"]["memory_factor"] = 1.1
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="wms-identity-") as in_memory:
+        Path(in_memory).chmod(0o1777)
+        there = Path(in_memory) if where == "the work directory" else tmp_path
+        path = {"/dev/shm": f"{in_memory}/held", "a memfd": "os.memfd_create('held')"}.get(where, "held")
+        opened = path if where == "a memfd" else repr(path)
+        held = (
+            f"import os, time; file = open({opened}, 'wb'); [file.write(bytes(2**20)) for _ in 'x' * 150]; file.flush()"
+        )
+        kept = "kept = b'1' * (150 * 2**20); print('held', flush=True); time.sleep(900)"
+        server.add_job(PYTHON, f"-c {shlex.quote(f'{held}; {kept}')}", memory_mb=200)
+        there.chmod(0o755)
+
+        agent = start_there(directory=there)
+
+        assert agent.wait() == 0, agent.log
+    exit_code, minor = _ended(server)
+    assert exit_code is None
+    assert re.fullmatch(
+        r"Memory limit exceeded: [23]\d\d(\.\d)? MB of 220 MB, 150(\.\d)? MB of it files.*", str(minor)
+    ), minor
 
 
 def test_shared_memory_of_processes_under_sudo_counts_once(server: ScriptedServer, start_there: StartAgent) -> None:

@@ -128,6 +128,7 @@ def test_a_pilot_reaches_server_and_storage_through_the_proxy_only(
     # Its user's password is no business of a payload, nor of a log.
     assert PASSWORD not in ended.stdout + server.lease.files()["std.out"] + json.dumps(server.node_reports)
     assert "proxy" not in server.lease.files()["std.out"]
+    assert server.node_reports[0]["node"]["proxy"] == closed_proxy.url(password="")
 
 
 def test_the_option_of_a_ce_names_the_proxy_to_pilots_and_payloads(

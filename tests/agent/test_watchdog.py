@@ -18,6 +18,7 @@ from pilots.agent.base import processes
 from pilots.agent.base.processes import CPUMeter, Process, Tree
 from pilots.agent.job.execution import PayloadOutcome, limits_of
 from pilots.agent.job.identity import Own
+from pilots.agent.job.memory_use import Memory, PayloadScope
 from pilots.agent.job.payload import End
 from pilots.agent.job.preparation import Program
 from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
@@ -36,7 +37,7 @@ class Watched:
 
     def __init__(self, directory: Path, **limits: Any) -> None:
         self.now = 100.0
-        self.memory_mb = 0.0
+        self.memory_mb = self.files_mb = 0.0
         self.disk_mb: float | None = 0.0
         streams = limits.pop("streams", ())
         self.watchdog = Watchdog(
@@ -44,7 +45,7 @@ class Watched:
             root=NOBODY,
             directory=directory,
             disk_mb=lambda _: self.disk_mb,
-            memory_mb=lambda _: self.memory_mb,
+            memory=lambda _: Memory(self.memory_mb, self.files_mb),
             streams=streams,
             look_every_s=10,
             clock=lambda: self.now,
@@ -85,6 +86,20 @@ def test_each_exceeded_limit_has_its_own_message(
     watched.memory_mb, watched.disk_mb = memory_mb, disk_mb
 
     assert watched.check_pilots(50) == LimitVerdict(sentence)
+
+
+def test_the_part_of_files_in_memory_is_that_of_the_highest_use(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, memory_mb=220, warning_fraction=0.9)
+    watched.memory_mb, watched.files_mb = 210, 150
+    assert watched.check_pilots(1) is None
+    watched.memory_mb, watched.files_mb = 100, 20
+    watched.check_pilots(1)
+    part = ", 150 MB of it files in memory (/dev/shm)"
+    assert watched.watchdog.warnings() == [f"Near the memory limit: 210 MB of 220 MB{part}"]
+
+    watched.memory_mb, watched.files_mb = 230, 160
+    exceeded = LimitVerdict("Memory limit exceeded: 230 MB of 220 MB, 160 MB of it files in memory (/dev/shm)")
+    assert watched.check_pilots(1) == exceeded
 
 
 def test_a_warning_is_given_once_with_the_measured_figures(tmp_path: Path) -> None:
@@ -237,7 +252,7 @@ def test_memory_that_forked_processes_share_counts_once() -> None:
     with _family(script) as pid:
         everyone = [each for each in processes.snapshot().values() if pid in {each.pid, each.parent}]
         resident_mb = sum(each.memory_mb for each in everyone)
-        used_mb = Own({}).memory_mb(everyone, limit_mb=math.inf)
+        used_mb = Own({}).memory(everyone, PayloadScope(), limit_mb=math.inf).total_mb
 
     assert len(everyone) == 5
     assert resident_mb > 300

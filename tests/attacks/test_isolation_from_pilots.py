@@ -128,9 +128,11 @@ def test_control_groups_of_the_pilots_account_are_not_the_payloads(
             each.rmdir()
 
 
-def test_shared_memory_counts_as_the_jobs_memory(server: ScriptedServer, start_as: Start, node: str) -> None:
+def test_shared_memory_ends_at_the_part_of_the_slot_of_a_job_without_a_limit(
+    server: ScriptedServer, start_as: Start, node: str
+) -> None:
+    server.configuration["place"] |= {"processors": 4, "memory_mb": 400}
     python(server, FILL_MEMORY)
-    server.waiting[-1]["memory_mb"] = 100
 
     agent = start_as(node=node)
 

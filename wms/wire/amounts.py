@@ -67,7 +67,7 @@ AMOUNTS = (
         step_setting="WMS_MEMORY_STEP_MB",
         condition="memory",
         jdl=("Memory", "MemoryMB"),
-        help_of_job="Of all processes together; 0: not limited.",
+        help_of_job="Of all processes and of files in memory, such as those in /dev/shm; 0: not limited.",
         help_of_slot="Of the slot, in MB; 0: only for jobs that require no memory.",
     ),
     Amount(

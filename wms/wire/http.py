@@ -323,6 +323,12 @@ class _Proxy(NamedTuple):
         return self.refusal(answer) if is_answer else ProxyError(f"no connection through the proxy {self.name}: {text}")
 
 
+def proxy_name(url: str) -> str:
+    """Return the address of the proxy for *url*, without user and password; empty: there is none."""
+    proxy = _proxy_of(urlsplit(url))
+    return "" if proxy is None else proxy.name
+
+
 def _proxy_of(server: SplitResult) -> _Proxy | None:
     """Return the proxy by the variables ``https_proxy`` or ``http_proxy``, ``all_proxy`` and ``no_proxy``."""
     for variable in (f"{server.scheme}_proxy", "all_proxy"):

@@ -51,7 +51,22 @@ def notified_of_the_end_of(parent: int, number: signal.Signals) -> Iterator[None
 
 
 def remove_ipc_of(uid: int) -> None:
-    """Remove the message queues, semaphores and shared memory (System V) of a user."""
+    """Remove the message queues, semaphores and shared memory (System V) of a user.
+
+    A process of its own becomes the user: in a container root may lack CAP_SYS_ADMIN, and then remove only its own.
+    """
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresuid(uid, uid, uid)
+            _remove_ipc_of(uid)
+        finally:
+            os._exit(0)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _remove_ipc_of(uid: int) -> None:
     library = ctypes.CDLL(None)
     for kind, remove in (("msg", library.msgctl), ("sem", library.semctl), ("shm", library.shmctl)):
         with suppress(OSError, ValueError, KeyError, IndexError):

@@ -7,21 +7,25 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from pilots.agent.base import linux, log
 from pilots.agent.base.clock import monotonic
+from pilots.agent.base.processes import Process
 from pilots.agent.base.wakeup import StopRequest
 from pilots.agent.job import isolation, user_helper
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, NoIdentityError, Streams
 from pilots.agent.job.job_context import JobContext
+from pilots.agent.job.memory_use import Memory, PayloadScope
 from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, PayloadProcess
 from pilots.agent.job.payload_records import PayloadRecord
 from pilots.agent.job.preparation import NodeTroubleError, Program
 from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.workspace import Workspace
+from pilots.agent.node import cgroups
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
 from wms.wire.protocol import Usage, WatchdogMargins
@@ -43,18 +47,67 @@ class PayloadOutcome:
         end: of the payload's own process.
         reason: why it was stopped (lease.ENDED and so on); None: it was not.
         verdict: exceeded limit, if the watchdog stopped the payload.
+        out_of_memory: sentence, if the kernel killed a process of the slot because memory ran out; else empty.
     """
 
     end: End
     reason: str | None = None
     verdict: LimitVerdict | None = None
+    out_of_memory: str = ""
+
+
+class MemoryMeter:
+    """The memory of one payload: by its control group where the kernel counts it, else by processes and files."""
+
+    def __init__(
+        self,
+        payload: PayloadProcess,
+        identity: Identity,
+        record: PayloadRecord,
+        *,
+        top: Path,
+        nearly_mb: float,
+        by_namespaces: bool,
+    ) -> None:
+        """Measure nothing yet.
+
+        Args:
+            payload: that has just started.
+            identity: its user.
+            record: of its processes.
+            top: directory of the job.
+            nearly_mb: memory from which on the measurement must be exact.
+            by_namespaces: whether it has namespaces of its own.
+        """
+        self._payload, self._identity, self._record = payload, identity, record
+        self._nearly_mb = nearly_mb
+        files_of = -1 if by_namespaces and not identity.is_exclusive else identity.uid
+        since = 0.0 if identity.is_exclusive else payload.started_at
+        self._scope = PayloadScope([str(top)], files_of, since, *(payload.shared_memory if by_namespaces else ()))
+
+    def read(self, payload_processes: Sequence[Process]) -> Memory:
+        """Measure the payload, which has these processes."""
+        counted_mb = self._payload.memory_mb()
+        if counted_mb is not None:
+            return Memory(counted_mb)
+        if self._scope.uid >= 0 and not self._identity.is_exclusive and not self._record.is_alone():
+            # From now on nothing tells its files from those that other payloads of this account leave.
+            self._scope = self._scope._replace(uid=-1)
+        return self._identity.memory(payload_processes, self._scope, limit_mb=self._nearly_mb)
 
 
 class Execution:
     """One run of one program."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, configuration: PilotConfiguration, wall_left_s: float, speed: float
+        self,
+        context: JobContext,
+        lease: Lease,
+        *,
+        configuration: PilotConfiguration,
+        wall_left_s: float,
+        speed: float,
+        memory_share_mb: float,
     ) -> None:
         """Take the limits from the job and from the slot.
 
@@ -64,11 +117,14 @@ class Execution:
             configuration: of the pilot.
             wall_left_s: seconds until the slot ends.
             speed: of the node's cores, relative to the reference core.
+            memory_share_mb: the slot's memory for the processors of the job; 0: unknown.
         """
         self._context = context
         self._lease = lease
         self._configuration = configuration
         self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
+        #: Of /dev/shm: a job that requires no memory is not limited, but its files there are.
+        self._shared_memory_mb = memory_share_mb if math.isinf(self._limits.memory_mb) else self._limits.memory_mb
         self._watchdog: Watchdog | None = None
         self._parent_ended = False
 
@@ -96,7 +152,7 @@ class Execution:
         parent_watched = linux.notified_of_the_end_of(self._context.parent, _PARENT_ENDED)
         with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
             payload = self._start(program, identity, workspace, streams, record)
-            self._watchdog = self._watching(payload, identity, workspace, streams)
+            self._watchdog = self._watching(payload, identity, workspace, streams, record)
             log.event(
                 "payload.started", job=self._lease.job.id, supervisor=payload.supervisor_pid, user=identity.uid,
                 stalled_after_s=self._limits.stalled_s,
@@ -108,8 +164,8 @@ class Execution:
             finally:
                 payload.close()
                 heartbeat.end_output()
-        self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
-        return outcome
+        usage = self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
+        return replace(outcome, out_of_memory=_why_out_of_memory(usage)) if outcome.end.out_of_memory else outcome
 
     def _start(
         self, program: Program, identity: Identity, workspace: Workspace, streams: Streams, record: PayloadRecord
@@ -130,7 +186,7 @@ class Execution:
             return ()
         return isolation.words(
             workspace, self._lease, uid=uid, work_directory=self._context.work_directory,
-            hide=self._context.hidden, show=self._context.shown,
+            hide=self._context.hidden, show=self._context.shown, shared_memory_mb=self._shared_memory_mb,
         )  # fmt: skip
 
     def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
@@ -143,15 +199,24 @@ class Execution:
         os._exit(1)
 
     def _watching(
-        self, payload: PayloadProcess, identity: Identity, workspace: Workspace, streams: Streams
+        self,
+        payload: PayloadProcess,
+        identity: Identity,
+        workspace: Workspace,
+        streams: Streams,
+        record: PayloadRecord,
     ) -> Watchdog:
-        nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
+        meter = MemoryMeter(
+            payload, identity, record, top=workspace.top,
+            nearly_mb=self._limits.memory_mb * self._limits.warning_fraction,
+            by_namespaces=isolation.by_namespaces(self._configuration.place),
+        )  # fmt: skip
         return Watchdog(
             self._limits,
             root=payload.supervisor_pid,
             directory=workspace.top,
             disk_mb=lambda payload_processes: identity.disk_mb(workspace, payload_processes),
-            memory_mb=lambda payload_processes: identity.memory_mb(payload_processes, limit_mb=nearly_mb),
+            memory=meter.read,
             streams=list(dict.fromkeys((streams.stdout, streams.stderr))),
             look_every_s=self._configuration.look_every_s,
         )
@@ -213,6 +278,12 @@ class Execution:
         nearest = look_at if kill_at is None else min(look_at, kill_at)
         # The end of a lease wakes nobody, so it limits the sleep.
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
+
+
+def _why_out_of_memory(usage: Usage) -> str:
+    limit_mb = cgroups.memory_limit_mb(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
+    slot = "the node has no more" if limit_mb is None else f"the slot may use {limit_mb:.0f} MB"
+    return f"memory ran out: {slot}, the job used {usage.memory_mb or 0.0:.1f} MB when it was last measured"
 
 
 def stall_window_s(job: LeasedJob, margins: WatchdogMargins) -> float:

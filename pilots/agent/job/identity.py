@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pilots.agent.base import log, processes
+from pilots.agent.base.clock import monotonic
 from pilots.agent.base.processes import Process
 from pilots.agent.job import accounts, scripts, user_helper
 from pilots.agent.job.accounts import NoAccountError
+from pilots.agent.job.memory_use import Memory, PayloadScope, memory_of
 from pilots.agent.job.preparation import CannotRunError, NodeFlawError
 from pilots.agent.job.scripts import FailedOperationError, NoAnswerError
 from pilots.agent.job.workspace import Workspace
@@ -35,6 +37,8 @@ from wms.wire.protocol import IDENTITY_ENVIRONMENT, IDENTITY_NONE, IDENTITY_SUDO
 _FILES_WITHIN_S = 600.0
 #: Seconds for any other operation of the user helper.
 _WITHIN_S = 20.0
+#: Largest part of the time that measuring memory by the user helper may take while no limit is near.
+_EFFORT = 1 / 20
 #: Used where other users cannot execute the pilot's own Python.
 _SYSTEM_PYTHON = "/usr/bin/python3"
 #: Failed measurements of shared memory in a row, which a payload may cause, until resident memory counts instead.
@@ -82,8 +86,8 @@ class Identity(Protocol):
             CannotRunError: they cannot be handed over, or the output cannot be written.
         """
 
-    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:
-        """Return the memory of the processes together; exact only near *limit_mb*."""
+    def memory(self, payload_processes: Sequence[Process], scope: PayloadScope, *, limit_mb: float) -> Memory:
+        """Return the memory of the processes and of what *scope* names; exact only near *limit_mb*."""
 
     def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
         """Return the disk use of the job, with deleted files that are still open; None: it cannot be measured."""
@@ -158,9 +162,9 @@ class Own:
                 os.close(descriptor)
             user_helper.open_up(str(workspace.job), directories=0o700, files=0o400)
 
-    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+    def memory(self, payload_processes: Sequence[Process], scope: PayloadScope, *, limit_mb: float) -> Memory:  # noqa: ARG002 - see Identity
         """See Identity."""
-        return _memory_mb(payload_processes)
+        return memory_of(_resident_mb(payload_processes), scope)
 
     def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
         """See Identity."""
@@ -184,8 +188,8 @@ class Other:
         self._words = (sudo, "-n", "-u", claim.account.name, "--") if sudo else ()
         self._python = ""
         self._area = -1
-        #: Number of failed measurements of memory since the last success.
-        self._silences = 0
+        #: Number of failed measurements of memory since the last success, its files in memory, and the next one.
+        self._silences, self._files_mb, self._measure_at = 0, 0.0, 0.0
         self._script = Path()
         self.account, self.uid = claim.account
         self.variables: Mapping[str, str] = {"USER": claim.account.name, "LOGNAME": claim.account.name}
@@ -210,20 +214,25 @@ class Other:
             if opened:
                 self._try("open_up", within_s=_FILES_WITHIN_S)
 
-    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:
+    def memory(self, payload_processes: Sequence[Process], scope: PayloadScope, *, limit_mb: float) -> Memory:
         """See Identity."""
-        resident_mb = sum(process.memory_mb for process in payload_processes)
-        if resident_mb <= limit_mb or len(payload_processes) <= 1:
-            return resident_mb
-        answer = self._try("memory", {"pids": [process.pid for process in payload_processes]})
+        resident_mb = _resident_mb(payload_processes)
+        estimate = Memory(sum(resident_mb.values()) + self._files_mb, self._files_mb)
+        began = monotonic()
+        if estimate.total_mb <= limit_mb and began < self._measure_at:
+            return estimate
+        request = {"resident_mb": resident_mb, "files_of": scope.uid, "since": scope.since}
+        answer = self._try("memory", request)
+        self._measure_at = began + (monotonic() - began) / _EFFORT
         self._silences = self._silences + 1 if answer is None else 0
         if 0 < self._silences < _SILENCES:
-            return 0.0
+            return Memory(0.0)
         try:
-            parts = json_fields.optional_record(answer or {}, "memory_mb")
-            return sum(json_fields.number(parts, str(process.pid), process.memory_mb) for process in payload_processes)
+            measured = Memory(*(json_fields.number(answer or {}, name) for name in Memory._fields))
         except MalformedAnswerError:
-            return resident_mb
+            return estimate
+        self._files_mb = measured.files_mb
+        return measured
 
     def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:  # noqa: ARG002 - see Identity
         """See Identity."""
@@ -251,10 +260,11 @@ class Other:
         self._claim.give_back()
 
     def enter(self, workspace: Workspace) -> None:
-        """Put a copy of the user helper into the workspace."""
-        self._script = workspace.tools / "user_helper.py"
-        self._script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
-        self._script.chmod(0o644)
+        """Put a copy of the user helper, and of what it runs, into the workspace."""
+        for name in ("memory_use.py", "user_helper.py"):
+            self._script = workspace.tools / name
+            self._script.write_bytes(pkgutil.get_data("pilots.agent.job", name) or b"")
+            self._script.chmod(0o644)
         self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
 
     def _give_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
@@ -327,9 +337,9 @@ class Unprivileged(Other):
         except (NoAnswerError, FailedOperationError) as error:
             raise NoIdentityError(str(error)) from error
 
-    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+    def memory(self, payload_processes: Sequence[Process], scope: PayloadScope, *, limit_mb: float) -> Memory:  # noqa: ARG002 - see Identity
         """See Identity; root measures without the user helper."""
-        return _memory_mb(payload_processes)
+        return memory_of(_resident_mb(payload_processes), scope)
 
     def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
         """See Identity; root measures without the user helper."""
@@ -347,11 +357,8 @@ class Unprivileged(Other):
         super().close(workspace)
 
 
-def _memory_mb(payload_processes: Sequence[Process]) -> float:
-    if len(payload_processes) <= 1:
-        return sum(process.memory_mb for process in payload_processes)
-    parts = [(process, user_helper.own_memory_mb(process.pid)) for process in payload_processes]
-    return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
+def _resident_mb(payload_processes: Sequence[Process]) -> dict[int, float]:
+    return {process.pid: process.memory_mb for process in payload_processes}
 
 
 def _disk_mb(workspace: Workspace, payload_processes: Sequence[Process]) -> float:

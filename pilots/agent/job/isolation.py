@@ -65,7 +65,14 @@ def has_namespaces() -> bool:
 
 
 def words(
-    workspace: Workspace, lease: Lease, *, uid: int, work_directory: Path, hide: Sequence[Path], show: Sequence[Path]
+    workspace: Workspace,
+    lease: Lease,
+    *,
+    uid: int,
+    work_directory: Path,
+    hide: Sequence[Path],
+    show: Sequence[Path],
+    shared_memory_mb: float,
 ) -> Sequence[str]:
     """Return the first words of the command line that runs a script in namespaces of its own; prepare its files.
 
@@ -76,6 +83,7 @@ def words(
         work_directory: of the pilot.
         hide: paths that the payload must not reach.
         show: paths that it must reach, even below hidden ones.
+        shared_memory_mb: size of its /dev/shm; 0: the kernel's default.
     """
     tmp = workspace.area / "everybodys-tmp"
     tmp.mkdir(mode=0o700)
@@ -93,7 +101,7 @@ def words(
         own=[*workspace.of_payload, *filter(Path.exists, [containers.mark_in(workspace)])],
         show=[*public, *filter(Path.exists, show), *_needed(lease, hide)],
         other_user=uid != os.getuid(),
-        shared_memory_mb=lease.job.memory_mb,
+        shared_memory_mb=round(shared_memory_mb),
     )
     return [*_python(), str(script), json.dumps(specification)]
 

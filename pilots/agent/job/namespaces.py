@@ -34,6 +34,8 @@ _NOT_ROOT = 60706
 _TRY = "-"
 #: Entries and levels of a home directory that are searched: it may be on a slow file server.
 _MOST_ENTRIES, _DEEPEST = 5000, 3
+#: Files in each MB of /dev/shm.
+_FILES_OF_MB = 256
 
 
 def main() -> int:
@@ -109,7 +111,7 @@ def _mount_all(specification: dict[str, object]) -> None:
     shared = {os.path.realpath(directory) for directory in directories if os.path.isdir(directory)}
     for directory in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", directory, None, _MS_BIND)
-    _replace_memory(str(specification["shared_memory"]), specification["shared_memory_mb"])
+    _replace_memory(str(specification["shared_memory"]), int(str(specification["shared_memory_mb"])))
     _protect_control_groups()
     for path in hide:
         if (real := os.path.realpath(path)) not in shared:
@@ -130,10 +132,11 @@ def _mount_all(specification: dict[str, object]) -> None:
     os.umask(mask)
 
 
-def _replace_memory(place: str, most_mb: object) -> None:
+def _replace_memory(place: str, most_mb: int) -> None:
     """Mount shared memory and message queues of the payload's own."""
     if os.path.isdir(place):
-        size = f",size={most_mb}m" if most_mb else ""
+        # One inode for each page: the kernel keeps these too in memory.
+        size = f",size={most_mb}m,nr_inodes={most_mb * _FILES_OF_MB}" if most_mb else ""
         _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")
     with suppress(OSError):  # missing in some kernels; the IPC namespace has its own queues anyway
         _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)

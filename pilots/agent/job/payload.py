@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilots.agent.base import log, processes
@@ -52,6 +52,7 @@ class End:
         error_number: errno, if it could not be started.
         cpu_s: of all its processes; None: unknown.
         max_memory_mb: of its largest process; None: unknown.
+        out_of_memory: whether the kernel has meanwhile killed a process of the slot because memory ran out.
     """
 
     exit_code: int | None = None
@@ -59,6 +60,7 @@ class End:
     error_number: int | None = None
     cpu_s: float | None = None
     max_memory_mb: float | None = None
+    out_of_memory: bool = False
 
 
 class NotStartedError(Exception):
@@ -94,8 +96,12 @@ class PayloadProcess:
             NotStartedError: the payload was not run.
         """
         self._identity, self._record = identity, record
+        #: Seconds since the epoch, as in the times of files.
+        self.started_at = time.time()
         self._group: Path | None = None
-        self._kill_sent, self._supervisor_pid = False, 0
+        self._kill_sent, self._supervisor_pid, self._killed_before = False, 0, 0
+        #: Descriptors of /dev/shm and /proc/sysvipc/shm in the payload's namespaces; fewer where the node lacks them.
+        self.shared_memory: Sequence[int] = ()
         command = _supervisor_command(workspace, identity, namespaces)
         self._wire, supervisors = socket.socketpair()
         with supervisors, tempfile.TemporaryFile() as complaints:
@@ -114,6 +120,10 @@ class PayloadProcess:
         """Return the process id of the supervisor, whose descendants are the payload's processes."""
         return self._supervisor_pid
 
+    def memory_mb(self) -> float | None:
+        """Return the memory of the payload by its control group; None: the kernel does not count it."""
+        return None if self._group is None else cgroups.held_memory_mb(self._group)
+
     def note_processes(self) -> None:
         """Record the payload's processes, so that they can be ended if the supervisor is killed."""
         below = processes.descendants(self._supervisor_pid, processes.snapshot())
@@ -129,6 +139,7 @@ class PayloadProcess:
             end = _end_of(self._receive())
         except (OSError, ValueError, MalformedAnswerError):
             end = End()
+        end = replace(end, out_of_memory=self._killed_for_memory() > self._killed_before)
         self.close()
         return end
 
@@ -147,6 +158,9 @@ class PayloadProcess:
     def close(self) -> None:
         """End all processes that are left and wait for their end."""
         self._wire.close()
+        for descriptor in self.shared_memory:
+            os.close(descriptor)
+        self.shared_memory = ()
         self._wake()
         with suppress(subprocess.TimeoutExpired):
             self._top.wait(_SUPERVISOR_ENDS_WITHIN_S)
@@ -171,9 +185,11 @@ class PayloadProcess:
     def _begin(self) -> None:
         """Wait for the supervisor, and have it start the payload."""
         self._wire.settimeout(_SUPERVISOR_BEGINS_WITHIN_S)
-        self._supervisor_pid = json_fields.whole(self._receive(), "supervisor")
+        first, self.shared_memory, _, _ = socket.recv_fds(self._wire, 1, 2)
+        self._supervisor_pid = json_fields.whole(self._receive(first), "supervisor")
         self._wire.settimeout(None)
         self._make_group()
+        self._killed_before = self._killed_for_memory()
         self._send(b"G")
 
     def _make_group(self) -> None:
@@ -202,9 +218,11 @@ class PayloadProcess:
             socket.send_fds(self._wire, [b"F"], [streams.stdout, streams.stderr])
         self._send(json.dumps(request).encode() + b"\n")
 
-    def _receive(self) -> json_fields.Record:
-        """Return the next message of the supervisor."""
-        line = b""
+    def _killed_for_memory(self) -> int:
+        return cgroups.killed_for_memory(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT, group=self._group)
+
+    def _receive(self, line: bytes = b"") -> json_fields.Record:
+        """Return the next message of the supervisor, whose beginning may have been received."""
         # Byte by byte: the next message may follow already.
         while not line.endswith(b"\n") and len(line) < _MAX_LINE_BYTES and (byte := self._wire.recv(1)):
             line += byte

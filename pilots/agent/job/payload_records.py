@@ -125,6 +125,13 @@ class PayloadRecord:
             log.event("payload.not_recorded", error=error)
         return self
 
+    def is_alone(self) -> bool:
+        """Return whether no other payload of this account is recorded on the node."""
+        account = self._head["account"]
+        others = [file for file in _files(self._directory) if file != self.file]
+        recorded = [_parse(read(file).encode()) for file in others]
+        return all(remains is None or remains.account != account or remains.uid for remains in recorded)
+
     def note_group(self, group: Path) -> None:
         """Record the control group of the payload."""
         self._head["group"] = str(group)

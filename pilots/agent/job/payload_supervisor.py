@@ -6,10 +6,10 @@ the pilot does (even by SIGKILL), it kills all of them, so that nothing of a job
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
 line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: G (start the
 payload), T (SIGTERM to all) and K (SIGKILL to all). The supervisor answers with two lines of JSON:
-``{"supervisor": pid}`` at its start, and when no process is left ``{"status": as of waitpid, "cpu_s": …,
-"max_memory_mb": …}``, or ``{"error": errno}`` if the payload could not be started. Where sudo gives the payload another
-user (identity.py), the supervisor has the same user, because the pilot cannot signal that user's processes. If the
-pilot is root, the supervisor is root too, and the payload cannot signal it.
+``{"supervisor": pid}`` at its start, with descriptors of its own /dev/shm and /proc/sysvipc/shm, and when no process is
+left ``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}``, or ``{"error": errno}`` if the payload could not be
+started. Where sudo gives the payload another user (identity.py), the supervisor has the same user, because the pilot
+cannot signal that user's processes. If the pilot is root, the supervisor is root too, and the payload cannot signal it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _NO_KEYS = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 #: Seconds between two searches for new processes while all are being killed.
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
+_SHARED_MEMORY = ("/dev/shm", "/proc/sysvipc/shm")  # noqa: S108 - nothing is created there
 #: First bytes of a file by which a script is told from other files.
 _HEAD_BYTES = 256
 
@@ -55,7 +56,7 @@ def main() -> int:
     if request["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {request['uid']}")
     _become_supervisor()
-    wire.sendall(json.dumps({"supervisor": int(sys.argv[1]) if _has_namespaces() else os.getpid()}).encode() + b"\n")
+    _announce(wire)
     # The pilot first puts this process into a control group.
     if wire.recv(1) != b"G":
         return 1
@@ -81,6 +82,17 @@ def main() -> int:
         with suppress(OSError):
             wire.sendall(json.dumps(answer).encode() + b"\n")
     return 0
+
+
+def _announce(wire: socket.socket) -> None:
+    """Send the first answer."""
+    line = json.dumps({"supervisor": int(sys.argv[1]) if _has_namespaces() else os.getpid()}).encode() + b"\n"
+    opened: list[int] = []
+    with suppress(OSError):
+        opened += (os.open(path, os.O_RDONLY) for path in _SHARED_MEMORY)
+    socket.send_fds(wire, [line], opened)
+    for descriptor in opened:
+        os.close(descriptor)
 
 
 def _has_namespaces() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import socket
@@ -181,8 +182,12 @@ def _disk(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence
     return {"disk_mb": disk_usage_mb(*DIRECTORIES) + deleted_mb(_pids(request), beside=".")}, ()
 
 
-def _memory(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    return {"memory_mb": {pid: own_memory_mb(pid) for pid in _pids(request)}}, ()
+def _memory(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
+    module = runpy.run_path(os.path.join(os.path.dirname(__file__), "memory_use.py"))
+    tops = [f"/proc/self/fd/{descriptors[0]}/{name}" for name in DIRECTORIES]
+    scope = module["PayloadScope"](tops, request["files_of"], request["since"])
+    resident_mb = {int(pid): each_mb for pid, each_mb in request["resident_mb"].items()}
+    return dict(module["memory_of"](resident_mb, scope)._asdict()), ()
 
 
 def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
@@ -316,21 +321,6 @@ def _send(pid: int, descriptor: int, number: signal.Signals) -> None:
 
 def _pids(request: Record) -> Iterable[int]:
     return [int(pid) for pid in request["pids"]]
-
-
-def own_memory_mb(pid: int) -> float | None:
-    """Return the proportional set size (PSS) of a process; None: it cannot be read.
-
-    Shared pages are divided among the processes that map them. Resident sizes would count the pages of ten forked
-    processes ten times.
-    """
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            return next((int(line.split()[1]) / 1024 for line in file if line.startswith("Pss:")), 0.0)
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0  # it has ended
-    except OSError:
-        return None
 
 
 def disk_usage_mb(*directories: str, within_s: float = _WALK_S) -> float:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pilots.agent.base import processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.processes import CPUMeter, Process
+from pilots.agent.job.memory_use import Memory
 from wms.wire.protocol import Usage
 
 #: Largest part of the time that measuring disk use may take.
@@ -70,6 +71,8 @@ class _Measured(NamedTuple):
     used: float
     limit: float
     unit: str
+    #: Clause about a part of what is used.
+    part: str = ""
 
 
 class Watchdog:
@@ -82,7 +85,7 @@ class Watchdog:
         root: int,
         directory: Path,
         disk_mb: Callable[[Sequence[Process]], float | None],
-        memory_mb: Callable[[Sequence[Process]], float],
+        memory: Callable[[Sequence[Process]], Memory],
         streams: Sequence[int] = (),
         look_every_s: float = math.inf,
         clock: Callable[[], float] = monotonic,
@@ -94,7 +97,7 @@ class Watchdog:
             root: process id of the supervisor.
             directory: on the file system that must not become full.
             disk_mb: returns the disk use of the payload with these processes; None: it cannot be measured.
-            memory_mb: returns the memory of the processes together.
+            memory: returns the memory of the payload with these processes.
             streams: descriptors of standard output and, if it is another file, of standard error.
             look_every_s: seconds between two measurements.
             clock: for wall-clock time.
@@ -103,7 +106,7 @@ class Watchdog:
         self._root = root
         self._directory = directory
         self._read_disk_mb = disk_mb
-        self._read_memory_mb = memory_mb
+        self._read_memory = memory
         self._streams = streams
         self._longest_gap_s = _SUSPENDED * look_every_s
         self._clock = clock
@@ -113,17 +116,22 @@ class Watchdog:
         #: (time, CPU time until then) of the last stalled_s seconds.
         self._past: deque[tuple[float, float]] = deque([(self._started_at, 0.0)])
         self._warned: set[str] = set()
+        #: Files in memory at the highest use of memory.
+        self._files_mb = 0.0
         #: Read by the thread of the heartbeat; replaced as a whole.
         self.usage = Usage(cpu_s=0.0, wall_s=0.0)
 
     def look(self) -> LimitVerdict | None:
         """Measure; return an exceeded limit, or None."""
         tree = processes.measure(self._root)
+        memory = self._read_memory(tree.processes)
+        if memory.total_mb > (self.usage.memory_mb or 0.0):
+            self._files_mb = memory.files_mb
         now = self._clock()
         self.usage = self.usage._replace(
             cpu_s=max(self.usage.cpu_s or 0.0, self._meter.add(tree)),
             wall_s=now - self._started_at,
-            memory_mb=max(self.usage.memory_mb or 0.0, self._read_memory_mb(tree.processes)),
+            memory_mb=max(self.usage.memory_mb or 0.0, memory.total_mb),
             disk_mb=self._disk_mb(tree.processes),
         )
         self._remember(now)
@@ -142,9 +150,9 @@ class Watchdog:
 
     def _near(self) -> Iterator[tuple[str, str]]:
         fraction = self._limits.warning_fraction
-        for what, used, limit, unit in self._measured():
+        for what, used, limit, unit, part in self._measured():
             if used > limit * fraction:
-                yield what, f"Near the {what}: {_shown(used)} {unit} of {_shown(limit)} {unit}"
+                yield what, f"Near the {what}: {_shown(used)} {unit} of {_shown(limit)} {unit}{part}"
         free_mb = free_disk_mb(self._directory)
         if free_mb is not None and free_mb * fraction < self._limits.min_free_disk_mb:
             least_mb = _shown(self._limits.min_free_disk_mb)
@@ -172,9 +180,9 @@ class Watchdog:
     # ---- judging
 
     def _verdict(self) -> LimitVerdict | None:
-        for what, used, limit, unit in self._measured():
+        for what, used, limit, unit, part in self._measured():
             if used > limit:
-                sentence = f"{what} exceeded: {_shown(used)} {unit} of {_shown(limit)} {unit}"
+                sentence = f"{what} exceeded: {_shown(used)} {unit} of {_shown(limit)} {unit}{part}"
                 return LimitVerdict(sentence[0].upper() + sentence[1:])
         free_mb = free_disk_mb(self._directory)
         if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
@@ -193,7 +201,7 @@ class Watchdog:
         yield _Measured("CPU time limit", used.cpu_s or 0.0, limits.cpu_s, "s")
         yield _Measured("wall-clock limit", used.wall_s or 0.0, limits.asked_wall_s, "s")
         yield _Measured("wall clock limit of the slot", used.wall_s or 0.0, limits.wall_s, "s")
-        yield _Measured("memory limit", used.memory_mb or 0.0, limits.memory_mb, "MB")
+        yield _Measured("memory limit", used.memory_mb or 0.0, limits.memory_mb, "MB", self._shown_files())
         yield _Measured("disk limit", used.disk_mb or 0.0, limits.disk_mb, "MB")
         yield _Measured(
             "disk limit of a job without a disk requirement", used.disk_mb or 0.0, limits.unasked_disk_mb, "MB"
@@ -201,6 +209,9 @@ class Watchdog:
         for number, descriptor in enumerate(self._streams):
             name = ("standard output", "standard error")[number]
             yield _Measured(f"limit of {name}", _size_mb(descriptor), limits.stream_mb, "MB")
+
+    def _shown_files(self) -> str:
+        return f", {_shown(self._files_mb)} MB of it files in memory (/dev/shm)" if self._files_mb >= 1 else ""
 
     # ---- measuring
 

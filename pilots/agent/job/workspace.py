@@ -8,12 +8,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from pilots.agent.base import log
+from pilots.agent.job.memory_use import WORKSPACE
 from pilots.agent.job.user_helper import remove_tree, walk
 
 #: Mode of a directory that others may pass through, but neither list nor write to.
 _PASS = 0o711
 #: Prefix of the names of all job directories.
-NAME = "wms-job-"
+NAME = WORKSPACE
 
 
 class Workspace:

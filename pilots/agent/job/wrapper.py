@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 from pathlib import Path
 
 from pilots.agent.base import log
@@ -13,7 +14,7 @@ from pilots.agent.job.execution import Execution, PayloadOutcome
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, identity_of
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.job.payload import End, name_of_signal
+from pilots.agent.job.payload import SIGNAL_BASE, End, name_of_signal
 from pilots.agent.job.preparation import (
     CannotRunError,
     DamagedTransferError,
@@ -49,7 +50,14 @@ class Wrapper:
     """The execution of one job."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, configuration: PilotConfiguration, wall_left_s: float, speed: float
+        self,
+        context: JobContext,
+        lease: Lease,
+        *,
+        configuration: PilotConfiguration,
+        wall_left_s: float,
+        speed: float,
+        memory_share_mb: float,
     ) -> None:
         """Prepare the parts.
 
@@ -59,11 +67,15 @@ class Wrapper:
             configuration: of the pilot.
             wall_left_s: seconds until the slot ends.
             speed: of the node's cores, relative to the reference core.
+            memory_share_mb: the slot's memory for the processors of the job; 0: unknown.
         """
         self._context = context
         self._lease = lease
         self._configuration = configuration
-        self._execution = Execution(context, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
+        self._execution = Execution(
+            context, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed,
+            memory_share_mb=memory_share_mb,
+        )  # fmt: skip
         #: True if the node could not start the job's container, and may fail with the next one.
         self.container_failed = False
         #: True if the node lacks something that the job needs, so that it need not be inspected again.
@@ -198,12 +210,20 @@ def conclusion_of(outcome: PayloadOutcome, program: Program) -> Conclusion:
             end.error_number, program.executable, name=program.arguments[0], directory=program.directory
         )
         return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else FAULT_OF_JOB)
-    if end.signal_number is not None:
-        name = name_of_signal(end.signal_number)
-        return Conclusion(end.exit_code, f"Killed by signal {end.signal_number} ({name})", ran=True)
+    return Conclusion(end.exit_code, _how_it_ended(end, outcome.out_of_memory), ran=True)
+
+
+def _how_it_ended(end: End, out_of_memory: str) -> str | None:
+    """Return the minor status of a payload that ended by itself; None: the exit code is enough."""
     if end.exit_code is None:
-        return Conclusion(None, "The pilot lost track of the payload: it killed the process above it", ran=True)
-    return Conclusion(end.exit_code, ran=True)
+        return "The pilot lost track of the payload: it killed the process above it"
+    if out_of_memory and end.exit_code == SIGNAL_BASE + signal.SIGKILL:  # its own or, as its shell says, a child's
+        return f"Killed because {out_of_memory}"
+    if end.signal_number is not None:
+        return f"Killed by signal {end.signal_number} ({name_of_signal(end.signal_number)})"
+    if out_of_memory and end.exit_code != 0:
+        return f"Exited with code {end.exit_code} after a process of the slot was killed because {out_of_memory}"
+    return None
 
 
 def _stopped(reason: str, end: End, *, ran: bool) -> Conclusion:

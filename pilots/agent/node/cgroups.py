@@ -49,6 +49,31 @@ def processor_quota(membership: str, root: Path) -> float | None:
     return min(quotas, default=None)
 
 
+def held_memory_mb(group: Path) -> float | None:
+    """Return the memory of a group of version 2 without its file cache; None: it is not counted for this group."""
+    words = [line.split() for line in read(group / "memory.stat").splitlines()]
+    amounts = {name: int(amount) for name, amount in words}
+    # Files of tmpfs, shared memory and memfds are "shmem".
+    return (amounts["anon"] + amounts["shmem"]) / _MB if {"anon", "shmem"} <= amounts.keys() else None
+
+
+def killed_for_memory(membership: str, root: Path, *, group: Path | None = None) -> int:
+    """Return the number of processes that the kernel has killed because memory ran out.
+
+    Args:
+        membership: content of /proc/self/cgroup.
+        root: mount point of control groups.
+        group: to count in instead of the own one, if the kernel counts memory for it.
+    """
+    groups = [(group, 2)] if group is not None else []
+    for directory, version in (*groups, *_directories(membership, root, controller="memory")):
+        content = read(directory / ("memory.events" if version == 2 else "memory.oom_control"))
+        for line in content.splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
 def make_group(name: str) -> Path | None:
     """Create a control group of version 2 below the own one; None: not permitted.
 

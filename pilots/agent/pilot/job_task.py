@@ -79,6 +79,7 @@ class JobTask:
         configuration: of the pilot.
         wall_left_s: seconds until the slot ends.
         speed: of the node's cores, relative to the reference core.
+        memory_share_mb: the slot's memory for the processors of the job; 0: unknown.
         gpus: GPUs of the slot that are assigned to this job.
         directory: of the job; not made yet.
         died_before: death of an earlier process of this job; None: there was none.
@@ -88,6 +89,7 @@ class JobTask:
     configuration: PilotConfiguration
     wall_left_s: float
     speed: float
+    memory_share_mb: float
     gpus: tuple[str, ...]
     directory: Path
     died_before: ProcessDeath | None = None
@@ -116,7 +118,10 @@ def run_task(task: JobTask, *, server: Server, storage: Storage, options: Option
     if task.matched.job.gpus:
         gpus.show_only(task.gpus, os.environ)
     lease = task.matched.lease(configuration=task.configuration, wakeup=context.wakeup)
-    wrapper = Wrapper(context, lease, configuration=task.configuration, wall_left_s=task.wall_left_s, speed=task.speed)
+    wrapper = Wrapper(
+        context, lease, configuration=task.configuration, wall_left_s=task.wall_left_s, speed=task.speed,
+        memory_share_mb=task.memory_share_mb,
+    )  # fmt: skip
     status = 0 if wrapper.run() else LOOK_AT_NODE
     return status | (CONTAINER_FAILED if wrapper.container_failed else 0)
 

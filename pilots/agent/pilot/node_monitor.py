@@ -17,6 +17,7 @@ from pilots.agent.pilot.options import Options
 from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer
 from pilots.agent.server.json_fields import Record
+from wms.wire.http import proxy_name
 
 #: Seconds between two inspections: disks fill up, and only the answer to the report renews the pilot's token.
 _LOOK_AGAIN_S = 900.0
@@ -151,4 +152,4 @@ class NodeMonitor:
         )
         for check in node.checks:
             log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
-        return node
+        return replace(node, facts={**node.facts, "proxy": proxy_name(self._options.server) or None})

@@ -84,6 +84,10 @@ class Resources(DividedAmounts, _UndividedResources):
         """
         return asked_s / min(1.0, self.speed)
 
+    def memory_share_mb(self, processors: int) -> float:
+        """Return the memory that belongs to this number of processors."""
+        return self.memory_mb * min(1.0, processors / max(1, self.processors))
+
     def _end_s(self) -> float:
         """Return the end of the slot, in seconds after its start; infinity: unknown."""
         return min((each for each in (self.wall_time_s, self.usable_s) if each is not None), default=math.inf)

@@ -272,6 +272,7 @@ class PilotLoop:
                 configuration=snapshot.configuration,
                 wall_left_s=snapshot.slot.payload_wall_s(self._elapsed_s(), asked_s=matched.job.wall_time_s),
                 speed=snapshot.slot.speed,
+                memory_share_mb=snapshot.slot.memory_share_mb(matched.job.processors),
                 gpus=free_gpus(of_slot, taken, count=matched.job.gpus),
                 directory=directory_of(matched.job.id, self._options.work_dir),
             )

@@ -27,6 +27,7 @@ def test_megabytes_are_shown_in_suitable_units(amount: float, words: str) -> Non
 def test_agent_reports_are_shown_with_units_and_lists() -> None:
     told = {
         "user": 0,
+        "proxy": "http://squid.site.example:3128",
         "memory_mb": 24105.1484375,
         "load": [4.44580078125, 1.0, 2.38818359375],
         "cvmfs": ["lhcb.cern.ch", "atlas.cern.ch"],
@@ -55,6 +56,7 @@ def test_agent_reports_are_shown_with_units_and_lists() -> None:
         ("Container runtime", ""),
         ("User namespaces", "yes"),
         ("Clock ahead by", "0.2 s"),
+        ("Proxy to the server", "http://squid.site.example:3128"),
         ("Unix user id", "0"),
     ]
 
