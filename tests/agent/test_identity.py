@@ -413,6 +413,17 @@ def test_a_payload_that_cannot_change_its_user_never_runs(
     assert server.lease.output is None
 
 
+def test_a_standard_stream_that_cannot_be_opened_under_sudo_is_the_fault_of_the_job(
+    server: ScriptedServer, start_there: StartAgent
+) -> None:
+    server.add_job("/bin/true", std_output="a/b", std_error="a")
+
+    assert start_there().wait() == 0
+
+    assert _ended(server) == (None, "Output cannot be written to a: Is a directory")
+    assert server.flaws == []
+
+
 def test_the_pilot_account_is_refused_as_payload_account(
     server: ScriptedServer, start_there: StartAgent, node: Node
 ) -> None:

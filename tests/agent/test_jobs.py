@@ -340,3 +340,30 @@ def test_killing_the_supervisor_harms_only_the_payload(server: ScriptedServer, s
     assert after.finished is not None
     assert after.finished["exit_code"] == 0
     assert processes_with(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("std_output", "said"),
+    [
+        ("a/b", "Output cannot be written to a: Is a directory"),
+        ("c", "Output cannot be written to a: it is a symbolic link"),
+    ],
+)
+def test_a_standard_stream_that_cannot_be_opened_is_the_fault_of_the_job(
+    server: ScriptedServer, start: StartAgent, std_output: str, said: str
+) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        if std_output == "c":
+            link = tarfile.TarInfo("a")
+            link.type, link.linkname = tarfile.SYMTYPE, "elsewhere"
+            archive.addfile(link)
+    sandbox = server.add_sandbox(content.getvalue(), file_name="in.tar.gz", is_archive=True)
+    server.add_job("/bin/true", std_output=std_output, std_error="a", input_sandboxes=[sandbox])
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == said
+    assert server.lease.finished["exit_code"] is None
+    assert server.flaws == []

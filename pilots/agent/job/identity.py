@@ -151,11 +151,10 @@ class Own:
         """See Identity."""
         opened: list[int] = []
         try:
-            for name in _names_of_streams(job):
-                try:
-                    opened.append(user_helper.open_stream(str(workspace.job / name)))
-                except OSError as error:
-                    raise CannotRunError(None, f"Output cannot be written to {name}: {error.strerror}") from error
+            try:
+                opened += (user_helper.open_stream(str(workspace.job), name) for name in _names_of_streams(job))
+            except user_helper.StreamError as error:
+                raise CannotRunError(None, str(error)) from error
             yield Streams(opened[0], opened[-1])
         finally:
             for descriptor in opened:
@@ -205,7 +204,10 @@ class Other:
         self.enter(workspace)
         opened: list[int] = []
         try:
-            opened = self._give_files(workspace, _names_of_streams(job))
+            try:
+                opened = self._give_files(workspace, _names_of_streams(job))
+            except user_helper.StreamError as error:
+                raise CannotRunError(None, str(error)) from error
             yield Streams(opened[0], opened[-1])
         finally:
             for descriptor in opened:

@@ -42,6 +42,7 @@ _NO_KEYS = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
 _SHARED_MEMORY = ("/dev/shm", "/proc/sysvipc/shm")  # noqa: S108 - nothing is created there
+_PART_BYTES = 64 * 1024
 #: First bytes of a file by which a script is told from other files.
 _HEAD_BYTES = 256
 
@@ -101,13 +102,13 @@ def _has_namespaces() -> bool:
 
 
 def _line(wire: socket.socket) -> bytes:
-    """Return the first line, read byte by byte because letters may follow."""
+    """Return the first line; what follows it is left to be read."""
     line = b""
     while not line.endswith(b"\n"):
-        byte = wire.recv(1)
-        if not byte:
+        waiting = wire.recv(_PART_BYTES, socket.MSG_PEEK)
+        if not waiting:
             sys.exit(1)
-        line += byte
+        line += wire.recv(waiting.find(b"\n") + 1 or len(waiting))
     return line
 
 

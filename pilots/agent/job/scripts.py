@@ -60,6 +60,7 @@ def ask_user_helper(
 
     Raises:
         NoAnswerError, FailedOperationError: it did not run, or failed.
+        StreamError: standard output or error of the job cannot be opened.
     """
     wire, theirs = socket.socketpair()
     with wire, theirs:
@@ -76,6 +77,8 @@ def ask_user_helper(
             message = last_line(complaints)
     if answer is None:
         raise NoAnswerError(message or f"no answer to {request['operation']} within {within_s:.0f} s")
+    if "stream_error" in answer:
+        raise user_helper.StreamError(str(answer["stream_error"]))
     if "error" in answer:
         raise FailedOperationError(str(answer["error"]))
     return answer, opened

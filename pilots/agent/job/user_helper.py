@@ -3,11 +3,12 @@
 A script without imports of the pilot, started by sudo or by a pilot that is root. Standard input is a socket to the
 pilot, which sends one byte with descriptors of directories, so that this user needs no access to their paths, then one
 line of JSON. The answer is one byte with the descriptors of opened files, then one line of JSON, with ``error`` if the
-operation failed.
+operation failed, or ``stream_error`` if it is the job's own standard output or error that cannot be opened.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import runpy
@@ -32,6 +33,10 @@ _LONG_PATH = 3800
 _WALK_S = 5.0
 
 
+class StreamError(Exception):
+    """A file for standard output or error cannot be opened; the text is one sentence."""
+
+
 def main() -> int:
     """Run one operation."""
     wire = socket.socket(fileno=0)
@@ -46,6 +51,8 @@ def main() -> int:
         if request["uid"] != os.getuid() or request["uid"] != os.geteuid():
             raise PermissionError(f"sudo made it user {os.getuid()} and not {request['uid']}")
         answer, opened = OPERATIONS[request["operation"]](request, descriptors)
+    except StreamError as error:
+        answer = {"stream_error": str(error)}
     except (OSError, shutil.Error) as error:
         answer = {"error": getattr(error, "strerror", None) or str(error)}
     socket.send_fds(wire, [b"F"], list(opened))
@@ -74,15 +81,24 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
 
 def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     os.fchdir(descriptors[0])
-    return {}, [open_stream(f"job/{name}") for name in request["streams"]]
+    return {}, [open_stream("job", name) for name in request["streams"]]
 
 
-def open_stream(path: str) -> int:
-    """Open an empty file for standard output or error, and create the directories above it."""
+def open_stream(directory: str, name: str) -> int:
+    """Open an empty file for standard output or error, and create the directories above it.
+
+    Raises:
+        StreamError: the job's name or its own files do not allow it.
+    """
     # O_APPEND: two writers never overwrite each other, and a truncated file stays small.
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return os.open(path, flags, 0o644)
+    path = os.path.join(directory, name)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags, 0o644)
+    except OSError as error:
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise StreamError(f"Output cannot be written to {name}: {reason}") from error
 
 
 def _open_up(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
