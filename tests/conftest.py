@@ -27,6 +27,8 @@ from wms.kernel.memo import forget_brief_results
 
 # No example fails because the machine is slow.
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# For the oldest dependencies: whether their functions are there and mean the same, not the logic.
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("wms"), max_examples=10)
 hypothesis.settings.load_profile("wms")
 
 # Where the tests run in the background, programs that they start would never hear a Ctrl-C.

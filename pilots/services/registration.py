@@ -128,7 +128,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
-        setup=request.setup or vo.setup_among(SiteToken.objects.get(pk=token_id).setup) or "",
+        setup=request.setup or vo.setup_among(_setup_of(token_id)) or "",
         stamp=request.stamp,
         host_name=request.host_name,
         status=PilotStatus.RUNNING,
@@ -138,6 +138,11 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     )
     logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": site.name, "queue_id": queue.pk})
     return _with_token(pilot, now=now)
+
+
+def _setup_of(token_id: int) -> str:
+    """Return the setup of a registration token; empty: it has none, or was removed meanwhile."""
+    return SiteToken.objects.filter(pk=token_id).values_list("setup", flat=True).first() or ""
 
 
 def _vo_and_queue(request: Registration, *, site: Site) -> tuple[VO, Queue]:
