@@ -84,7 +84,7 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
     """Return a JDL in which other names replace those of InputSandbox."""
     parts, copied = [], 0
     for entry in entries(text):
-        if entry.name.lower() != "inputsandbox":
+        if entry.name.lower() != "inputsandbox" or entry.value.is_broken_list:
             continue
         for part in [part for part in texts_of(entry.value) if not part.is_empty]:
             # As the server reads it: one text by itself may name several files.

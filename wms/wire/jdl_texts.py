@@ -17,9 +17,10 @@ _BLANKS = re.compile(r"[ \t\r\f\v\n]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*)*")
 _LINE_END = re.compile(r"\n")
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
-#: The end of a text without quotes, by itself and in a list. ``//`` begins a comment only after a blank: LFN:/a//b.
+#: The end of a text without quotes. ``//`` begins a comment only after a blank: LFN:/a//b.
 _TEXT_END = re.compile(r'[;\n"]|[ \t](?=//|/\*)')
-_ELEMENT_END = re.compile(r'[,;}\n"]|[ \t](?=//|/\*)')
+#: Likewise of one in a list, where braces may also be a part of it.
+_ELEMENT_SIGN = re.compile(r'[,;{}\n"]|[ \t](?=//|/\*)')
 #: A word in a list. Most elements are one; they are read in one step.
 _WORD = re.compile(r"""[^\s,;{}()\[\]"'‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
 #: Another attribute in a text: the semicolon before it is missing.
@@ -48,6 +49,11 @@ class JdlValue(NamedTuple):
     def is_empty(self) -> bool:
         """Return whether nothing at all is given."""
         return self.text == "" and not self.is_quoted
+
+    @property
+    def is_broken_list(self) -> bool:
+        """Return whether this is a text only because it begins as a list and is none."""
+        return self.text is not None and self.text.startswith("{") and not self.is_quoted
 
 
 class JdlEntry(NamedTuple):
@@ -210,14 +216,25 @@ class _Scanner:
         whole = self._list(begin, depth=depth + 1) or self._string(begin)
         if whole is not None and self._sign(self._skipped(whole.end)) in {",", "}"}:
             return whole
-        end = _end_before(_ELEMENT_END, self._jdl, begin)
-        text = self._jdl[begin:end].rstrip()
+        text = self._jdl[begin : self._end_of_element(begin)].rstrip()
         is_record = text[:1] == "[" and "=" in text
-        is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record and text.count("(") == text.count(")")
+        is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record
         if is_text and self._sign(self._skipped(begin + len(text))) in {",", "}"}:
             return JdlValue(begin, begin + len(text), text)
         end = self._end_of_expression(begin, is_element=True)
         return JdlValue(begin, end) if self._sign(end) in {",", "}"} else None
+
+    def _end_of_element(self, begin: int) -> int:
+        """Return the end of a text without quotes in a list: a comma or brace outside of braces of its own."""
+        depth = 0
+        for sign in _ELEMENT_SIGN.finditer(self._jdl, begin):
+            if sign[0] == "{":
+                depth += 1
+            elif not depth or sign[0] not in ",}":
+                return sign.start()
+            else:
+                depth -= sign[0] == "}"
+        return len(self._jdl)
 
     def _end_of_expression(self, at: int, *, is_element: bool) -> int:
         """Return the end of an expression: a semicolon, or in a list also a comma or a brace, outside of brackets."""

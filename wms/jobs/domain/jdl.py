@@ -56,6 +56,8 @@ _REQUIREMENTS_HINT: Final = (
 _INSTEAD: Final = {name.lower(): attribute for name, attribute in IN_EXPRESSIONS.items()}
 #: Fields whose text may stand in a list, as DIRAC writes it; the first one is used.
 _FIRST_OF_LIST: Final = frozenset({"output_se", "output_path"})
+#: Fields that take a list though they are of another kind.
+_ALSO_LISTS: Final = _FIRST_OF_LIST | {"environment"}
 #: Fields with lists of files, of which one text may name several, with commas.
 _FILES: Final = frozenset({"input_sandbox", "output_sandbox", "input_data", "output_data"})
 _ASSIGNMENT_OF_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
@@ -114,6 +116,9 @@ def _prepared(text: str) -> _Prepared:
         attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
         kind = Kind.REFUSED if attribute is None else attribute.kind
         has_texts = attribute is None or attribute.has_texts
+        if attribute and entry.value.is_broken_list and (kind is Kind.LIST or attribute.field in _ALSO_LISTS):
+            hint = 'The list cannot be read: write { "a", "b" }, each element in double quotes.'
+            raise InvalidJdlError(hint, text=text, at=entry.value.begin)
         texts = [
             part
             for part in texts_of(entry.value)
