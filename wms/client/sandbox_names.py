@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .wire.jdl_texts import entries, local_path, names_in, quoted, texts_of
+from .wire.jdl_texts import entries, local_path, names_in, quoted, texts_of, trimmed
 
 _CFG_LINE = re.compile(r"^(?P<before>[ \t]*InputSandbox[ \t]*\+?=)(?P<value>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _CFG_ELEMENT = re.compile(
@@ -88,7 +88,8 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
             continue
         for part in [part for part in texts_of(entry.value) if not part.is_empty]:
             # As the server reads it: one text by itself may name several files.
-            given = names_in(part.text or "") if part is entry.value else [part.text or ""]
+            text_of = part.text or ""
+            given = names_in(text_of) if part is entry.value else [*filter(None, [trimmed(text_of)])]
             names = [named(name) for name in given]
             if names != given:
                 several = ", ".join(map(quoted, names))
@@ -104,7 +105,8 @@ def cfg_with_names(text: str, named: Callable[[str], str]) -> str:
         if found["comment"] is not None:
             return found[0]
         if found["quoted"] is not None:
-            return f'"{named(found["quoted"].replace(chr(34) * 2, chr(34)))}"'
+            name = trimmed(found["quoted"].replace(chr(34) * 2, chr(34)))
+            return f'"{named(name)}"' if name else found[0]
         plain: str = found["plain"]
         return named(plain.rstrip()) + plain[len(plain.rstrip()) :]
 

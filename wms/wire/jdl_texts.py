@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .protocol import LFN_PREFIX
+
 #: Lists in lists; what is nested deeper is left to the parser, which refuses it.
 _MAX_DEPTH = 3
 #: First signs of what is skipped.
@@ -80,6 +82,13 @@ def texts_of(part: JdlValue) -> list[JdlValue]:
 def names_in(text: str) -> list[str]:
     """Return the names of files in one text, which DIRAC separates at commas."""
     return [name for part in text.split(",") if (name := part.strip())]
+
+
+def trimmed(name: str) -> str:
+    """Return a name without blanks around it, or around what is behind ``LFN:``."""
+    name = name.strip()
+    prefix = name[: len(LFN_PREFIX)]
+    return prefix + name[len(prefix) :].lstrip() if prefix.upper() == LFN_PREFIX else name
 
 
 def local_path(entry: str) -> str:

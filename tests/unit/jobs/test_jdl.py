@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import description, parametric
 from wms.jobs.domain.jdl import ATTRIBUTES, InvalidJdlError, parse_jdl
+from wms.wire.jdl_texts import trimmed
 
 
 def described(text: str) -> dict[str, object]:
@@ -173,7 +174,8 @@ def printed(value: object) -> str:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=15)
-LISTS = st.lists(TEXTS, min_size=1, max_size=4)
+NAMES = TEXTS.map(trimmed).filter(bool)
+LISTS = st.lists(NAMES, min_size=1, max_size=4)
 WORDS = st.from_regex(r"[A-Z][a-z]{3,8}", fullmatch=True).filter(
     lambda word: word.lower() not in {"true", "false", "error", "isnt", "undefined"}
 )
@@ -181,7 +183,7 @@ SCALARS = TEXTS | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(-1e9,
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "Executable": TEXTS, "JobName": TEXTS, "StdOutput": TEXTS, "Arguments": TEXTS | LISTS,
+        "Executable": NAMES, "JobName": NAMES, "StdOutput": NAMES, "Arguments": TEXTS | LISTS,
         "CPUTime": st.integers(-9, 10**9), "Priority": st.integers(0, 10), "Site": LISTS, "OutputSandbox": LISTS,
         "Requirements": st.dictionaries(WORDS.map(str.title), SCALARS | st.lists(SCALARS, max_size=3), max_size=3),
         "Parameters": st.lists(TEXTS | st.integers(-9, 9), min_size=1, max_size=3) | st.integers(1, 9),
@@ -235,7 +237,7 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         ('Executable = "a;\nArguments = "x & y";\nCPUTime = 5;', 1, 14),
         ('Site = { "A", "B };\nTags = { "c" };', 1, 15),
         # What is wrong behind a text of several lines is told where it is.
-        ('Arguments = "a\nb\n"; CPUTime = ;', 3, 14),
+        ('Arguments = "a\nb\n"; CPUTime = 5 6;', 3, 16),
     ],
 )
 def test_an_unterminated_string_is_reported_at_its_beginning(text: str, line: int, column: int) -> None:

@@ -81,7 +81,7 @@ def test_an_attribute_of_one_value_may_be_given_twice() -> None:
 RAW = st.from_regex(r"[A-Za-z0-9_./*%~-]([A-Za-z0-9_./*%~ -]{0,8}[A-Za-z0-9_])?", fullmatch=True).filter(
     lambda text: "//" not in text and "/*" not in text
 )
-ELEMENTS = st.lists(RAW | TEXTS.filter(bool).map(quoted), min_size=1, max_size=5)
+ELEMENTS = st.lists(RAW | TEXTS.map(quoted), min_size=1, max_size=5)
 
 
 def read_by_the_client(jdl: str) -> tuple[list[str], str]:
@@ -108,6 +108,52 @@ def test_client_and_server_read_the_same_names_in_one_text(text: str) -> None:
     jdl = f"InputSandbox = {text};"
     found, _ = read_by_the_client(jdl)
     assert found == described(jdl).get("input_sandbox", [])
+
+
+# ---- Blanks, empty values and numbers in quotes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jdl", "expected"),
+    [
+        ('Executable = " run.sh\t"; JobName = " a b "; OwnerGroup = " g "; Type = " Job ";',
+         {"executable": "run.sh", "job_name": "a b"}),
+        ('Site = { " A", "B " }; Tags = " x "; OutputSE = " S "; OutputPath = "LFN: /vo/a "; WholeNode = " no ";',
+         {"sites": ["A", "B"], "tags": ["x"], "output_se": "S", "output_path": "/vo/a"}),
+        ('InputSandbox = { " a.sh ", "lfn: /vo/a ", "" }; InputData = " LFN: /vo/b"; OutputData = { "LFN: /vo/c" };',
+         {"input_sandbox": ["a.sh", "LFN:/vo/a"], "input_data": ["/vo/b"], "output_data": ["LFN:/vo/c"]}),
+        ('Arguments = " a "; Environment = [ A = " 1 " ];', {"arguments": " a ", "environment": {"A": " 1 "}}),
+        ('OutputSE = ""; CPUTime = ; Requirements = ""; OwnerGroup = ""; Setup = ""; Tags = ""; Colour = "";', {}),
+        ('Parameters = ""; StalledCPUFraction = ""; WholeNode = ; SystemConfig = " "; Environment = "";', {}),
+        ('Executable = ""; Arguments = "";', {"executable": "", "arguments": ""}),
+        ("CPUTime = ; CPUTime = 10; JobName = ; JobName = a b;", {"cpu_time_s": 10, "job_name": "a b"}),
+        ('CPUTime = "3600.0"; Memory = " 1e4"; Priority = "+5"; StalledCPUFraction = " 0.5 ";',
+         {"cpu_time_s": 3600, "memory_mb": 10000, "priority": 5, "stalled_cpu_fraction": 0.5}),
+        ('Parameters = "3"; ParameterStart = "1"; ParameterStep = "0.5"; ParameterFactor = " 2 ";',
+         {"parameters": {"count": 3, "start": 1, "step": 0.5, "factor": 2}}),
+        ("Parameters = 3.0; Parameters.x = 3.; ParameterStart.y = 1;",
+         {"parameters": {"x": {"count": 3}, "y": {"count": 3, "start": 1}}}),
+    ],
+)  # fmt: skip
+def test_values_in_quotes_mean_what_they_mean_in_dirac(jdl: str, expected: dict[str, object]) -> None:
+    assert described(jdl) == expected
+
+
+def test_an_empty_value_has_no_warning() -> None:
+    assert parse_jdl('SystemConfig = ""; LogLevel = ""; MaxRAM = ; StdInput = ""; OwnerGroup = " ";').warnings == ()
+
+
+@pytest.mark.parametrize("value", ['"A, B"', "A, B", '{ "A, B" }', '{ "A", "B" }'])
+def test_of_several_storage_elements_the_first_is_used(value: str) -> None:
+    job = parse_jdl(f"OutputSE = {value};")
+    assert job.description == {"output_se": "A"}
+    assert 'OutputSE: of the list only "A" is used; a job has one.' in job.warnings
+
+
+@pytest.mark.parametrize("value", ['"1.5"', '"one"', '"1 2"', '"nan"', '"1e400"', "true", '"0x10"'])
+def test_what_is_no_whole_number_is_refused(value: str) -> None:
+    with pytest.raises(InvalidJdlError, match="`CPUTime` must be an integer"):
+        parse_jdl(f"CPUTime = {value};")
 
 
 # ---- Lists with signs of lists in their elements ---------------------------------------------------------------------

@@ -10,7 +10,6 @@ from resources.domain.files import without_prefix
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import (
-    DEFAULTS_UNLIKE_DIRAC,
     FRACTIONS,
     LISTS,
     NAME_FIELDS,
@@ -19,10 +18,13 @@ from wms.jobs.domain.jdl_fields import (
     TYPES_OF_GLITE,
     amount_meant_by,
     decoded_value,
+    number_in,
     remedy_of_unknown,
+    whole_number_in,
 )
+from wms.jobs.domain.parameter_forms import ParameterForms
 from wms.jobs.domain.placeholders import is_placeholder
-from wms.wire.jdl_texts import local_path
+from wms.wire.jdl_texts import local_path, names_in, trimmed
 from wms.wire.protocol import LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
@@ -50,7 +52,7 @@ class AttributeReader(ABC):
     def __init__(self) -> None:
         self._description: dict[str, Json] = {}
         self._given_by: dict[str, str] = {}
-        self._sequences: dict[str, dict[str, str]] = {}
+        self._parameters = ParameterForms(self.constant, self.name_error)
         self._group: str | None = None
         self._warnings: list[str] = []
         #: {reason: attributes that are ignored for it}.
@@ -71,10 +73,6 @@ class AttributeReader(ABC):
     @abstractmethod
     def text(self, name: str) -> str:
         """Return the value, a text."""
-
-    @abstractmethod
-    def number(self, name: str) -> int:
-        """Return the value, an integer."""
 
     @abstractmethod
     def strings(self, name: str) -> list[str]:
@@ -113,7 +111,8 @@ class AttributeReader(ABC):
             self._read(name)
         self._add_tags()
         self._move_input_data()
-        self._add_parameters()
+        if self._parameters:
+            self._description["parameters"] = self._parameters.joined(self._warnings)
         self._decode_environment()
         self._compare_processors()
         self._compare_tags()
@@ -136,7 +135,7 @@ class AttributeReader(ABC):
         if attribute.kind is Kind.IGNORED:
             self._ignored.setdefault(attribute.sentence, []).append(name)
         elif attribute.kind is Kind.SEQUENCE:
-            self._sequences.setdefault(sequence.lower(), {})[attribute.field] = name
+            self._parameters.add(name, sequence=sequence, part=attribute.field)
         elif not attribute.field:
             self._read_without_field(attribute, name)
         elif stronger := self._stronger(attribute):
@@ -188,7 +187,7 @@ class AttributeReader(ABC):
 
     def _truth(self, name: str) -> bool:
         value = self.constant(name)
-        truth = TRUTHS.get(str(value).lower())
+        truth = TRUTHS.get(str(value).strip().lower())
         if truth is None:
             raise self.value_error(name, f"`{name}` must be true or false, not {shown(value)}.")
         return truth
@@ -211,6 +210,7 @@ class AttributeReader(ABC):
             "input_data_policy": self._policy,
             "job_type": self._job_type,
             "output_path": self._output_path,
+            "output_se": self._output_se,
             "overwrite": self._truth,
         }
         if attribute.field in special:
@@ -223,12 +223,28 @@ class AttributeReader(ABC):
             return self.name_list(name) if attribute.field in NAME_FIELDS else self.strings(name)
         return self.text(name)
 
+    def number(self, name: str) -> int:
+        """Return the value, an integer."""
+        number = whole_number_in(self.constant(name))
+        if number is None:
+            raise self.value_error(name, f"`{name}` must be an integer, such as 1.")
+        return number
+
     def _fraction(self, name: str) -> float:
-        value = self.constant(name)
-        try:
-            return float(value) if isinstance(value, int | float | str) else float("nan")
-        except ValueError:
-            raise self.value_error(name, f"`{name}` must be a number: {name} = 0.05") from None
+        number = number_in(self.constant(name))
+        if number is None:
+            raise self.value_error(name, f"`{name}` must be a number, such as 0.05.")
+        return float(number)
+
+    def _output_se(self, name: str) -> Json:
+        """Return the first storage element of one text; in DIRAC, commas are between several."""
+        text = self.text(name)
+        return self._first_of(name, names_in(text) or [text])
+
+    def _first_of(self, name: str, values: Sequence[Json]) -> Json:
+        if len(values) > 1:
+            self._warnings.append(f"{name}: of the list only {shown(values[0])} is used; a job has one.")
+        return values[0]
 
     def _input_data(self, name: str) -> list[str]:
         return [without_prefix(lfn) for lfn in self.strings(name)]
@@ -258,7 +274,7 @@ class AttributeReader(ABC):
 
     def _output_path(self, name: str) -> str:
         value = self.text(name)
-        path = without_prefix(value)
+        path = without_prefix(trimmed(value))
         if path == value and path.startswith("/"):
             self._warnings.append(
                 f"{name} is an absolute logical directory here; in DIRAC it would be below the home directory of the "
@@ -302,7 +318,7 @@ class AttributeReader(ABC):
         environment = self._description.get("environment")
         if not names or not isinstance(environment, dict):
             return
-        is_parametric = bool(self._sequences)
+        is_parametric = bool(self._parameters)
         decoded = {name: decoded_value(value, parametric=is_parametric) for name, value in environment.items()}
         changed = [name for name, value in decoded.items() if value != environment[name]]
         if changed:
@@ -311,50 +327,6 @@ class AttributeReader(ABC):
                 f"Values of {names[0]} are percent-encoded, as DIRAC writes them: {changed[0]} is "
                 f"{shown(decoded[changed[0]])}. For values as they stand, write Environment."
             )
-
-    def _add_parameters(self) -> None:
-        """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""
-        forms: dict[str, dict[str, Json]] = {}
-        number = self._number_of_jobs()
-        for parts in self._sequences.values():
-            first = next(iter(parts.values()))
-            _, dot, sequence = parts.get("", first).partition(".")
-            if "" not in parts and number is None:
-                needed = f"`Parameters{dot}{sequence}`, the number of jobs or the list of their values."
-                raise self.name_error(first, f"`{first}` requires {needed}")
-            form = {part: self.constant(name) for part, name in parts.items()}
-            values = form.pop("", number)
-            if not isinstance(values, list) and form:
-                self._warn_of_defaults(dot + sequence, given=form)
-            forms[sequence] = {"values" if isinstance(values, list) else "count": values, **form}
-        if forms.get("") == {"count": number} and len(forms) > 1 and self._is_length(number, forms):
-            del forms[""]
-        if forms:
-            self._description["parameters"] = forms if len(forms) > 1 else forms.get("", forms)
-
-    def _number_of_jobs(self) -> int | None:
-        """Return ``Parameters``, if it is the number of jobs."""
-        name = self._sequences.get("", {}).get("")
-        value = None if name is None else self.constant(name)
-        return value if type(value) is int else None
-
-    @staticmethod
-    def _is_length(number: int | None, forms: Mapping[str, Mapping[str, Json]]) -> bool:
-        """Return whether every named sequence has this many values, so that the number says nothing more."""
-        named = [form for sequence, form in forms.items() if sequence]
-        values = [form.get("values") for form in named]
-        return all(len(each) == number for each in values if isinstance(each, list)) and all(
-            form.get("count", number) == number for form in named
-        )
-
-    def _warn_of_defaults(self, suffix: str, *, given: Mapping[str, Json]) -> None:
-        for part, name, here, in_dirac in DEFAULTS_UNLIKE_DIRAC:
-            if part not in given:
-                attribute = f"{name}{suffix}"
-                self._warnings.append(
-                    f"{attribute} is not given: it is {here} here, and {in_dirac} in DIRAC. "
-                    f"Write {attribute} = … to be clear."
-                )
 
     def _compare_processors(self) -> None:
         """Compare the numbers that only restrict the processors with those that the job gets."""

@@ -12,12 +12,12 @@ from typing import Final
 
 from resources.domain.classad import ERROR, MAX_BYTES, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words, with_repeated
-from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS, Kind
 from wms.jobs.domain.jdl_fields import (
     ATTRIBUTES,
     FRACTIONS,
     LISTS,
+    MAY_BE_EMPTY,
     NUMBERS,
     SEQUENCES,
     TEXTS,
@@ -26,7 +26,7 @@ from wms.jobs.domain.jdl_fields import (
 )
 from wms.jobs.domain.placeholders import is_placeholder
 from wms.kernel.names import listed, separated
-from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of
+from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of, trimmed
 
 __all__ = [
     "ATTRIBUTES",
@@ -112,6 +112,9 @@ def _prepared(text: str) -> _Prepared:
     prepared = _Prepared(list(text))
     first_of: dict[str, JdlEntry] = {}
     for entry in entries(text) if len(text) <= MAX_BYTES else ():
+        if _is_empty(entry):
+            prepared.remove(entry.begin, entry.value.end)
+            continue
         first = first_of.setdefault(entry.name.lower(), entry)
         attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
         kind = Kind.REFUSED if attribute is None else attribute.kind
@@ -131,8 +134,6 @@ def _prepared(text: str) -> _Prepared:
             if _given(first.value, text) == _given(entry.value, text):
                 prepared.remove(entry.begin, entry.value.end)
                 prepared.repeated.append(entry.name)
-        elif entry.value.text == "" and has_texts and (kind is Kind.REFUSED or entry.value.is_empty):
-            prepared.remove(entry.begin, entry.value.end)
         else:
             prepared.texts.update({part.begin: part.end for part in raw})
             for part in texts:
@@ -142,6 +143,12 @@ def _prepared(text: str) -> _Prepared:
             if is_read and not all(_NUMBER.fullmatch(part.text or "") for part in raw):
                 prepared.unquoted.append(entry.name)
     return prepared
+
+
+def _is_empty(entry: JdlEntry) -> bool:
+    """Return whether the attribute is as if it were absent."""
+    text = entry.value.text
+    return entry.value.is_empty or (text is not None and not text.strip() and entry.name.lower() not in MAY_BE_EMPTY)
 
 
 def _is_text_of_sequence(part: JdlValue, entry: JdlEntry, kind: Kind) -> bool:
@@ -191,23 +198,10 @@ class _JdlReader(AttributeReader):
     def text(self, name: str) -> str:
         value = self.constant(name)
         if isinstance(value, list) and value and BY_NAME[name.lower()].field in _FIRST_OF_LIST:
-            if len(value) > 1:
-                self._warnings.append(f"{name}: of the list only {shown(value[0])} is used; a job has one.")
-            value = value[0]
+            value = self._first_of(name, value)
         if not isinstance(value, str):
             raise self.value_error(name, f'`{name}` must be a string: {name} = "…";')
-        return value
-
-    def number(self, name: str) -> int:
-        # DIRAC also accepts numbers in quotes.
-        value = self.constant(name)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
-            return int(value)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        if type(value) is not int:
-            raise self.value_error(name, f"`{name}` must be an integer: {name} = 1;")
-        return value
+        return value.strip()
 
     def strings(self, name: str) -> list[str]:
         value = self.constant(name)
@@ -215,7 +209,7 @@ class _JdlReader(AttributeReader):
             return self._in_one_text(name, value)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
-        return value
+        return list(filter(None, map(trimmed, value)))
 
     def _in_one_text(self, name: str, value: str) -> list[str]:
         """Return the names of files, or the assignments, in one text; as in DIRAC, commas are between them."""
@@ -232,7 +226,7 @@ class _JdlReader(AttributeReader):
             others = []
         if ";" in value and field in _FILES:
             self._warnings.append(f'{name} has a name with a semicolon; several names are {name} = {{ "a", "b" }};')
-        return [value, *others] if value else []
+        return list(filter(None, map(trimmed, [value, *others])))
 
     def name_list(self, name: str) -> list[str]:
         names = self.strings(name)

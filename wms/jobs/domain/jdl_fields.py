@@ -46,9 +46,13 @@ POLICIES: Final[Mapping[str, str]] = {
     "protocol": IN_PLACE,
 }
 TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
-#: (part of a counted sequence, attribute, its default here, that in DIRAC).
-DEFAULTS_UNLIKE_DIRAC: Final = (("start", "ParameterStart", 0, 1), ("step", "ParameterStep", 1, 0))
 TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+#: Attributes whose empty value is a value; of others it is none, as in DIRAC.
+MAY_BE_EMPTY: Final = frozenset({"executable", "arguments"})
+#: A number in quotes.
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_REAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
 
 #: In DIRAC's ExecutionEnvironment, characters by their UTF-8 codes.
 _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})++")
@@ -89,6 +93,24 @@ def field_hint(name: str) -> str:
 def attribute_of(field: str) -> str | None:
     """Return the attribute that sets a field of the description; None: there is none."""
     return _MEANT_BY[field] if field in FIELD_OF.values() else None
+
+
+def number_in(value: object) -> int | float | None:
+    """Return a number, which DIRAC also accepts in quotes; None: it is none."""
+    if isinstance(value, str):
+        text = value.strip()
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _REAL.fullmatch(text) else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def whole_number_in(value: object) -> int | None:
+    """Return a number that is an integer, also one with decimals such as ``3600.0``; None: it is none."""
+    number = number_in(value)
+    if isinstance(number, float):
+        return int(number) if number.is_integer() else None
+    return number
 
 
 def decoded_value(value: object, *, parametric: bool) -> object:
