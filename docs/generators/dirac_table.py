@@ -33,6 +33,8 @@ EXAMPLES: Final = (
     Example('Site = { " A ", "" };', "Blanks at the ends and empty elements are dropped."),
     Example('CPUTime = "3600.0";', "3600."),
     Example("ExecutionEnvironment = {A=two%20words};", "The node decodes percent-encoded values."),
+    Example('Environment = "A=1 , B = 2";', "Two variables."),
+    Example(r'Arguments = "[a-z]\d";', "There are no escapes: a backslash is one."),
     Example("InputSandbox = LFN:/vo/soft.tgz;", "Fetched from any site, and unpacked."),
     Example('InputSandbox = "SB:SE|/a.tar";', "A sandbox of DIRAC's own store."),
     Example("InputData = /vo/a; DisableDataScheduling = True;", "The data do not choose the site."),

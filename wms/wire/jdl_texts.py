@@ -105,6 +105,16 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
 
+def odd_escape(jdl: str, begin: int, end: int) -> str:
+    """Return the first escape in the strings of a part of a JDL that is not of a quote or backslash; empty: none."""
+    if "\\" in jdl[begin:end]:
+        for string in _STRING.finditer(jdl, begin, end):
+            for escape in _ESCAPE.finditer(string[1]):
+                if escape[1] not in {'"', "\\"}:
+                    return escape[0]
+    return ""
+
+
 def quoted(text: str) -> str:
     """Return the string with this value."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

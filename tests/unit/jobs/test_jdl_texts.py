@@ -156,6 +156,44 @@ def test_what_is_no_whole_number_is_refused(value: str) -> None:
         parse_jdl(f"CPUTime = {value};")
 
 
+@pytest.mark.parametrize(
+    ("jdl", "words"),
+    [
+        (r'Arguments = "--regex \d+\.root a\tb"; Tags = { "a", "\w" };',
+         r"In double quotes \d is read as d; for \d as it stands write \\d, in Arguments and Tags."),
+        (r'JobName = "a\tb";', r"\t is read as a tab"),
+        (r'Environment = [ A = "\101" ];', r"\101 is read as A;"),
+        ('StdOutput = "a\\\n";', "is read as a line end"),
+        (r'Arguments = "say \"hi\" \\d";', ""),
+        (r"Arguments = --regex \d; LogLevel = a;", ""),
+    ],
+)  # fmt: skip
+def test_escapes_in_quotes_are_warned_of(jdl: str, words: str) -> None:
+    warnings = [sentence for sentence in parse_jdl(jdl).warnings if "In double quotes" in sentence]
+    assert len(warnings) == bool(words)
+    assert words in "".join(warnings)
+
+
+@pytest.mark.parametrize(
+    ("jdl", "expected"),
+    [
+        ('Environment = "A=1 , B = 2";', {"A": "1", "B": "2"}),
+        ('Environment = {"A=1 ", " B=2", "C =x = y"};', {"A": "1", "B": "2", "C": "x = y"}),
+        ('ExecutionEnvironment = "A = a%20b";', {"A": "a b"}),
+        ('Environment = "A=1, B=2, C";', {"A": "1, B=2, C"}),
+        ('Environment = "DIRS=/a,/b";', {"DIRS": "/a,/b"}),
+    ],
+)
+def test_assignments_may_have_blanks_around_their_signs(jdl: str, expected: dict[str, str]) -> None:
+    assert described(jdl) == {"environment": expected}
+
+
+def test_a_text_with_some_assignments_is_warned_of() -> None:
+    (warning,) = parse_jdl('Environment = "A=1, B=2, C";').warnings
+    assert 'A is "1, B=2, C"' in warning
+    assert parse_jdl('Environment = "DIRS=/a,/b";').warnings == ()
+
+
 # ---- Lists with signs of lists in their elements ---------------------------------------------------------------------
 
 

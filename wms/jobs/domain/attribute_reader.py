@@ -288,7 +288,7 @@ class AttributeReader(ABC):
             return {variable: str(content) if type(content) is int else content for variable, content in value.items()}
         environment: dict[str, str] = {}
         for assignment in self.strings(name):
-            variable, separator, content = assignment.partition("=")
+            variable, separator, content = (part.strip() for part in assignment.partition("="))
             if not separator or variable in environment:
                 hint = f"`{name}` must be a list of assignments, each variable once: {self.list_hint}"
                 raise self.value_error(name, f"{hint}, or a record.")

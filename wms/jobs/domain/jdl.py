@@ -6,12 +6,13 @@ DIRAC: ``JobName = my first job``. Only the form is checked here; ``description.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from resources.domain.classad import ERROR, MAX_BYTES, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, in_words, with_repeated
+from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, IN_EXPRESSIONS, Kind
 from wms.jobs.domain.jdl_fields import (
     ATTRIBUTES,
@@ -26,7 +27,7 @@ from wms.jobs.domain.jdl_fields import (
 )
 from wms.jobs.domain.placeholders import is_placeholder
 from wms.kernel.names import listed, separated
-from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, texts_of, trimmed
+from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, odd_escape, texts_of, trimmed, unescaped
 
 __all__ = [
     "ATTRIBUTES",
@@ -60,7 +61,8 @@ _FIRST_OF_LIST: Final = frozenset({"output_se", "output_path"})
 _ALSO_LISTS: Final = _FIRST_OF_LIST | {"environment"}
 #: Fields with lists of files, of which one text may name several, with commas.
 _FILES: Final = frozenset({"input_sandbox", "output_sandbox", "input_data", "output_data"})
-_ASSIGNMENT_OF_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+=")
+_ASSIGNMENT_OF_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+\s*+=")
+_CHARACTERS: Final = {"\b": "a backspace", "\t": "a tab", "\n": "a line end", "\f": "a form feed", "\r": "a return"}
 #: A number that is printed as it is written.
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.(?:0|[0-9]*[1-9]))?")
 
@@ -103,6 +105,8 @@ class _Prepared:
     unquoted: list[str] = field(default_factory=list)
     #: Attributes that are given twice with one value.
     repeated: list[str] = field(default_factory=list)
+    #: {attribute: its first escape that is not of a quote or backslash}.
+    escapes: dict[str, str] = field(default_factory=dict)
 
     def remove(self, begin: int, end: int) -> None:
         self.characters[begin:end] = ["\n" if each == "\n" else " " for each in self.characters[begin:end]]
@@ -140,6 +144,8 @@ def _prepared(text: str) -> _Prepared:
                 if part.is_empty:
                     prepared.remove(part.begin, part.end)
             is_read = kind not in {Kind.IGNORED, Kind.REFUSED}
+            if is_read and (escape := odd_escape(text, entry.value.begin, entry.value.end)):
+                prepared.escapes[entry.name] = escape
             if is_read and not all(_NUMBER.fullmatch(part.text or "") for part in raw):
                 prepared.unquoted.append(entry.name)
     return prepared
@@ -176,11 +182,18 @@ class _JdlReader(AttributeReader):
 
     def job(self) -> DescribedJob:
         job = with_repeated(super().job(), self._prepared.repeated)
-        if not self._prepared.unquoted:
-            return job
-        names = in_words(self._prepared.unquoted)
-        sentence = f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
-        return replace(job, warnings=(*job.warnings, sentence))
+        return replace(job, warnings=(*job.warnings, *self._of_quotes()))
+
+    def _of_quotes(self) -> Iterator[str]:
+        """Yield the warnings about texts with and without quotes."""
+        if escapes := self._prepared.escapes:
+            first = next(iter(escapes.values()))
+            read = _CHARACTERS.get(unescaped(first), unescaped(first))
+            names = in_words(list(escapes))
+            yield f"In double quotes {first} is read as {read}; for {first} as it stands write \\{first}, in {names}."
+        if self._prepared.unquoted:
+            names = in_words(self._prepared.unquoted)
+            yield f"Texts without double quotes are read as they stand, in {names}; put them in double quotes."
 
     def names(self) -> Sequence[str]:
         return self._ad.names
@@ -215,7 +228,14 @@ class _JdlReader(AttributeReader):
         """Return the names of files, or the assignments, in one text; as in DIRAC, commas are between them."""
         field = BY_NAME[name.lower()].field
         parts = names_in(value)
-        if field in _FILES or (field == "environment" and all(map(_ASSIGNMENT_OF_VARIABLE.match, parts))):
+        assignments = [part for part in parts if _ASSIGNMENT_OF_VARIABLE.match(part)] if field == "environment" else []
+        if 1 < len(assignments) < len(parts):
+            variable, _, content = value.partition("=")
+            self._warnings.append(
+                f"{name} is one text of which only some parts are assignments, so {variable.strip()} is "
+                f'{shown(content.strip())}. Write {name} = {{ "A=1", "B=2" }};'
+            )
+        if field in _FILES or len(assignments) == len(parts):
             if len(parts) > 1:
                 self._warnings.append(
                     f"{name} is one text with commas; it is read as {len(parts)} entries, as in DIRAC. "
