@@ -35,6 +35,7 @@ EXAMPLES: Final = (
     Example("ExecutionEnvironment = {A=two%20words};", "The node decodes percent-encoded values."),
     Example('Environment = "A=1 , B = 2";', "Two variables."),
     Example(r'Arguments = "[a-z]\d";', "There are no escapes: a backslash is one."),
+    Example('InputSandbox = strcat("run", ".sh");', "Nothing is computed: a file of that name."),
     Example("InputSandbox = LFN:/vo/soft.tgz;", "Fetched from any site, and unpacked."),
     Example('InputSandbox = "SB:SE|/a.tar";', "A sandbox of DIRAC's own store."),
     Example("InputData = /vo/a; DisableDataScheduling = True;", "The data do not choose the site."),

@@ -93,7 +93,9 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
             names = [named(name) for name in given]
             if names != given:
                 several = ", ".join(map(quoted, names))
-                parts += [text[copied : part.begin], several if len(names) == 1 else f"{{ {several} }}"]
+                # The server names the lines of errors, also of those behind it.
+                line_ends = "\n" * text.count("\n", part.begin, part.end)
+                parts += [text[copied : part.begin], several if len(names) == 1 else f"{{ {several} }}", line_ends]
                 copied = part.end
     return "".join([*parts, text[copied:]])
 

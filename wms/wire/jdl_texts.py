@@ -24,14 +24,15 @@ _TEXT_END = re.compile(r'[;\n"]|[ \t](?=//|/\*)')
 #: Likewise of one in a list, where braces may also be a part of it.
 _ELEMENT_SIGN = re.compile(r'[,;{}\n"]|[ \t](?=//|/\*)')
 #: A word in a list. Most elements are one; they are read in one step.
-_WORD = re.compile(r"""[^\s,;{}()\[\]"'‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
+_WORD = re.compile(r"""[^\s,;{}()\[\]"'`‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
 #: Another attribute in a text: the semicolon before it is missing.
 _SWALLOWED = re.compile(r"[ \t][A-Za-z_][A-Za-z0-9_.]*[ \t]+=")
 _NEXT_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*[ \t]*=(?!=)")
 #: Texts in these are left to the parser, which says that they stand in double quotes.
-_OTHER_QUOTES = frozenset("'‘’“”„«»")
+_OTHER_QUOTES = frozenset("'`‘’“”„«»")
 _SIGN = re.compile(r'["\[\](){},;]|//|/\*')
-_FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", re.IGNORECASE)
+#: ``file://run.sh`` is a relative name.
+_FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?(?=/)|//(?=[^/]+\Z)|(?=/(?!/)))", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 

@@ -150,9 +150,10 @@ def test_a_percent_sign_in_the_name_of_a_file_of_one_job_stays(tmp_path: Path) -
 def test_addresses_of_files_of_this_computer_are_paths(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("")
-    entries = [f"file://{file}", f"file://localhost{file}", f"FILE:{file}", "file://host/a", "gsiftp://host/a"]
-    sent = LocalDescription({"input_sandbox": entries}, Path()).with_names(lambda path: f"new of {path.name}")
-    assert sent == {"input_sandbox": [*["new of run.sh"] * 3, "file://host/a", "gsiftp://host/a"]}
+    here = ["file://run.sh", f"file://{file}", f"file://localhost{file}", f"FILE:{file}"]
+    entries = [*here, "file://host/a", "gsiftp://host/a"]
+    sent = LocalDescription({"input_sandbox": entries}, tmp_path).with_names(lambda path: f"new of {path.name}")
+    assert sent == {"input_sandbox": [*["new of run.sh"] * 4, "file://host/a", "gsiftp://host/a"]}
 
 
 @pytest.mark.parametrize(

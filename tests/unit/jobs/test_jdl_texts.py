@@ -229,3 +229,44 @@ def test_a_list_with_a_fault_is_refused_and_stays_as_it_is(value: str) -> None:
     with pytest.raises(InvalidJdlError):
         parse_jdl(jdl)
     assert read_by_the_client(jdl)[1] == jdl
+
+
+# ---- What a fault is said to be --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jdl", "words", "others"),
+    [
+        ('Site = "A", "B";', 'A list stands in braces: Site = { "A", "B" };', ""),
+        ('JobName = "A", "B";', "`;` is expected", "braces"),
+        ('Arguments = "say "hi" you";', 'A quote inside a string is \\".', ""),
+        ('OutputSandbox = { "a "b".log" };', 'A quote inside a string is \\".', ""),
+        ('OutputSandbox = { "a.log" "b.log" };', "or a comma", "inside a string"),
+        ("JobName = my job\nExecutable = a;", "`;` is expected after the value of `JobName`", "double quotes"),
+        ("Executable = a; Executable = b;", "given twice", "double quotes"),
+        ('JobName = a "b" c;', 'A text stands in double quotes: JobName = "…";', ""),
+        ("JobName = `my job';", "straight double quotes", ""),
+        ("Tags = { a, ``b'' };", "straight double quotes", ""),
+        ('InputSandbox = strcat("a", ".sh");', "write the names of the files: InputSandbox = {", ""),
+        ('InputSandbox = { "b", ("a.sh") };', "`InputSandbox` must not be an expression", ""),
+        ('InputSandbox = true ? "a" : "b";', "`InputSandbox` must not be an expression", ""),
+    ],
+)
+def test_an_error_says_what_to_write(jdl: str, words: str, others: str) -> None:
+    with pytest.raises(InvalidJdlError) as refused:
+        parse_jdl(jdl)
+    assert words in refused.value.problem
+    assert not others or others not in refused.value.problem
+
+
+@pytest.mark.parametrize("sandbox", ['"a.sh,\n b.sh"', '{ "a.sh",\n "b.sh" }', '"a.sh ,\n\n"'])
+def test_an_error_behind_the_names_of_files_keeps_its_line(sandbox: str) -> None:
+    jdl = f"InputSandbox = {sandbox};\nColour = 1;"
+    _, sent = read_by_the_client(jdl)
+    assert "sha256:a.sh" in sent
+    lines = []
+    for text in (jdl, sent):
+        with pytest.raises(InvalidJdlError) as refused:
+            parse_jdl(text)
+        lines.append(refused.value.line)
+    assert lines[0] == lines[1]

@@ -191,7 +191,8 @@ def output_data(reader: FieldReader) -> tuple[str, ...]:
         if problem := output_problem(entry):
             reader.fault("output_data", f"{shown(entry)} {problem}.")
         elif _leaves_directory(entry):
-            reader.fault("output_data", _leaving(entry))
+            hint = f" A logical name is written {LFN_PREFIX}/vo/…." if entry.startswith("/") else ""
+            reader.fault("output_data", f"{_leaving(entry)}{hint}")
     return entries
 
 

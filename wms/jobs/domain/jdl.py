@@ -47,6 +47,10 @@ __all__ = [
 
 #: The beginning of ``Name = …``. No blank is read twice, whatever the text: lines before it are not part of it.
 _ASSIGNMENT: Final = re.compile(r"(?:\A|[;\[\n])[ \t\r]*+([A-Za-z_][A-Za-z0-9_.]*+)\s*+=(?![=?!])\s*+")
+_NEXT_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*+\s*+=(?![=?!])")
+#: The quote that seems to end a string, and a later one of its line.
+_INNER_QUOTE: Final = re.compile(r'"[ \t]*+\Z')
+_FURTHER_QUOTE: Final = re.compile(r'[^",;\n][^"\n]*+"')
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 #: Attributes with expressions, of which the names of functions are not known here.
 _EXPRESSIONS: Final = frozenset({"requirements", "rank", "fuzzyrank"})
@@ -86,7 +90,8 @@ def parse_jdl(text: str) -> DescribedJob:
     try:
         ad = parse_classad("".join(prepared.characters), dotted_names=True, texts=prepared.texts)
     except ClassAdError as error:
-        raise InvalidJdlError(f"{error.problem}{_syntax_hint(text, error.at)}", text=text, at=error.at) from error
+        hint = _syntax_hint(text, error.at, problem=error.problem)
+        raise InvalidJdlError(f"{error.problem}{hint}", text=text, at=error.at) from error
     try:
         return _JdlReader(ad, prepared).job()
     except ClassAdError as error:
@@ -97,6 +102,7 @@ def parse_jdl(text: str) -> DescribedJob:
 class _Prepared:
     """A JDL that can be parsed as a ClassAd; all offsets are those of the JDL as written."""
 
+    text: str
     #: With blanks for attributes and elements without a value, and for attributes that repeat an earlier one.
     characters: list[str]
     #: {begin: end} of the texts without quotes.
@@ -105,50 +111,68 @@ class _Prepared:
     unquoted: list[str] = field(default_factory=list)
     #: Attributes that are given twice with one value.
     repeated: list[str] = field(default_factory=list)
+    #: Attributes that are expressions, or lists with some.
+    computed: set[str] = field(default_factory=set)
     #: {attribute: its first escape that is not of a quote or backslash}.
     escapes: dict[str, str] = field(default_factory=dict)
 
     def remove(self, begin: int, end: int) -> None:
         self.characters[begin:end] = ["\n" if each == "\n" else " " for each in self.characters[begin:end]]
 
+    def add(self, entry: JdlEntry) -> None:
+        """Note the texts of an attribute that is given for the first time."""
+        name, value = entry.name, entry.value
+        attribute = BY_NAME.get(name.partition(".")[0].lower())
+        kind = Kind.REFUSED if attribute is None else attribute.kind
+        if value.is_broken_list and _takes_list(name):
+            hint = 'The list cannot be read: write { "a", "b" }, each element in double quotes.'
+            raise InvalidJdlError(hint, text=self.text, at=value.begin)
+        texts = [
+            part
+            for part in texts_of(value)
+            if attribute is None
+            or attribute.has_texts
+            or _is_text_of_sequence(part, entry, kind)
+            or (kind is Kind.NUMBER and is_placeholder(part.text))
+        ]
+        raw = [part for part in texts if part.text and not part.is_quoted]
+        self.texts.update({part.begin: part.end for part in raw})
+        for part in texts:
+            if part.is_empty:
+                self.remove(part.begin, part.end)
+        if kind not in {Kind.IGNORED, Kind.REFUSED}:
+            if escape := odd_escape(self.text, value.begin, value.end):
+                self.escapes[name] = escape
+            if _is_computed(value):
+                self.computed.add(name)
+            if not all(_NUMBER.fullmatch(part.text or "") for part in raw):
+                self.unquoted.append(name)
+
 
 def _prepared(text: str) -> _Prepared:
-    prepared = _Prepared(list(text))
+    prepared = _Prepared(text, list(text))
     first_of: dict[str, JdlEntry] = {}
     for entry in entries(text) if len(text) <= MAX_BYTES else ():
         if _is_empty(entry):
             prepared.remove(entry.begin, entry.value.end)
             continue
         first = first_of.setdefault(entry.name.lower(), entry)
-        attribute = BY_NAME.get(entry.name.partition(".")[0].lower())
-        kind = Kind.REFUSED if attribute is None else attribute.kind
-        has_texts = attribute is None or attribute.has_texts
-        if attribute and entry.value.is_broken_list and (kind is Kind.LIST or attribute.field in _ALSO_LISTS):
-            hint = 'The list cannot be read: write { "a", "b" }, each element in double quotes.'
-            raise InvalidJdlError(hint, text=text, at=entry.value.begin)
-        texts = [
-            part
-            for part in texts_of(entry.value)
-            if has_texts
-            or _is_text_of_sequence(part, entry, kind)
-            or (kind is Kind.NUMBER and is_placeholder(part.text))
-        ]
-        raw = [part for part in texts if part.text and not part.is_quoted]
-        if first is not entry:
-            if _given(first.value, text) == _given(entry.value, text):
-                prepared.remove(entry.begin, entry.value.end)
-                prepared.repeated.append(entry.name)
-        else:
-            prepared.texts.update({part.begin: part.end for part in raw})
-            for part in texts:
-                if part.is_empty:
-                    prepared.remove(part.begin, part.end)
-            is_read = kind not in {Kind.IGNORED, Kind.REFUSED}
-            if is_read and (escape := odd_escape(text, entry.value.begin, entry.value.end)):
-                prepared.escapes[entry.name] = escape
-            if is_read and not all(_NUMBER.fullmatch(part.text or "") for part in raw):
-                prepared.unquoted.append(entry.name)
+        if first is entry:
+            prepared.add(entry)
+        elif _given(first.value, text) == _given(entry.value, text):
+            prepared.remove(entry.begin, entry.value.end)
+            prepared.repeated.append(entry.name)
     return prepared
+
+
+def _takes_list(name: str) -> bool:
+    attribute = BY_NAME.get(name.lower())
+    return attribute is not None and (attribute.kind is Kind.LIST or attribute.field in _ALSO_LISTS)
+
+
+def _is_computed(value: JdlValue) -> bool:
+    """Return whether a value, or an element of it, is an expression."""
+    return value.text is None if value.elements is None else any(map(_is_computed, value.elements))
 
 
 def _is_empty(entry: JdlEntry) -> bool:
@@ -217,6 +241,10 @@ class _JdlReader(AttributeReader):
         return value.strip()
 
     def strings(self, name: str) -> list[str]:
+        if name in self._prepared.computed and BY_NAME[name.lower()].field == "input_sandbox":
+            # The client would not find the files to upload.
+            hint = f'write the names of the files: {name} = {{ "a.sh", "b.txt" }};'
+            raise self.value_error(name, f"`{name}` must not be an expression; {hint}")
         value = self.constant(name)
         if isinstance(value, str):
             return self._in_one_text(name, value)
@@ -293,7 +321,7 @@ def _as_json(value: Value) -> Json:
     return value
 
 
-def _syntax_hint(text: str, at: int) -> str:
+def _syntax_hint(text: str, at: int, *, problem: str) -> str:
     """Return a hint, with a leading space, for an error of the syntax at this place; else an empty string."""
     if text[at : at + 1] == "#":
         return " A comment behind a value begins with //."
@@ -303,12 +331,24 @@ def _syntax_hint(text: str, at: int) -> str:
     if not assignments:
         return ""
     begun = assignments[-1]
-    if begun[1].lower() == "requirements":
+    name = begun[1]
+    if name.lower() == "requirements":
         return f" {_REQUIREMENTS_HINT}{_instead(text, begun.end())}"
-    if begun[1].lower() in _EXPRESSIONS:
-        return f" {begun[1]} has no effect here; leave it out."
+    if name.lower() in _EXPRESSIONS:
+        return f" {name} has no effect here; leave it out."
+    # Where another attribute begins, nothing is wrong with the value.
+    return "" if _NEXT_ASSIGNMENT.match(text, at) else _value_hint(text, at, begun, problem=problem)
+
+
+def _value_hint(text: str, at: int, begun: re.Match[str], *, problem: str) -> str:
+    """Return the hint for an error in the value of an attribute."""
+    name = begun[1]
+    if problem.startswith("`;` is expected") and text[at] == "," and _takes_list(name):
+        return f' A list stands in braces: {name} = {{ "A", "B" }};'
+    if _INNER_QUOTE.search(text, begun.end(), at) and _FURTHER_QUOTE.match(text, at):
+        return ' A quote inside a string is \\".'
     first = text[begun.end() :].lstrip("{ \t\n")[:1]
-    return f' A text stands in double quotes: {begun[1]} = "…";' if first.isalpha() or first in set("/$%~*") else ""
+    return f' A text stands in double quotes: {name} = "…";' if first.isalpha() or first in set("/$%~*") else ""
 
 
 def _instead(text: str, begin: int) -> str:
