@@ -60,6 +60,7 @@ EXAMPLES: Final = (
     Example("Site = LCG.%j.ch;", "The id of the job."),
     Example("StdOutput = r_PARAM_.out; Parameters = 2;", "`_PARAM_` is gLite's; it stays."),
     Example("Parameter.x = a; ParameterNumber = 0;", "Added to a stored job: its values."),
+    Example('Executable = "$HOME/run.sh";', "Not replaced; the job fails."),
     Example('Arguments = "$HOME *.txt > out.txt";', "A shell reads them; in steps of `dirac-jobexec` none does."),
 )
 _SURROUNDINGS: Final = Surroundings(
@@ -109,4 +110,4 @@ def _of_placeholders(description: Mapping[str, object]) -> list[str]:
 
 
 def _judged(description: Mapping[str, object]) -> Mapping[str, object]:
-    return {"arguments": description["arguments"]} if "arguments" in description else {}
+    return {name: description[name] for name in ("executable", "arguments") if name in description}

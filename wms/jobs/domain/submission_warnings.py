@@ -1,18 +1,16 @@
 """Warnings about accepted descriptions that will probably not work as intended (ADR 32)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from posixpath import basename
 from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
-from wms.jobs.domain.data import lfns_of_sandbox
+from wms.jobs.domain.executables import SandboxFile, executable_warning
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
 from wms.kernel.names import did_you_mean, listed
-from wms.wire.archives import ENDINGS
 
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 # NB: no possessive quantifier of a group: Python before 3.11.5 matches too much by it.
@@ -23,14 +21,6 @@ JUDGED_BY: Final = (
     *("executable", "arguments", "priority", "cpu_time_s", "job_type"),
     *("grid_middlewares", "input_data", "input_sandbox", "output_data", "output_se"),
 )
-
-
-class SandboxFile(NamedTuple):
-    """One file of an input sandbox."""
-
-    name: str
-    #: An archive is unpacked in the job's directory, so it may contain any file.
-    is_archive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,23 +102,8 @@ def _of_priority(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
 
 
 def _of_executable(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
-    if lacks_executable(job.description, files=job.files):
-        yield (
-            f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
-            "the input sandbox nor the input data contains it; the job fails when it starts."
-        )
-
-
-def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxFile]) -> bool:
-    """Return whether the executable must be in the job's directory and nothing brings it there."""
-    executable: str = description["executable"]
-    if executable.startswith("/") or "/" not in executable or "%" in executable:
-        return False
-    name = executable.removeprefix("./")
-    fetched = lfns_of_sandbox(description["input_sandbox"])
-    brought = (file.is_archive or file.name == name for file in files)
-    names = map(basename, (*description["input_data"], *fetched))
-    return not any(brought) and name not in names and not any(lfn.endswith(ENDINGS) for lfn in fetched)
+    if sentence := executable_warning(job.description, files=job.files):
+        yield sentence
 
 
 def _of_shell_signs(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
