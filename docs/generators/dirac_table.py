@@ -26,6 +26,7 @@ EXAMPLES: Final = (
     Example('StdOutput = JobName; JobName = "a";', "The text “JobName”."),
     Example("CPUTime = 3600 * 24;", "Nothing is computed: as if it were absent."),
     Example('InputData = "LFN:/vo/a, LFN:/vo/b";', "Two files."),
+    Example('InputData = "/vo//a";', "The file `/vo/a`."),
     Example('Type = "Job"; Type = "Job";', "The last one counts."),
     Example("CPUTime = 10; CPUTime = 20;", "The last one counts."),
     Example("Colour = blue;", "Unknown attributes are kept."),

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .wire.jdl_texts import entries, local_path, names_in, quoted, texts_of, trimmed
+from .wire.jdl_texts import entries, file_name, local_path, names_in, quoted, texts_of, trimmed
 
 _CFG_LINE = re.compile(r"^(?P<before>[ \t]*InputSandbox[ \t]*\+?=)(?P<value>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _CFG_ELEMENT = re.compile(
     r'"(?P<quoted>(?:[^"]|"")*)"|(?P<comment>(?<=[ \t])#.*)|(?P<plain>[^,\s"](?:(?![ \t]+#)[^,"])*)'
 )
+#: A value as in JDL, which the server refuses with a sentence of its own.
+_JDL_VALUE = re.compile(r"[ \t]*\{|.*;[ \t\r]*(?:(?<=[ \t])#.*)?\Z")
 _CFG_PARAMETERS = re.compile(r"^[ \t]*Parameters(?:\.\w+)?[ \t]*\+?=([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"%%|%n|%s|%\([^()%]*\)s")
 #: Placeholders, and what is between them.
@@ -88,8 +90,8 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
             continue
         for part in [part for part in texts_of(entry.value) if not part.is_empty]:
             # As the server reads it: one text by itself may name several files.
-            text_of = part.text or ""
-            given = names_in(text_of) if part is entry.value else [*filter(None, [trimmed(text_of)])]
+            name = file_name(part.text or "")
+            given = names_in(name) if part is entry.value or not name else [name]
             names = [named(name) for name in given]
             if names != given:
                 several = ", ".join(map(quoted, names))
@@ -112,4 +114,8 @@ def cfg_with_names(text: str, named: Callable[[str], str]) -> str:
         plain: str = found["plain"]
         return named(plain.rstrip()) + plain[len(plain.rstrip()) :]
 
-    return _CFG_LINE.sub(lambda line: line["before"] + _CFG_ELEMENT.sub(element, line["value"]), text)
+    def with_names(line: re.Match[str]) -> str:
+        value: str = line["value"]
+        return line[0] if _JDL_VALUE.match(value) else line["before"] + _CFG_ELEMENT.sub(element, value)
+
+    return _CFG_LINE.sub(with_names, text)

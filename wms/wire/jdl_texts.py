@@ -92,6 +92,11 @@ def trimmed(name: str) -> str:
     return prefix + name[len(prefix) :].lstrip() if prefix.upper() == LFN_PREFIX else name
 
 
+def file_name(text: str) -> str:
+    """Return the name of a file in a string, in which it may be broken over lines."""
+    return trimmed("".join([line.strip() for line in text.split("\n")]))
+
+
 def local_path(entry: str) -> str:
     """Return the path in a ``file://`` address of this computer; any other entry as it is."""
     address = _FILE_ADDRESS.match(entry)

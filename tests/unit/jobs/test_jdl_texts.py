@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wms.client.sandbox_names import jdl_with_names
+from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
 from wms.jobs.domain.jdl_attributes import ALL, JdlAttribute, Kind
 from wms.wire.jdl_texts import quoted
@@ -192,6 +193,38 @@ def test_a_text_with_some_assignments_is_warned_of() -> None:
     (warning,) = parse_jdl('Environment = "A=1, B=2, C";').warnings
     assert 'A is "1, B=2, C"' in warning
     assert parse_jdl('Environment = "DIRS=/a,/b";').warnings == ()
+
+
+# ---- Names of files --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["InputSandbox", "InputData", "OutputSandbox", "OutputData"])
+def test_a_name_of_a_file_may_be_broken_over_lines(name: str) -> None:
+    for value in ('"LFN:/a/run/ \n\t x.tar"', '{ "LFN:/a/run/\r\n   x.tar" }'):
+        job = parse_jdl(f"{name} = {value};")
+        assert [each.removeprefix("LFN:") for each in next(iter(job.description.values()))] == ["/a/run/x.tar"]
+        assert f"{name} has a text of several lines" in job.warnings[0]
+    jdl = 'InputSandbox = { "run\n   .sh", "b" };\nColour = 1;'
+    found, sent = read_by_the_client(jdl)
+    assert found == ["run.sh", "b"]
+    assert sent.count("\n") == jdl.count("\n")
+
+
+def test_doubled_slashes_of_logical_names_are_one() -> None:
+    jdl = parse_jdl(
+        'InputData = { "/vo//a", "LFN://vo/b" }; InputSandbox = { LFN:/vo///c, ".//d" }; '
+        'OutputData = { "LFN:/vo//e", "f//g" }; OutputPath = "LFN:/vo//h";'
+    )
+    assert jdl.description == {
+        "input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["LFN:/vo/c", ".//d"],
+        "output_data": ["LFN:/vo/e", "f//g"], "output_path": "/vo/h",
+    }  # fmt: skip
+    assert [each.partition(":")[0] for each in jdl.warnings if "is read as one /" in each] == [
+        "InputData", "InputSandbox", "OutputData", "OutputPath"
+    ]  # fmt: skip
+    cfg = parse_cfg("InputData = /vo//a, LFN:/vo///b")
+    assert cfg.description == {"input_data": ["/vo/a", "/vo/b"]}
+    assert cfg.warnings == ("InputData: // in a logical name is read as one /.",)
 
 
 # ---- Lists with signs of lists in their elements ---------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Reader of the attributes of a description in JDL or CFG; each syntax fills in how values are read."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from wms.wire.jdl_texts import local_path, names_in, trimmed
 from wms.wire.protocol import LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
+
+_SLASHES: Final = re.compile("//+")
 
 #: Less memory than any job needs: DIRAC 9 counts it in gigabytes.
 _GIGABYTES_MEANT: Final = 64
@@ -209,6 +212,7 @@ class AttributeReader(ABC):
             "input_sandbox": self._input_sandbox,
             "input_data_policy": self._policy,
             "job_type": self._job_type,
+            "output_data": self._output_data,
             "output_path": self._output_path,
             "output_se": self._output_se,
             "overwrite": self._truth,
@@ -247,7 +251,20 @@ class AttributeReader(ABC):
         return values[0]
 
     def _input_data(self, name: str) -> list[str]:
-        return [without_prefix(lfn) for lfn in self.strings(name)]
+        return [self._canonical(name, without_prefix(lfn)) for lfn in self.strings(name)]
+
+    def _output_data(self, name: str) -> list[str]:
+        entries = self.strings(name)
+        return [entry if without_prefix(entry) == entry else self._canonical(name, entry) for entry in entries]
+
+    def _canonical(self, name: str, lfn: str) -> str:
+        """Return a logical name without doubled slashes, as in DIRAC."""
+        if "//" not in lfn:
+            return lfn
+        sentence = f"{name}: // in a logical name is read as one /."
+        if sentence not in self._warnings:
+            self._warnings.append(sentence)
+        return _SLASHES.sub("/", lfn)
 
     def _input_sandbox(self, name: str) -> list[str]:
         """Return files of the user as they are named, and files of the catalogue with ``LFN:``."""
@@ -256,8 +273,10 @@ class AttributeReader(ABC):
             if entry.startswith("SB:"):
                 hint = "get its files with dirac-wms-job-get-input, and name them here instead."
                 raise self.value_error(name, f"{shown(entry)} in `{name}` is a sandbox of a DIRAC server: {hint}")
-        plain = [without_prefix(entry) for entry in entries]
-        return [entry if entry == path else LFN_PREFIX + path for entry, path in zip(entries, plain, strict=True)]
+        return [
+            entry if (lfn := without_prefix(entry)) == entry else LFN_PREFIX + self._canonical(name, lfn)
+            for entry in entries
+        ]
 
     def _policy(self, name: str) -> str:
         value = self.text(name)
@@ -274,8 +293,8 @@ class AttributeReader(ABC):
 
     def _output_path(self, name: str) -> str:
         value = self.text(name)
-        path = without_prefix(trimmed(value))
-        if path == value and path.startswith("/"):
+        path = self._canonical(name, without_prefix(trimmed(value)))
+        if value == without_prefix(value) and path.startswith("/"):
             self._warnings.append(
                 f"{name} is an absolute logical directory here; in DIRAC it would be below the home directory of the "
                 f"owner. Write {name} = {shown(LFN_PREFIX + path)} to be clear in both."

@@ -27,7 +27,17 @@ from wms.jobs.domain.jdl_fields import (
 )
 from wms.jobs.domain.placeholders import is_placeholder
 from wms.kernel.names import listed, separated
-from wms.wire.jdl_texts import JdlEntry, JdlValue, entries, names_in, odd_escape, texts_of, trimmed, unescaped
+from wms.wire.jdl_texts import (
+    JdlEntry,
+    JdlValue,
+    entries,
+    file_name,
+    names_in,
+    odd_escape,
+    texts_of,
+    trimmed,
+    unescaped,
+)
 
 __all__ = [
     "ATTRIBUTES",
@@ -245,12 +255,23 @@ class _JdlReader(AttributeReader):
             # The client would not find the files to upload.
             hint = f'write the names of the files: {name} = {{ "a.sh", "b.txt" }};'
             raise self.value_error(name, f"`{name}` must not be an expression; {hint}")
-        value = self.constant(name)
+        value = self._joined(name) if BY_NAME[name.lower()].field in _FILES else self.constant(name)
         if isinstance(value, str):
             return self._in_one_text(name, value)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
         return list(filter(None, map(trimmed, value)))
+
+    def _joined(self, name: str) -> Json:
+        """Return the value, with each name of a file in one line."""
+        value = self.constant(name)
+        values = value if isinstance(value, list) else [value]
+        names = [file_name(each) if isinstance(each, str) else each for each in values]
+        if any("\n" in each for each in values if isinstance(each, str)):
+            self._warnings.append(
+                f"{name} has a text of several lines; their ends, and blanks beside them, are left out."
+            )
+        return names if isinstance(value, list) else names[0]
 
     def _in_one_text(self, name: str, value: str) -> list[str]:
         """Return the names of files, or the assignments, in one text; as in DIRAC, commas are between them."""
