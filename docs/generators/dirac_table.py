@@ -61,7 +61,7 @@ EXAMPLES: Final = (
     Example("Site = LCG.%j.ch;", "The id of the job."),
     Example("StdOutput = r_PARAM_.out; Parameters = 2;", "`_PARAM_` is gLite's; it stays."),
     Example("Parameter.x = a; ParameterNumber = 0;", "Added to a stored job: its values."),
-    Example('Executable = "$HOME/run.sh";', "Not replaced; the job fails."),
+    Example('Executable = "$HOME/run.sh";', "Variables of the node are replaced."),
     Example('Arguments = "$HOME *.txt > out.txt";', "A shell reads them; in steps of `dirac-jobexec` none does."),
 )
 _SURROUNDINGS: Final = Surroundings(
@@ -74,6 +74,7 @@ _ELSE: Final[Mapping[str, object]] = {
     "cpu_time_s": 1,
     "job_type": "User",
     "output_se": None,
+    "input_data_policy": "download",
     **dict.fromkeys(("grid_middlewares", "input_data", "input_sandbox", "output_data"), ()),
 }
 

@@ -202,6 +202,7 @@ DESCRIPTIONS = st.fixed_dictionaries(
     [
         ("input_data_policy", "in place", "in_place"), ("input_data_policy", "stream", "download"),
         ("output_path", "user//alice", "empty parts"), ("output_path", "/lhcb/../atlas", ".."),
+        ("output_path", "/", "a directory of yours"), ("output_path", "LFN:/", "a directory of yours"),
         ("output_path", "/" + "x" * 192, "192"), ("output_se", 5, "string"), ("output_data", ["../x"], ".."),
         ("output_data", ["/lhcb/x"], "A logical name is written LFN:/vo/…"), ("output_data", ["LFN:x"], "absolute"),
         ("output_data", ["LFN:"], "LFN:/"),

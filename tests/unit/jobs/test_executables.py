@@ -1,8 +1,18 @@
-"""Executables that cannot work are warned of."""
+"""Executables that cannot work, and files that would have one place, are warned of."""
 
 import pytest
 
+from wms.jobs.domain.description import as_json, parse
 from wms.jobs.domain.executables import SandboxFile, executable_warning
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
+
+SURROUNDINGS = Surroundings(
+    middlewares=frozenset(),
+    longest_segment_s=10**6,
+    stores_output=True,
+    elements=frozenset(),
+    job_types=frozenset({"User"}),
+)
 
 
 def warning_of(executable: str, *names: str, lfn: str = "") -> str:
@@ -40,3 +50,20 @@ def test_an_executable_that_cannot_work_is_warned_of(executable: str, words: str
 def test_what_may_work_is_not_warned_of(executable: str, name: str) -> None:
     assert warning_of(executable, name) == ""
     assert warning_of(executable, lfn=f"/vo/{name}") == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"input_data": ["/vo/a/x", "/vo/b/x"]}, ["x"]),
+        ({"input_data": ["/vo/x"], "input_sandbox": ["LFN:/vo/y/x"]}, ["x"]),
+        ({"input_data": ["/vo/run.sh", "/vo/all.tgz"]}, ["run.sh"]),
+        ({"input_data": ["/vo/a/x", "/vo/b/x"], "input_data_policy": "in_place"}, []),
+        ({"input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["LFN:/vo/c"]}, []),
+    ],
+)
+def test_files_of_one_name_are_warned_of(changes: dict[str, object], names: list[str]) -> None:
+    files = [SandboxFile("run.sh", is_archive=False), SandboxFile("all.tgz", is_archive=True)]
+    job = CheckedJob({**as_json(parse({"executable": "run.sh"})), **changes}, files)
+    warned = warnings_about([job], SURROUNDINGS)
+    assert [sentence.partition('"')[2].partition('"')[0] for sentence in warned] == names

@@ -75,6 +75,7 @@ def test_an_attribute_of_one_value_may_be_given_twice() -> None:
     job = parse_jdl('Type = "Job"; CPUTime = 10; Tags = {a, "b"};\ntype = Job; CPUTime = 10 ; Tags = { "a",b }')
     assert job.description == {"cpu_time_s": 10, "tags": ["a", "b"]}
     assert "type is given twice with one value." in job.warnings
+    assert described('Type = "job"; Type = Job; WholeNode = False; WholeNode = "false";') == {}
     with pytest.raises(InvalidJdlError, match="given twice"):
         parse_jdl("CPUTime = 10; CPUTime = 11;")
 

@@ -163,7 +163,7 @@ class AttributeReader(ABC):
         self._description[attribute.field] = value
         if attribute.doubt:
             self._warnings.append(f"{name} {attribute.doubt}")
-        if attribute.field == "memory_mb" and isinstance(value, int) and value < _GIGABYTES_MEANT:
+        if attribute.field == "memory_mb" and isinstance(value, int) and 0 < value < _GIGABYTES_MEANT:
             self._warnings.append(
                 f"{name} = {value} means {value} megabytes here; DIRAC 9 counts gigabytes: for these, write "
                 f"{name} = {value * 1000}."

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, with_repeated
-from wms.jobs.domain.jdl_fields import MAY_BE_EMPTY
+from wms.jobs.domain.jdl_fields import MAY_BE_EMPTY, WITHOUT_CASE
 from wms.wire.jdl_texts import trimmed
 
 MAX_BYTES: Final = 64 * 1024
@@ -178,7 +178,7 @@ class _Parser:
         if adds and isinstance(earlier, _Option):
             earlier.values.append(value)
             return
-        if isinstance(earlier, _Option) and len(self._open) == 1 and earlier.values == [value]:
+        if isinstance(earlier, _Option) and len(self._open) == 1 and _is_equal(earlier, value):
             self.repeated.append(name)
             return
         self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
@@ -325,6 +325,13 @@ def _end_of(pattern: re.Pattern[str], line: str, begin: int) -> int:
 def _unquoted(value: str) -> str:
     quoted = _QUOTED.fullmatch(value)
     return value if quoted is None else quoted[1].replace('""', '"')
+
+
+def _is_equal(earlier: _Option, value: str) -> bool:
+    """Return whether an attribute is given again with the value that it has."""
+    if earlier.name.lower() in WITHOUT_CASE:
+        return [_unquoted(each).strip().lower() for each in earlier.values] == [_unquoted(value).strip().lower()]
+    return earlier.values == [value]
 
 
 def _is_empty(entry: _Entry) -> bool:

@@ -209,7 +209,10 @@ def output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
     """Read a logical directory, absolute or below the owner's home directory; None: not stated."""
     if data.get("output_path") is None:
         return None
-    path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
+    written = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH))
+    path = written.rstrip("/")
+    if written and not path:
+        reader.fault("output_path", "output_path must be a directory of yours; / is none.")
     if path and (problem := lfn_problem(path if path.startswith("/") else f"/{path}")):
         reader.fault("output_path", f"output_path must be the path of a logical directory: {problem}.")
     return path

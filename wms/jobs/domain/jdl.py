@@ -22,6 +22,7 @@ from wms.jobs.domain.jdl_fields import (
     NUMBERS,
     SEQUENCES,
     TEXTS,
+    WITHOUT_CASE,
     attribute_of,
     field_hint,
 )
@@ -169,7 +170,7 @@ def _prepared(text: str) -> _Prepared:
         first = first_of.setdefault(entry.name.lower(), entry)
         if first is entry:
             prepared.add(entry)
-        elif _given(first.value, text) == _given(entry.value, text):
+        elif _is_equal(first, entry, text):
             prepared.remove(entry.begin, entry.value.end)
             prepared.repeated.append(entry.name)
     return prepared
@@ -194,6 +195,14 @@ def _is_empty(entry: JdlEntry) -> bool:
 def _is_text_of_sequence(part: JdlValue, entry: JdlEntry, kind: Kind) -> bool:
     """Return whether this is a value in a list of parameters that is not a number."""
     return kind is Kind.SEQUENCE and entry.value.elements is not None and not _NUMBER.fullmatch(part.text or "")
+
+
+def _is_equal(first: JdlEntry, second: JdlEntry, text: str) -> bool:
+    """Return whether an attribute is given twice with one value."""
+    given = [_given(entry.value, text) for entry in (first, second)]
+    if first.name.lower() in WITHOUT_CASE:
+        given = [str(each).strip().lower() for each in given]
+    return given[0] == given[1]
 
 
 def _given(value: JdlValue, text: str) -> object:

@@ -45,11 +45,15 @@ POLICIES: Final[Mapping[str, str]] = {
     "inputdatabyprotocol": IN_PLACE,
     "protocol": IN_PLACE,
 }
-TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
+TYPES_OF_GLITE: Final = frozenset(
+    {"normal", "parametric", "interactive", "mpi", "mpich", "checkpointable", "partitionable"}
+)
 TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 #: Attributes whose empty value is a value; of others it is none, as in DIRAC.
 MAY_BE_EMPTY: Final = frozenset({"executable", "arguments"})
+#: Attributes whose values do not depend on letter case.
+WITHOUT_CASE: Final = frozenset({"type", "wholenode", "wholenodes", "disabledatascheduling", "overwrite"})
 #: A number in quotes.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
@@ -69,6 +73,18 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "numberofcores": "NumberOfProcessors",
         "maxwalltime": "WallTime",
         "wallclocktime": "WallTime",
+    }
+)
+#: {unknown name in lower case: attribute that is meant, though others are spelt more alike}.
+_MEANT_BY_UNKNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **_ALIASES,
+        **dict.fromkeys(("inputfile", "inputfiles", "inputfilelist"), "InputSandbox"),
+        **dict.fromkeys(("outputfile", "outputfiles", "outputfilelist"), "OutputSandbox"),
+        **dict.fromkeys(("selist", "outputselist", "storageelement"), "OutputSE"),
+        **dict.fromkeys(("numberofjobs", "numjobs", "njobs"), "Parameters"),
+        **dict.fromkeys(("requiredtag", "requiredtags"), "Tags"),
+        "args": "Arguments",
     }
 )
 #: {field, or name of an attribute in lower case: attribute}.
@@ -136,7 +152,9 @@ def _decoded(text: str, *, percent: str) -> str:
 
 def remedy_of_unknown(name: str) -> str:
     """Return a hint on an unknown attribute, with a leading space."""
-    if nearest := did_you_mean(name, ATTRIBUTES):
+    if meant := _MEANT_BY_UNKNOWN.get(name.lower()):
+        return f' Did you mean "{meant}"?'
+    if nearest := did_you_mean(name, ATTRIBUTES, cutoff=0.7):
         return nearest
     # Of those without effect only one that is surely meant.
     others = {attribute.name.lower(): attribute.name for attribute in ALL}
