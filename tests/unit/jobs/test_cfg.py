@@ -141,6 +141,7 @@ def test_values_are_read_as_in_jdl() -> None:
     OutputSE = "A, B"; CPUTime = " 3600.0 "; Parameters = "3"; ParameterStart = "1"; ParameterStep = "0.5";
     """
     assert parse_cfg(cfg) == parse_jdl(jdl)
+    assert parse_cfg('OutputSE = "A", "B"') == parse_cfg("OutputSE = A, B")
     assert (
         cfg_with_names(cfg, lambda name: f"<{name}>").splitlines()[4].strip() == 'InputSandbox = "<LFN:/vo/a>", "<b>"'
     )

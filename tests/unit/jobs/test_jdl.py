@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import description, parametric
 from wms.jobs.domain.jdl import ATTRIBUTES, InvalidJdlError, parse_jdl
-from wms.wire.jdl_texts import trimmed
+from wms.wire.jdl_texts import file_name
 
 
 def described(text: str) -> dict[str, object]:
@@ -174,7 +174,7 @@ def printed(value: object) -> str:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=15)
-NAMES = TEXTS.map(trimmed).filter(bool)
+NAMES = TEXTS.map(file_name).filter(bool)
 LISTS = st.lists(NAMES, min_size=1, max_size=4)
 WORDS = st.from_regex(r"[A-Z][a-z]{3,8}", fullmatch=True).filter(
     lambda word: word.lower() not in {"true", "false", "error", "isnt", "undefined"}

@@ -241,9 +241,8 @@ class AttributeReader(ABC):
         return float(number)
 
     def _output_se(self, name: str) -> Json:
-        """Return the first storage element of one text; in DIRAC, commas are between several."""
-        text = self.text(name)
-        return self._first_of(name, names_in(text) or [text])
+        """Return the first storage element; of several in one text, commas are between them, as in DIRAC."""
+        return self._first_of(name, [element for text in self.strings(name) for element in names_in(text)] or [""])
 
     def _first_of(self, name: str, values: Sequence[Json]) -> Json:
         if len(values) > 1:

@@ -67,7 +67,7 @@ def _nearest(executable: str, names: Iterable[str]) -> str:
     """Return the name that differs only in letter case, or by about one letter before an equal ending; empty: none."""
     by_folded = {name.casefold(): name for name in names}
     ending = splitext(executable)[1].casefold()
-    # Without an ending it is rather a program of the node, such as python beside python.py.
+    # Without an ending it is rather a program of the node: root beside root.C.
     alike = [name for name in by_folded if ending and splitext(name)[1] == ending]
     close = get_close_matches(executable.casefold(), alike, n=1, cutoff=_SIMILAR)
     return by_folded.get(executable.casefold()) or (by_folded[close[0]] if close else "")

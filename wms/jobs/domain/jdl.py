@@ -188,8 +188,11 @@ def _is_computed(value: JdlValue) -> bool:
 
 def _is_empty(entry: JdlEntry) -> bool:
     """Return whether the attribute is as if it were absent."""
-    text = entry.value.text
-    return entry.value.is_empty or (text is not None and not text.strip() and entry.name.lower() not in MAY_BE_EMPTY)
+    name, value = entry.name.lower(), entry.value
+    if value.elements is not None:
+        is_one_text = name in BY_NAME and BY_NAME[name].field in _FIRST_OF_LIST
+        return is_one_text and not any(element.text is None or element.text.strip() for element in value.elements)
+    return value.is_empty or (value.text is not None and not value.text.strip() and name not in MAY_BE_EMPTY)
 
 
 def _is_text_of_sequence(part: JdlValue, entry: JdlEntry, kind: Kind) -> bool:
@@ -209,7 +212,7 @@ def _given(value: JdlValue, text: str) -> object:
     """Return the value in a form that is equal for equal ones."""
     if value.elements is not None:
         return [_given(element, text) for element in value.elements]
-    return text[value.begin : value.end].strip() if value.text is None else value.text
+    return text[value.begin : value.end].strip() if value.text is None else value.text.strip()
 
 
 class _JdlReader(AttributeReader):
@@ -233,6 +236,7 @@ class _JdlReader(AttributeReader):
             first = next(iter(escapes.values()))
             read = _CHARACTERS.get(unescaped(first), unescaped(first))
             names = in_words(list(escapes))
+            first = first.replace("\n", "(line end)")
             yield f"In double quotes {first} is read as {read}; for {first} as it stands write \\{first}, in {names}."
         if self._prepared.unquoted:
             names = in_words(self._prepared.unquoted)
@@ -274,13 +278,14 @@ class _JdlReader(AttributeReader):
     def _joined(self, name: str) -> Json:
         """Return the value, with each name of a file in one line."""
         value = self.constant(name)
-        values = value if isinstance(value, list) else [value]
-        names = [file_name(each) if isinstance(each, str) else each for each in values]
-        if any("\n" in each for each in values if isinstance(each, str)):
+        parts = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
+        if any("\n" in part.strip() for part in parts if isinstance(part, str)):
             self._warnings.append(
-                f"{name} has a text of several lines; their ends, and blanks beside them, are left out."
+                f"{name} has a name of several lines; their ends, and the blanks beside them, are left out."
             )
-        return names if isinstance(value, list) else names[0]
+        if isinstance(value, list):
+            return [file_name(each) if isinstance(each, str) else each for each in value]
+        return file_name(value) if isinstance(value, str) else value
 
     def _in_one_text(self, name: str, value: str) -> list[str]:
         """Return the names of files, or the assignments, in one text; as in DIRAC, commas are between them."""
