@@ -382,10 +382,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "ProductionOutputData LogFilePath LogTargetPath",
                 PRODUCTION,
             ),
-            *_ignored(
-                "RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount",
-                RETRIES,
-            ),
+            *_ignored("RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount", RETRIES),
             *_ignored("ExpiryTime", "a job waits until it runs or is killed."),
             *_ignored(
                 "PerusalFileEnable PerusalTimeInterval",
