@@ -26,11 +26,17 @@ EXAMPLES: Final = (
     Example('StdOutput = JobName; JobName = "a";', "The text “JobName”."),
     Example("CPUTime = 3600 * 24;", "Nothing is computed: as if it were absent."),
     Example('InputData = "LFN:/vo/a, LFN:/vo/b";', "Two files."),
+    Example('InputData = "/vo//a";', "The file `/vo/a`."),
     Example('Type = "Job"; Type = "Job";', "The last one counts."),
     Example("CPUTime = 10; CPUTime = 20;", "The last one counts."),
     Example("Colour = blue;", "Unknown attributes are kept."),
-    Example("Platform = ;", "As if it were absent."),
+    Example('Platform = ; OutputSE = "";', "As if they were absent."),
+    Example('Site = { " A ", "" };', "Blanks at the ends and empty elements are dropped."),
+    Example('CPUTime = "3600.0";', "3600."),
     Example("ExecutionEnvironment = {A=two%20words};", "The node decodes percent-encoded values."),
+    Example('Environment = "A=1 , B = 2";', "Two variables."),
+    Example(r'Arguments = "[a-z]\d";', "There are no escapes: a backslash is one."),
+    Example('InputSandbox = strcat("run", ".sh");', "Nothing is computed: a file of that name."),
     Example("InputSandbox = LFN:/vo/soft.tgz;", "Fetched from any site, and unpacked."),
     Example('InputSandbox = "SB:SE|/a.tar";', "A sandbox of DIRAC's own store."),
     Example("InputData = /vo/a; DisableDataScheduling = True;", "The data do not choose the site."),
@@ -42,6 +48,7 @@ EXAMPLES: Final = (
     Example("MaxRAM = 4;", "Gigabytes since DIRAC 9."),
     Example("WholeNode = True;", "The whole node, as tags."),
     Example("OutputSE = {CERN-USER,CNAF-USER};", "The first one that works."),
+    Example('OutputSE = "CERN-USER, CNAF-USER";', "The same."),
     Example("Parameters = 2; Parameters.n = {a,b}; n = %(n)s;", "Two jobs; the API writes `n` beside its sequence."),
     Example("Parameters = 3; ParameterStart = 1;", "The default step is 0."),
     Example("Parameters = 2; Parameters.x = {a,b}; ParameterStart.y = 5; ParameterStep.y = 2;", "Two jobs: a 5, b 7."),
@@ -54,6 +61,7 @@ EXAMPLES: Final = (
     Example("Site = LCG.%j.ch;", "The id of the job."),
     Example("StdOutput = r_PARAM_.out; Parameters = 2;", "`_PARAM_` is gLite's; it stays."),
     Example("Parameter.x = a; ParameterNumber = 0;", "Added to a stored job: its values."),
+    Example('Executable = "$HOME/run.sh";', "Variables of the node are replaced."),
     Example('Arguments = "$HOME *.txt > out.txt";', "A shell reads them; in steps of `dirac-jobexec` none does."),
 )
 _SURROUNDINGS: Final = Surroundings(
@@ -66,6 +74,7 @@ _ELSE: Final[Mapping[str, object]] = {
     "cpu_time_s": 1,
     "job_type": "User",
     "output_se": None,
+    "input_data_policy": "download",
     **dict.fromkeys(("grid_middlewares", "input_data", "input_sandbox", "output_data"), ()),
 }
 
@@ -103,4 +112,4 @@ def _of_placeholders(description: Mapping[str, object]) -> list[str]:
 
 
 def _judged(description: Mapping[str, object]) -> Mapping[str, object]:
-    return {"arguments": description["arguments"]} if "arguments" in description else {}
+    return {name: description[name] for name in ("executable", "arguments") if name in description}

@@ -111,13 +111,16 @@ def digest_of(path: Path) -> str:
 
 def _bodies_of(path: Path) -> list[dict[str, object]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         form = _TEXT_FORMS.get(path.suffix.lower()) if path.suffix.lower() in _ENDINGS else _form_of(text)
         if form == "":
             raise WrongUsageError(f"{path} is not a job description in JDL, CFG or JSON.")
         content = json.loads(text) if form is None else {form: text}
     except OSError as error:
         raise WrongUsageError(f"{path} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise WrongUsageError(f"{path}: line {line} is not UTF-8; save the file as UTF-8.") from error
     except ValueError as error:
         raise WrongUsageError(f"{path} is not valid: {error}.") from error
     if isinstance(content, dict) and "jobs" in content:

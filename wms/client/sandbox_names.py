@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .wire.jdl_texts import entries, local_path, names_in, quoted, texts_of
+from .wire.jdl_texts import entries, file_name, local_path, names_in, quoted, texts_of, trimmed
 
 _CFG_LINE = re.compile(r"^(?P<before>[ \t]*InputSandbox[ \t]*\+?=)(?P<value>[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _CFG_ELEMENT = re.compile(
     r'"(?P<quoted>(?:[^"]|"")*)"|(?P<comment>(?<=[ \t])#.*)|(?P<plain>[^,\s"](?:(?![ \t]+#)[^,"])*)'
 )
+#: A value as in JDL, which the server refuses with a sentence of its own.
+_JDL_VALUE = re.compile(r"[ \t]*\{|.*;[ \t\r]*(?:(?<=[ \t])#.*)?\Z")
 _CFG_PARAMETERS = re.compile(r"^[ \t]*Parameters(?:\.\w+)?[ \t]*\+?=([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"%%|%n|%s|%\([^()%]*\)s")
 #: Placeholders, and what is between them.
@@ -84,15 +86,18 @@ def jdl_with_names(text: str, named: Callable[[str], str]) -> str:
     """Return a JDL in which other names replace those of InputSandbox."""
     parts, copied = [], 0
     for entry in entries(text):
-        if entry.name.lower() != "inputsandbox":
+        if entry.name.lower() != "inputsandbox" or entry.value.is_broken_list:
             continue
         for part in [part for part in texts_of(entry.value) if not part.is_empty]:
             # As the server reads it: one text by itself may name several files.
-            given = names_in(part.text or "") if part is entry.value else [part.text or ""]
+            name = file_name(part.text or "")
+            given = names_in(name) if part is entry.value or not name else [name]
             names = [named(name) for name in given]
             if names != given:
                 several = ", ".join(map(quoted, names))
-                parts += [text[copied : part.begin], several if len(names) == 1 else f"{{ {several} }}"]
+                # The server names the lines of errors, also of those behind it.
+                line_ends = "\n" * text.count("\n", part.begin, part.end)
+                parts += [text[copied : part.begin], several if len(names) == 1 else f"{{ {several} }}", line_ends]
                 copied = part.end
     return "".join([*parts, text[copied:]])
 
@@ -104,8 +109,13 @@ def cfg_with_names(text: str, named: Callable[[str], str]) -> str:
         if found["comment"] is not None:
             return found[0]
         if found["quoted"] is not None:
-            return f'"{named(found["quoted"].replace(chr(34) * 2, chr(34)))}"'
+            name = trimmed(found["quoted"].replace(chr(34) * 2, chr(34)))
+            return f'"{named(name)}"' if name else found[0]
         plain: str = found["plain"]
         return named(plain.rstrip()) + plain[len(plain.rstrip()) :]
 
-    return _CFG_LINE.sub(lambda line: line["before"] + _CFG_ELEMENT.sub(element, line["value"]), text)
+    def with_names(line: re.Match[str]) -> str:
+        value: str = line["value"]
+        return line[0] if _JDL_VALUE.match(value) else line["before"] + _CFG_ELEMENT.sub(element, value)
+
+    return _CFG_LINE.sub(with_names, text)

@@ -37,13 +37,13 @@ def composed_all(value: object) -> object:
     return [composed_all(inner) for inner in value] if isinstance(value, list) else value
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return `` Did you mean "…"?`` with the known name nearest to *name*, or an empty string.
 
     Letter case is ignored. The leading space lets the hint be appended to any sentence.
     """
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    nearest = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    nearest = get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return f' Did you mean "{by_folded[nearest[0]]}"?' if nearest else ""
 
 

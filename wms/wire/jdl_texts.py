@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .protocol import LFN_PREFIX
+
 #: Lists in lists; what is nested deeper is left to the parser, which refuses it.
 _MAX_DEPTH = 3
 #: First signs of what is skipped.
@@ -17,18 +19,20 @@ _BLANKS = re.compile(r"[ \t\r\f\v\n]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*)*")
 _LINE_END = re.compile(r"\n")
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
-#: The end of a text without quotes, by itself and in a list. ``//`` begins a comment only after a blank: LFN:/a//b.
+#: The end of a text without quotes. ``//`` begins a comment only after a blank: LFN:/a//b.
 _TEXT_END = re.compile(r'[;\n"]|[ \t](?=//|/\*)')
-_ELEMENT_END = re.compile(r'[,;}\n"]|[ \t](?=//|/\*)')
+#: Likewise of one in a list, where braces may also be a part of it.
+_ELEMENT_SIGN = re.compile(r'[,;{}\n"]|[ \t](?=//|/\*)')
 #: A word in a list. Most elements are one; they are read in one step.
-_WORD = re.compile(r"""[^\s,;{}()\[\]"'‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
+_WORD = re.compile(r"""[^\s,;{}()\[\]"'`‘’“”„«»=][^\s,;{}()\[\]"]*(?=[,}])""")
 #: Another attribute in a text: the semicolon before it is missing.
 _SWALLOWED = re.compile(r"[ \t][A-Za-z_][A-Za-z0-9_.]*[ \t]+=")
 _NEXT_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*[ \t]*=(?!=)")
 #: Texts in these are left to the parser, which says that they stand in double quotes.
-_OTHER_QUOTES = frozenset("'‘’“”„«»")
+_OTHER_QUOTES = frozenset("'`‘’“”„«»")
 _SIGN = re.compile(r'["\[\](){},;]|//|/\*')
-_FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", re.IGNORECASE)
+#: ``file://run.sh`` is a relative name.
+_FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?(?=/)|//(?=[^/]+\Z)|(?=/(?!/)))", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
@@ -48,6 +52,11 @@ class JdlValue(NamedTuple):
     def is_empty(self) -> bool:
         """Return whether nothing at all is given."""
         return self.text == "" and not self.is_quoted
+
+    @property
+    def is_broken_list(self) -> bool:
+        """Return whether this is a text only because it begins as a list and is none."""
+        return self.text is not None and self.text.startswith("{") and not self.is_quoted
 
 
 class JdlEntry(NamedTuple):
@@ -76,6 +85,18 @@ def names_in(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
+def trimmed(name: str) -> str:
+    """Return a name without blanks around it, or around what is behind ``LFN:``."""
+    name = name.strip()
+    prefix = name[: len(LFN_PREFIX)]
+    return prefix + name[len(prefix) :].lstrip() if prefix.upper() == LFN_PREFIX else name
+
+
+def file_name(text: str) -> str:
+    """Return the name of a file in a string, in which it may be broken over lines."""
+    return trimmed("".join([line.strip() for line in text.split("\n")]))
+
+
 def local_path(entry: str) -> str:
     """Return the path in a ``file://`` address of this computer; any other entry as it is."""
     address = _FILE_ADDRESS.match(entry)
@@ -88,6 +109,16 @@ def unescaped(text: str) -> str:
     As in classad2: an unknown escape stands for its character, ``\ooo`` for the character of that octal code.
     """
     return _ESCAPE.sub(_character, text) if "\\" in text else text
+
+
+def odd_escape(jdl: str, begin: int, end: int) -> str:
+    """Return the first escape in the strings of a part of a JDL that is not of a quote or backslash; empty: none."""
+    if "\\" in jdl[begin:end]:
+        for string in _STRING.finditer(jdl, begin, end):
+            for escape in _ESCAPE.finditer(string[1]):
+                if escape[1] not in {'"', "\\"}:
+                    return escape[0]
+    return ""
 
 
 def quoted(text: str) -> str:
@@ -210,14 +241,25 @@ class _Scanner:
         whole = self._list(begin, depth=depth + 1) or self._string(begin)
         if whole is not None and self._sign(self._skipped(whole.end)) in {",", "}"}:
             return whole
-        end = _end_before(_ELEMENT_END, self._jdl, begin)
-        text = self._jdl[begin:end].rstrip()
+        text = self._jdl[begin : self._end_of_element(begin)].rstrip()
         is_record = text[:1] == "[" and "=" in text
-        is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record and text.count("(") == text.count(")")
+        is_text = text[:1] not in _OTHER_QUOTES | {"{"} and not is_record
         if is_text and self._sign(self._skipped(begin + len(text))) in {",", "}"}:
             return JdlValue(begin, begin + len(text), text)
         end = self._end_of_expression(begin, is_element=True)
         return JdlValue(begin, end) if self._sign(end) in {",", "}"} else None
+
+    def _end_of_element(self, begin: int) -> int:
+        """Return the end of a text without quotes in a list: a comma or brace outside of braces of its own."""
+        depth = 0
+        for sign in _ELEMENT_SIGN.finditer(self._jdl, begin):
+            if sign[0] == "{":
+                depth += 1
+            elif not depth or sign[0] not in ",}":
+                return sign.start()
+            else:
+                depth -= sign[0] == "}"
+        return len(self._jdl)
 
     def _end_of_expression(self, at: int, *, is_element: bool) -> int:
         """Return the end of an expression: a semicolon, or in a list also a comma or a brace, outside of brackets."""

@@ -180,7 +180,7 @@ def _complaint(text: str, at: int) -> str:
         return "This comment has no end; close it with */."
     if character == "'":
         return 'Strings stand in double quotes ("), not in single ones.'
-    if character in "“”„«»":
+    if character in "`‘’“”„«»":
         return f'Strings stand in straight double quotes ("), not in {character}.'
     if character in "&|":
         return f"A single {character} is not an operator; write {character * 2}."

@@ -11,8 +11,8 @@ from wms.jobs.models import Job
 
 JOBS, REHEARSAL = "/api/v1/jobs/", "/api/v1/jobs/rehearsal/"
 OPEN = (
-    "A quote in arguments is not closed, or a backslash is the last character. Close it, or put a backslash before the "
-    "character."
+    "A quote in arguments is not closed, or a backslash is the last character: {}. Close it, or put a backslash before "
+    "the character."
 )
 WINDOWS = "The first line of run.sh ends with a Windows line ending (CR): save it with Unix line endings."
 
@@ -33,22 +33,26 @@ def uploaded(alice: APIClient, name: str, content: bytes) -> str:
 
 @pytest.mark.parametrize("address", [JOBS, REHEARSAL])
 @pytest.mark.parametrize(
-    ("body", "field"),
+    ("body", "field", "arguments"),
     [
-        ({"executable": "a", "arguments": "-n 'one"}, "arguments"),
-        ({"executable": "a", "arguments": 'a "b\\"'}, "arguments"),
-        ({"executable": "a", "arguments": "a\\"}, "arguments"),
-        ({"jdl": 'Executable = "a"; Arguments = "it\'s";'}, "arguments"),
-        ({"cfg": "Executable = a\nArguments = it's"}, "arguments"),
-        ({"jobs": [{"executable": "a"}, {"jdl": 'Executable = "a"; Arguments = "it\'s";'}]}, "jobs.1.arguments"),
-        ({"executable": "a", "arguments": "%s", "parameters": {"values": ["it's"]}}, "arguments"),
-        ({"executable": "a", "arguments": "'%s", "parameters": {"values": ["b'", "c"]}}, "arguments"),
+        ({"executable": "a", "arguments": "-n 'one"}, "arguments", "-n 'one"),
+        ({"executable": "a", "arguments": 'a "b\\"'}, "arguments", 'a "b\\"'),
+        ({"executable": "a", "arguments": "a\\"}, "arguments", "a\\"),
+        ({"jdl": 'Executable = "a"; Arguments = "it\'s";'}, "arguments", "it's"),
+        ({"cfg": "Executable = a\nArguments = it's"}, "arguments", "it's"),
+        (
+            {"jobs": [{"executable": "a"}, {"jdl": 'Executable = "a"; Arguments = "it\'s";'}]},
+            "jobs.1.arguments",
+            "it's",
+        ),
+        ({"executable": "a", "arguments": "%s", "parameters": {"values": ["a", "it's"]}}, "arguments", "it's"),
+        ({"executable": "a", "arguments": "'%s", "parameters": {"values": ["b'", "c"]}}, "arguments", "'c"),
     ],
 )
 def test_unclosed_quotes_are_refused(
-    sample: SampleData, alice: APIClient, address: str, body: dict[str, Any], field: str
+    sample: SampleData, alice: APIClient, address: str, body: dict[str, Any], field: str, arguments: str
 ) -> None:
-    assert refused(alice, address, body) == {field: [OPEN]}
+    assert refused(alice, address, body) == {field: [OPEN.format(f'"{arguments}"')]}
     assert not Job.objects.exists()
 
 

@@ -98,6 +98,9 @@ def test_only_files_of_the_input_sandbox_get_another_name_in_jdl(jdl: str, repla
         ('InputSandbox = "a,""b"""', 'InputSandbox = "<a,"b">"'),
         ("inputsandbox += a#b\nX = a", "inputsandbox += <a#b>\nX = a"),
         ("# InputSandbox = a", "# InputSandbox = a"),
+        # The server says what is wrong with these.
+        *[(line, line) for line in ('InputSandbox = {"a", b}', "InputSandbox = a;", 'InputSandbox = "a"; # b')],
+        ('InputSandbox = "a;", b;c', 'InputSandbox = "<a;>", <b;c>'),
     ],
 )
 def test_only_files_of_the_input_sandbox_get_another_name_in_cfg(cfg: str, replaced: str) -> None:
@@ -150,9 +153,10 @@ def test_a_percent_sign_in_the_name_of_a_file_of_one_job_stays(tmp_path: Path) -
 def test_addresses_of_files_of_this_computer_are_paths(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("")
-    entries = [f"file://{file}", f"file://localhost{file}", f"FILE:{file}", "file://host/a", "gsiftp://host/a"]
-    sent = LocalDescription({"input_sandbox": entries}, Path()).with_names(lambda path: f"new of {path.name}")
-    assert sent == {"input_sandbox": [*["new of run.sh"] * 3, "file://host/a", "gsiftp://host/a"]}
+    here = ["file://run.sh", f"file://{file}", f"file://localhost{file}", f"FILE:{file}"]
+    entries = [*here, "file://host/a", "gsiftp://host/a"]
+    sent = LocalDescription({"input_sandbox": entries}, tmp_path).with_names(lambda path: f"new of {path.name}")
+    assert sent == {"input_sandbox": [*["new of run.sh"] * 4, "file://host/a", "gsiftp://host/a"]}
 
 
 @pytest.mark.parametrize(
@@ -174,6 +178,16 @@ def test_a_file_without_a_known_ending_is_judged_by_content(tmp_path: Path, text
     (tmp_path / name).write_text(text)
     (job,) = read(tmp_path / name)
     assert list(job.body) == [form]
+
+
+def test_a_description_is_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "job.jdl"
+    file.write_bytes('\ufeffJobName = "é";'.encode())
+    assert read(file)[0].body == {"jdl": 'JobName = "é";'}
+    for text in ('Executable = "a";\nJobName = "é";'.encode("latin-1"), b"\xef\xbb\xbf\r\n\xff"):
+        file.write_bytes(text)
+        with pytest.raises(WrongUsageError, match=r"job\.jdl: line 2 is not UTF-8; save the file as UTF-8\."):
+            read(file)
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nA=1;", "hello, world", ""])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.domain.requirements import canonical
+from wms.client.sandbox_names import cfg_with_names
 from wms.jobs.domain.cfg import MAX_BYTES, InvalidCfgError, parse_cfg
 from wms.jobs.domain.description import parse
 from wms.jobs.domain.jdl import parse_jdl
@@ -116,12 +117,34 @@ def test_a_byte_order_mark_in_cfg_is_ignored() -> None:
     assert described("\ufeffExecutable = a") == {"executable": "a"}
 
 
-def test_lists_may_be_empty_and_environments_lists() -> None:
-    assert described("Executable = a\nSite =\nEnvironment = A=1, B=2") == {
-        "executable": "a",
-        "sites": [],
-        "environment": {"A": "1", "B": "2"},
-    }
+def test_empty_values_are_absent_and_environments_may_be_lists() -> None:
+    cfg = 'Executable = a\nSite =\nOutputSE = ""\nCPUTime =\nLogLevel =\nTags = ""\nEnvironment = A=1, B=2'
+    assert parse_cfg(cfg) == parse_jdl('Executable = "a"; Environment = {"A=1", "B=2"};')
+    assert described('Executable = ""\nArguments =') == {"executable": "", "arguments": ""}
+
+
+def test_values_are_read_as_in_jdl() -> None:
+    """Blanks at the ends of quoted texts, several storage elements in one text, and numbers in quotes."""
+    cfg = """
+    Executable = " run.sh "
+    Arguments = " a "
+    Tags = " a", "", "b "
+    InputSandbox = "LFN: /vo/a ", " b "
+    OutputSE = A, B
+    CPUTime = " 3600.0 "
+    Parameters = "3"
+    ParameterStart = "1"
+    ParameterStep = "0.5"
+    """
+    jdl = """
+    Executable = " run.sh "; Arguments = " a "; Tags = { " a", "", "b " }; InputSandbox = { "LFN: /vo/a ", " b " };
+    OutputSE = "A, B"; CPUTime = " 3600.0 "; Parameters = "3"; ParameterStart = "1"; ParameterStep = "0.5";
+    """
+    assert parse_cfg(cfg) == parse_jdl(jdl)
+    assert parse_cfg('OutputSE = "A", "B"') == parse_cfg("OutputSE = A, B")
+    assert (
+        cfg_with_names(cfg, lambda name: f"<{name}>").splitlines()[4].strip() == 'InputSandbox = "<LFN:/vo/a>", "<b>"'
+    )
 
 
 @pytest.mark.parametrize(

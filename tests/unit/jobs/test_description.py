@@ -202,8 +202,9 @@ DESCRIPTIONS = st.fixed_dictionaries(
     [
         ("input_data_policy", "in place", "in_place"), ("input_data_policy", "stream", "download"),
         ("output_path", "user//alice", "empty parts"), ("output_path", "/lhcb/../atlas", ".."),
+        ("output_path", "/", "a directory of yours"), ("output_path", "LFN:/", "a directory of yours"),
         ("output_path", "/" + "x" * 192, "192"), ("output_se", 5, "string"), ("output_data", ["../x"], ".."),
-        ("output_data", ["/lhcb/x"], "relative"), ("output_data", ["LFN:x"], "absolute"),
+        ("output_data", ["/lhcb/x"], "A logical name is written LFN:/vo/…"), ("output_data", ["LFN:x"], "absolute"),
         ("output_data", ["LFN:"], "LFN:/"),
         ("output_data", ["lfn:/lhcb/../x"], ".."), ("output_data", ["LFN:/lhcb/*.root"], "pattern"),
         ("output_data", ["LFN:/lhcb/" + "x" * 250], "255"),

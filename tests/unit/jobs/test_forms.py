@@ -14,6 +14,7 @@ from wms.jobs.domain import parametric
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import FIELDS, InvalidDescriptionError
 from wms.jobs.domain.jdl import FRACTIONS, LISTS, NUMBERS, TEXTS, parse_jdl
+from wms.wire.jdl_texts import trimmed
 
 #: Every attribute that means the field.
 ATTRIBUTES: Final[Mapping[str, list[str]]] = {
@@ -90,7 +91,9 @@ def _parameters(description: Mapping[str, object], write: Callable[[object], str
 #: What means something in one syntax or the other, and what stands beyond ASCII.
 texts = st.text(alphabet="abcXYZ019_-./ ,;:#={}[]()<>&|'\"\\\t%é€", max_size=12)
 plain = st.from_regex(r"[A-Za-z][A-Za-z0-9_.]{0,8}", fullmatch=True)
-lists = st.lists(plain, max_size=4) | st.lists(texts, max_size=4)
+#: Texts as JDL and CFG read names: without blanks at the ends, and an empty one is as if it were absent.
+trimmed_texts = texts.map(trimmed).filter(bool)
+lists = st.lists(plain, max_size=4) | st.lists(trimmed_texts, max_size=4)
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name.lower() not in RESERVED)
 scalars = (
     texts | plain | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
@@ -99,19 +102,20 @@ sequences = st.fixed_dictionaries({"values": st.lists(plain | st.integers(0, 99)
     st.fixed_dictionaries({"count": st.just(2)}, optional={"start": st.integers(0, 9), "step": st.floats(0, 9)})
 )
 VALUES: Final[Mapping[str, st.SearchStrategy[object]]] = {
-    **dict.fromkeys(TEXTS.values(), texts | plain),
+    **dict.fromkeys(TEXTS.values(), trimmed_texts | plain),
     **dict.fromkeys(NUMBERS.values(), st.integers(0, 2000)),
     **dict.fromkeys(FRACTIONS.values(), st.floats(0, 1.5)),
     **dict.fromkeys(LISTS.values(), lists),
     # What takes only few values would nearly always be refused.
     "executable": plain,
+    "output_se": plain,
     "priority": st.integers(0, 11),
     "processors": st.integers(1, 2000),
     "cpu_time_s": st.integers(1, 10**6),
     "pilot_types": st.lists(st.sampled_from(["private", "generic", "Private", "pilot"]), max_size=2),
     "input_data_policy": st.sampled_from(["download", "in_place", "nearby"]),
     "overwrite": st.booleans(),
-    "output_path": plain.map("/lhcb/{}".format) | texts,
+    "output_path": plain.map("/lhcb/{}".format) | trimmed_texts,
     "input_sandbox": st.just(["sha256:" + "0" * 64]) | lists,
     "arguments": texts,
     "environment": st.dictionaries(names, texts, max_size=3),

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.domain.classad import ClassAdError
-from wms.client.sandbox_names import jdl_with_names
 from wms.jobs.domain import description, parametric
 from wms.jobs.domain.jdl import ATTRIBUTES, InvalidJdlError, parse_jdl
-from wms.jobs.domain.jdl_attributes import ALL, JdlAttribute, Kind
+from wms.wire.jdl_texts import file_name
 
 
 def described(text: str) -> dict[str, object]:
@@ -175,7 +174,8 @@ def printed(value: object) -> str:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=15)
-LISTS = st.lists(TEXTS, min_size=1, max_size=4)
+NAMES = TEXTS.map(file_name).filter(bool)
+LISTS = st.lists(NAMES, min_size=1, max_size=4)
 WORDS = st.from_regex(r"[A-Z][a-z]{3,8}", fullmatch=True).filter(
     lambda word: word.lower() not in {"true", "false", "error", "isnt", "undefined"}
 )
@@ -183,7 +183,7 @@ SCALARS = TEXTS | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(-1e9,
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "Executable": TEXTS, "JobName": TEXTS, "StdOutput": TEXTS, "Arguments": TEXTS | LISTS,
+        "Executable": NAMES, "JobName": NAMES, "StdOutput": NAMES, "Arguments": TEXTS | LISTS,
         "CPUTime": st.integers(-9, 10**9), "Priority": st.integers(0, 10), "Site": LISTS, "OutputSandbox": LISTS,
         "Requirements": st.dictionaries(WORDS.map(str.title), SCALARS | st.lists(SCALARS, max_size=3), max_size=3),
         "Parameters": st.lists(TEXTS | st.integers(-9, 9), min_size=1, max_size=3) | st.integers(1, 9),
@@ -237,7 +237,7 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         ('Executable = "a;\nArguments = "x & y";\nCPUTime = 5;', 1, 14),
         ('Site = { "A", "B };\nTags = { "c" };', 1, 15),
         # What is wrong behind a text of several lines is told where it is.
-        ('Arguments = "a\nb\n"; CPUTime = ;', 3, 14),
+        ('Arguments = "a\nb\n"; CPUTime = 5 6;', 3, 16),
     ],
 )
 def test_an_unterminated_string_is_reported_at_its_beginning(text: str, line: int, column: int) -> None:
@@ -273,102 +273,6 @@ def test_files_in_one_text_are_separated_at_commas_as_in_dirac(name: str) -> Non
     assert warning.startswith(f"{name} is one text with commas; it is read as 2 entries")
     assert list(described(f'{name} = {{ "a,b.txt" }};').values()) == [["a,b.txt"]]
     assert list(described(f"{name} = a, b c ,;").values()) == [["a", "b c"]]
-
-
-# ---- Texts without quotes --------------------------------------------------------------------------------------------
-
-ATTRIBUTES_WITH_TEXTS = [each for each in ALL if each.has_texts and each.kind in {Kind.TEXT, Kind.LIST}]
-
-
-@pytest.mark.parametrize("attribute", ATTRIBUTES_WITH_TEXTS, ids=[each.name for each in ATTRIBUTES_WITH_TEXTS])
-@pytest.mark.parametrize(
-    "text", ["/a/b-1.sh", "LFN:/a//b", "x", "my job", "8GB", "10", "0012", "true", "JobName", "a@b"]
-)
-def test_a_text_without_quotes_is_read_as_it_stands(attribute: JdlAttribute, text: str) -> None:
-    quoted = parse_jdl(f'{attribute.name} = "{text}";')
-    for jdl in (f"{attribute.name} = {text};", f"[ {attribute.name} = {text} ]", f"{attribute.name}={text} // c\n;"):
-        assert parse_jdl(jdl).description == quoted.description
-    if attribute.kind is Kind.LIST:
-        several = parse_jdl(f'{attribute.name} = {{ "{text}", "b" }};').description
-        for jdl in (f"{{{text},b}}", f"\n    {{\n  {text}, // c\n  b\n  }}", f'{{ {text} /* c */, "b" }}'):
-            assert parse_jdl(f"{attribute.name} = {jdl};").description == several
-
-
-@pytest.mark.parametrize(
-    ("jdl", "expected"),
-    [
-        ("JobName = Dst__{Ganga_(513.0)}, [v2] 'x' & $y | z;", {"job_name": "Dst__{Ganga_(513.0)}, [v2] 'x' & $y | z"}),
-        ('StdOutput = JobName; JobName = "x";', {"std_output": "JobName", "job_name": "x"}),
-        ("StdOutput = 3 + 4;", {"std_output": "3 + 4"}),
-        ('StdOutput = strcat(JobName, ".out"); JobName = my;', {"job_name": "my", "std_output": "my.out"}),
-        ('StdOutput = "a" == "b" ? "c" : "d";', {"std_output": "d"}),
-        ("Arguments = -l -t %s;", {"arguments": "-l -t %s"}),
-        ("Arguments = -o LogLevel=INFO;", {"arguments": "-o LogLevel=INFO"}),
-        ("[ JobName = a[1] ]", {"job_name": "a[1]"}),
-        ("Platform = ; JobName = a;", {"job_name": "a"}),
-        ("InputData = {};", {"input_data": []}),
-        ("OutputSandbox = {[a-z]*.log,x};\r\nSite = { A,\r\n B\r\n};",
-         {"output_sandbox": ["[a-z]*.log", "x"], "sites": ["A", "B"]}),
-        ("InputData = {a,,b, // c,\n}; OutputSandbox = {,}; Site = { , c };",
-         {"input_data": ["a", "b"], "output_sandbox": [], "sites": ["c"]}),
-        ("Parameters = {one,2,-3,1.50,007,1e5,2.5,true,a\\b};",
-         {"parameters": {"values": ["one", 2, -3, "1.50", "007", "1e5", 2.5, "true", "a\\b"]}}),
-        ("ExecutionEnvironment = A=TEST;", {"environment": {"A": "TEST"}}),
-        ("ExecutionEnvironment = A=1, B=x=y;", {"environment": {"A": "1", "B": "x=y"}}),
-        ('Environment = "A=1, 2";', {"environment": {"A": "1, 2"}}),
-        ("Parameters = 2; Parameters.n = {a,b}; n = %(n)s;", {"parameters": {"n": {"values": ["a", "b"]}}}),
-        ("Parameter.n = a; ParameterNumber = 0; JobName = b;", {"job_name": "b"}),
-        ('ParametricInputData = ; StdInput = "";', {}),
-        ("\ufeffJobName = a b;", {"job_name": "a b"}),
-    ],
-)  # fmt: skip
-def test_texts_without_quotes_among_other_values(jdl: str, expected: dict[str, object]) -> None:
-    assert described(jdl) == expected
-
-
-def test_a_text_by_an_unknown_function_is_refused() -> None:
-    with pytest.raises(InvalidJdlError, match="There is no function `substr`"):
-        parse_jdl('StdOutput = substr("abc", 1);')
-
-
-def test_an_attribute_of_one_value_may_be_given_twice() -> None:
-    job = parse_jdl('Type = "Job"; CPUTime = 10; Tags = {a, "b"};\ntype = Job; CPUTime = 10 ; Tags = { "a",b }')
-    assert job.description == {"cpu_time_s": 10, "tags": ["a", "b"]}
-    assert "type is given twice with one value." in job.warnings
-    with pytest.raises(InvalidJdlError, match="given twice"):
-        parse_jdl("CPUTime = 10; CPUTime = 11;")
-
-
-RAW = st.from_regex(r"[A-Za-z0-9_./*%~-]([A-Za-z0-9_./*%~ -]{0,8}[A-Za-z0-9_])?", fullmatch=True).filter(
-    lambda text: "//" not in text and "/*" not in text
-)
-ELEMENTS = st.lists(RAW | TEXTS.filter(bool).map(printed), min_size=1, max_size=5)
-
-
-def read_by_the_client(jdl: str) -> tuple[list[str], str]:
-    """Return the names that the client finds, and the JDL that it sends."""
-    found: list[str] = []
-
-    def uploaded(name: str) -> str:
-        found.append(name)
-        return f"sha256:{name}"
-
-    return found, jdl_with_names(jdl, uploaded)
-
-
-@given(ELEMENTS, st.sampled_from(["{{{}}}", "{{ {} }}", "\n {{\n{}\n}}"]), st.sampled_from([",", " , ", ",\n  "]))
-def test_client_and_server_read_the_same_names(elements: list[str], form: str, comma: str) -> None:
-    jdl = f"JobName = my {{job}};\nInputSandbox = {form.format(comma.join(elements))};\nOutputSandbox = {{*.log}};"
-    found, changed = read_by_the_client(jdl)
-    assert found == described(jdl)["input_sandbox"]
-    assert described(changed)["input_sandbox"] == [f"sha256:{name}" for name in found]
-
-
-@given(RAW | TEXTS.map(printed))
-def test_client_and_server_read_the_same_names_in_one_text(text: str) -> None:
-    jdl = f"InputSandbox = {text};"
-    found, _ = read_by_the_client(jdl)
-    assert found == described(jdl).get("input_sandbox", [])
 
 
 @pytest.mark.parametrize(("written", "expected"), [("0.02", 0.02), ("1", 1.0), ('"0.5"', 0.5)])

@@ -71,6 +71,7 @@ def test_cfg_ignores_and_refuses_the_same() -> None:
 def test_an_option_of_a_cfg_may_be_given_twice_with_one_value() -> None:
     job = parse_cfg("Executable = a\nType = Job\nTags = a, b\ntype = Job\nTags = a, b")
     assert job.description == {"executable": "a", "tags": ["a", "b"]}
+    assert parse_cfg("Type = Job\nType = job").warnings == parse_jdl('Type = "Job"; Type = "job";').warnings
     assert job.warnings[-2:] == ("type is given twice with one value.", "Tags is given twice with one value.")
     with pytest.raises(RejectedError, match="given twice"):
         parse_cfg("Executable = a\nExecutable = b")
@@ -131,6 +132,7 @@ class Expected:
         ("Parameters = { 1 }; ParameterStart = 2;", Expected("parameters", {"values": [1], "start": 2})),
         ("Parameters = 2; Parameters.a = { 1, 2 };", Expected("parameters", {"a": {"values": [1, 2]}})),
         ('InputData = "a;b";', Expected("input_data", ["a;b"], "a name with a semicolon")),
+        ('JobType = "MPI";', Expected("job_type", "MPI", "a word of gLite")),
         ('Type = "JOB";', Expected("type", None, "Type is ignored")),
     ],
 )  # fmt: skip
@@ -186,7 +188,8 @@ def test_numbers_that_say_what_the_job_gets_are_accepted(jdl: str) -> None:
 @pytest.mark.parametrize("name", ["Memory", "MaxRAM", "MinRAM", "MemoryMB"])
 def test_so_little_memory_that_gigabytes_are_meant_is_warned_of(name: str) -> None:
     assert f"{name} = 4 means 4 megabytes here; DIRAC 9 counts gigabytes" in parse_jdl(f"{name} = 4;").warnings[-1]
-    assert not any("gigabytes" in sentence for sentence in parse_jdl(f"{name} = 64;").warnings)
+    for unlike in (0, 64):
+        assert not any("gigabytes" in sentence for sentence in parse_jdl(f"{name} = {unlike};").warnings)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +209,12 @@ def test_so_little_memory_that_gigabytes_are_meant_is_warned_of(name: str) -> No
         ('Requirements = RegExp("a", other.GlueCEUniqueID);', "Write instead: GridCE for GlueCEUniqueID."),
         ("Requirements = other.CPUTime > 5;", "Write instead: CPUTime for CPUTime."),
         ("LogLevl = 1;", 'Did you mean "LogLevel"?'),
+        ("SEList = A;", 'Did you mean "OutputSE"?'),
+        ("InputFile = a;", 'Did you mean "InputSandbox"?'),
+        ("NumberOfJobs = 3;", 'Did you mean "Parameters"?'),
+        ("RequiredTag = a;", 'Did you mean "Tags"?'),
+        ("LogTarget = a;", "hand it over by Arguments or Environment"),
+        ("Cores = 4;", 'Did you mean "NumberOfProcessors"?'),
         ("Colour = 1;", "hand it over by Arguments or Environment"),
     ],
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Reader of the attributes of a description in JDL or CFG; each syntax fills in how values are read."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,6 @@ from resources.domain.files import without_prefix
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl_attributes import BY_NAME, JdlAttribute, Kind
 from wms.jobs.domain.jdl_fields import (
-    DEFAULTS_UNLIKE_DIRAC,
     FRACTIONS,
     LISTS,
     NAME_FIELDS,
@@ -19,13 +19,18 @@ from wms.jobs.domain.jdl_fields import (
     TYPES_OF_GLITE,
     amount_meant_by,
     decoded_value,
+    number_in,
     remedy_of_unknown,
+    whole_number_in,
 )
+from wms.jobs.domain.parameter_forms import ParameterForms
 from wms.jobs.domain.placeholders import is_placeholder
-from wms.wire.jdl_texts import local_path
+from wms.wire.jdl_texts import local_path, names_in, trimmed
 from wms.wire.protocol import LFN_PREFIX, WHOLE_NODE_TAG
 
 Json = object
+
+_SLASHES: Final = re.compile("//+")
 
 #: Less memory than any job needs: DIRAC 9 counts it in gigabytes.
 _GIGABYTES_MEANT: Final = 64
@@ -50,7 +55,7 @@ class AttributeReader(ABC):
     def __init__(self) -> None:
         self._description: dict[str, Json] = {}
         self._given_by: dict[str, str] = {}
-        self._sequences: dict[str, dict[str, str]] = {}
+        self._parameters = ParameterForms(self.constant, self.name_error)
         self._group: str | None = None
         self._warnings: list[str] = []
         #: {reason: attributes that are ignored for it}.
@@ -71,10 +76,6 @@ class AttributeReader(ABC):
     @abstractmethod
     def text(self, name: str) -> str:
         """Return the value, a text."""
-
-    @abstractmethod
-    def number(self, name: str) -> int:
-        """Return the value, an integer."""
 
     @abstractmethod
     def strings(self, name: str) -> list[str]:
@@ -113,7 +114,8 @@ class AttributeReader(ABC):
             self._read(name)
         self._add_tags()
         self._move_input_data()
-        self._add_parameters()
+        if self._parameters:
+            self._description["parameters"] = self._parameters.joined(self._warnings)
         self._decode_environment()
         self._compare_processors()
         self._compare_tags()
@@ -136,7 +138,7 @@ class AttributeReader(ABC):
         if attribute.kind is Kind.IGNORED:
             self._ignored.setdefault(attribute.sentence, []).append(name)
         elif attribute.kind is Kind.SEQUENCE:
-            self._sequences.setdefault(sequence.lower(), {})[attribute.field] = name
+            self._parameters.add(name, sequence=sequence, part=attribute.field)
         elif not attribute.field:
             self._read_without_field(attribute, name)
         elif stronger := self._stronger(attribute):
@@ -161,7 +163,7 @@ class AttributeReader(ABC):
         self._description[attribute.field] = value
         if attribute.doubt:
             self._warnings.append(f"{name} {attribute.doubt}")
-        if attribute.field == "memory_mb" and isinstance(value, int) and value < _GIGABYTES_MEANT:
+        if attribute.field == "memory_mb" and isinstance(value, int) and 0 < value < _GIGABYTES_MEANT:
             self._warnings.append(
                 f"{name} = {value} means {value} megabytes here; DIRAC 9 counts gigabytes: for these, write "
                 f"{name} = {value * 1000}."
@@ -188,7 +190,7 @@ class AttributeReader(ABC):
 
     def _truth(self, name: str) -> bool:
         value = self.constant(name)
-        truth = TRUTHS.get(str(value).lower())
+        truth = TRUTHS.get(str(value).strip().lower())
         if truth is None:
             raise self.value_error(name, f"`{name}` must be true or false, not {shown(value)}.")
         return truth
@@ -210,7 +212,9 @@ class AttributeReader(ABC):
             "input_sandbox": self._input_sandbox,
             "input_data_policy": self._policy,
             "job_type": self._job_type,
+            "output_data": self._output_data,
             "output_path": self._output_path,
+            "output_se": self._output_se,
             "overwrite": self._truth,
         }
         if attribute.field in special:
@@ -223,15 +227,43 @@ class AttributeReader(ABC):
             return self.name_list(name) if attribute.field in NAME_FIELDS else self.strings(name)
         return self.text(name)
 
+    def number(self, name: str) -> int:
+        """Return the value, an integer."""
+        number = whole_number_in(self.constant(name))
+        if number is None:
+            raise self.value_error(name, f"`{name}` must be an integer, such as 1.")
+        return number
+
     def _fraction(self, name: str) -> float:
-        value = self.constant(name)
-        try:
-            return float(value) if isinstance(value, int | float | str) else float("nan")
-        except ValueError:
-            raise self.value_error(name, f"`{name}` must be a number: {name} = 0.05") from None
+        number = number_in(self.constant(name))
+        if number is None:
+            raise self.value_error(name, f"`{name}` must be a number, such as 0.05.")
+        return float(number)
+
+    def _output_se(self, name: str) -> Json:
+        """Return the first storage element; of several in one text, commas are between them, as in DIRAC."""
+        return self._first_of(name, [element for text in self.strings(name) for element in names_in(text)] or [""])
+
+    def _first_of(self, name: str, values: Sequence[Json]) -> Json:
+        if len(values) > 1:
+            self._warnings.append(f"{name}: of the list only {shown(values[0])} is used; a job has one.")
+        return values[0]
 
     def _input_data(self, name: str) -> list[str]:
-        return [without_prefix(lfn) for lfn in self.strings(name)]
+        return [self._canonical(name, without_prefix(lfn)) for lfn in self.strings(name)]
+
+    def _output_data(self, name: str) -> list[str]:
+        entries = self.strings(name)
+        return [entry if without_prefix(entry) == entry else self._canonical(name, entry) for entry in entries]
+
+    def _canonical(self, name: str, lfn: str) -> str:
+        """Return a logical name without doubled slashes, as in DIRAC."""
+        if "//" not in lfn:
+            return lfn
+        sentence = f"{name}: // in a logical name is read as one /."
+        if sentence not in self._warnings:
+            self._warnings.append(sentence)
+        return _SLASHES.sub("/", lfn)
 
     def _input_sandbox(self, name: str) -> list[str]:
         """Return files of the user as they are named, and files of the catalogue with ``LFN:``."""
@@ -240,8 +272,10 @@ class AttributeReader(ABC):
             if entry.startswith("SB:"):
                 hint = "get its files with dirac-wms-job-get-input, and name them here instead."
                 raise self.value_error(name, f"{shown(entry)} in `{name}` is a sandbox of a DIRAC server: {hint}")
-        plain = [without_prefix(entry) for entry in entries]
-        return [entry if entry == path else LFN_PREFIX + path for entry, path in zip(entries, plain, strict=True)]
+        return [
+            entry if (lfn := without_prefix(entry)) == entry else LFN_PREFIX + self._canonical(name, lfn)
+            for entry in entries
+        ]
 
     def _policy(self, name: str) -> str:
         value = self.text(name)
@@ -258,8 +292,8 @@ class AttributeReader(ABC):
 
     def _output_path(self, name: str) -> str:
         value = self.text(name)
-        path = without_prefix(value)
-        if path == value and path.startswith("/"):
+        path = self._canonical(name, without_prefix(trimmed(value)))
+        if value == without_prefix(value) and path.startswith("/"):
             self._warnings.append(
                 f"{name} is an absolute logical directory here; in DIRAC it would be below the home directory of the "
                 f"owner. Write {name} = {shown(LFN_PREFIX + path)} to be clear in both."
@@ -272,7 +306,7 @@ class AttributeReader(ABC):
             return {variable: str(content) if type(content) is int else content for variable, content in value.items()}
         environment: dict[str, str] = {}
         for assignment in self.strings(name):
-            variable, separator, content = assignment.partition("=")
+            variable, separator, content = (part.strip() for part in assignment.partition("="))
             if not separator or variable in environment:
                 hint = f"`{name}` must be a list of assignments, each variable once: {self.list_hint}"
                 raise self.value_error(name, f"{hint}, or a record.")
@@ -302,7 +336,7 @@ class AttributeReader(ABC):
         environment = self._description.get("environment")
         if not names or not isinstance(environment, dict):
             return
-        is_parametric = bool(self._sequences)
+        is_parametric = bool(self._parameters)
         decoded = {name: decoded_value(value, parametric=is_parametric) for name, value in environment.items()}
         changed = [name for name, value in decoded.items() if value != environment[name]]
         if changed:
@@ -311,49 +345,6 @@ class AttributeReader(ABC):
                 f"Values of {names[0]} are percent-encoded, as DIRAC writes them: {changed[0]} is "
                 f"{shown(decoded[changed[0]])}. For values as they stand, write Environment."
             )
-
-    def _add_parameters(self) -> None:
-        """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""
-        forms: dict[str, dict[str, Json]] = {}
-        number = self._number_of_jobs()
-        for parts in self._sequences.values():
-            first = next(iter(parts.values()))
-            _, dot, sequence = parts.get("", first).partition(".")
-            if "" not in parts and number is None:
-                needed = f"`Parameters{dot}{sequence}`, the number of jobs or the list of their values."
-                raise self.name_error(first, f"`{first}` requires {needed}")
-            form = {part: self.constant(name) for part, name in parts.items()}
-            values = form.pop("", number)
-            if not isinstance(values, list) and form:
-                self._warn_of_defaults(dot + sequence, given=form)
-            forms[sequence] = {"values" if isinstance(values, list) else "count": values, **form}
-        if forms.get("") == {"count": number} and len(forms) > 1 and self._is_length(number, forms):
-            del forms[""]
-        if forms:
-            self._description["parameters"] = forms if len(forms) > 1 else forms.get("", forms)
-
-    def _number_of_jobs(self) -> int | None:
-        """Return ``Parameters``, if it is the number of jobs."""
-        name = self._sequences.get("", {}).get("")
-        value = None if name is None else self.constant(name)
-        return value if type(value) is int else None
-
-    @staticmethod
-    def _is_length(number: int | None, forms: Mapping[str, Mapping[str, Json]]) -> bool:
-        """Return whether every named sequence has this many values, so that the number says nothing more."""
-        named = [form for sequence, form in forms.items() if sequence]
-        lists = [values for form in named if isinstance(values := form.get("values"), list)]
-        lengths = [*map(len, lists), *[form.get("count", number) for form in named]]
-        return all(length == number for length in lengths)
-
-    def _warn_of_defaults(self, suffix: str, *, given: Mapping[str, Json]) -> None:
-        for part, name, here, in_dirac in DEFAULTS_UNLIKE_DIRAC:
-            if part not in given:
-                attribute = f"{name}{suffix}"
-                self._warnings.append(
-                    f"{attribute} is not given: it is {here} here, and {in_dirac} in DIRAC. "
-                    f"Write {attribute} = … to be clear."
-                )
 
     def _compare_processors(self) -> None:
         """Compare the numbers that only restrict the processors with those that the job gets."""

@@ -13,6 +13,8 @@ from typing import Final, TypeAlias
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain.attribute_reader import AttributeReader, DescribedJob, Json, with_repeated
+from wms.jobs.domain.jdl_fields import MAY_BE_EMPTY, WITHOUT_CASE
+from wms.wire.jdl_texts import trimmed
 
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 10_000
@@ -176,7 +178,7 @@ class _Parser:
         if adds and isinstance(earlier, _Option):
             earlier.values.append(value)
             return
-        if isinstance(earlier, _Option) and len(self._open) == 1 and earlier.values == [value]:
+        if isinstance(earlier, _Option) and len(self._open) == 1 and _is_equal(earlier, value):
             self.repeated.append(name)
             return
         self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
@@ -210,34 +212,31 @@ class _CfgReader(AttributeReader):
         self._elements_left = MAX_ELEMENTS
 
     def names(self) -> Sequence[str]:
-        return [entry.name for entry in self._entries.values()]
+        return [entry.name for entry in self._entries.values() if not _is_empty(entry)]
 
     def constant(self, name: str) -> Json:
         return self._typed(self._option(name))
 
     def text(self, name: str) -> str:
+        return _unquoted(self._only_value(name)).strip()
+
+    def _only_value(self, name: str) -> str:
         option = self._option(name)
         if len(option.values) > 1:
             raise self.value_error(name, f"`{name}` is not a list; only lists accept `+=`.")
-        return _unquoted(option.values[0])
-
-    def number(self, name: str) -> int:
-        value = self.text(name)
-        if not (value.isascii() and value.isdigit() and len(value) <= 18):
-            raise self.value_error(name, f"`{name}` must be an integer: {name} = 1")
-        return int(value)
+        return option.values[0]
 
     def strings(self, name: str) -> list[str]:
         option = self._option(name)
         if any(value.startswith("{") and value.endswith("}") for value in option.values):
             raise self.value_error(name, f"Write a list without braces: {name} = a, b")
-        return [element for element, _ in self._elements(option)]
+        return list(filter(None, [trimmed(element) for element, _ in self._elements(option)]))
 
     def name_list(self, name: str) -> list[str]:
         return self.strings(name)
 
     def arguments(self, name: str) -> Json:
-        return self.text(name)
+        return _unquoted(self._only_value(name))
 
     def requirements(self, name: str) -> Json:
         value = self.record(name)
@@ -326,6 +325,20 @@ def _end_of(pattern: re.Pattern[str], line: str, begin: int) -> int:
 def _unquoted(value: str) -> str:
     quoted = _QUOTED.fullmatch(value)
     return value if quoted is None else quoted[1].replace('""', '"')
+
+
+def _is_equal(earlier: _Option, value: str) -> bool:
+    """Return whether an attribute is given again with the value that it has."""
+    if earlier.name.lower() in WITHOUT_CASE:
+        return [_unquoted(each).strip().lower() for each in earlier.values] == [_unquoted(value).strip().lower()]
+    return earlier.values == [value]
+
+
+def _is_empty(entry: _Entry) -> bool:
+    """Return whether the attribute is as if it were absent."""
+    if isinstance(entry, _Section) or entry.name.lower() in MAY_BE_EMPTY:
+        return False
+    return not any(_unquoted(value).strip() for value in entry.values)
 
 
 def _scalar(text: str) -> Json:

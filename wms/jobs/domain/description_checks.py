@@ -191,7 +191,8 @@ def output_data(reader: FieldReader) -> tuple[str, ...]:
         if problem := output_problem(entry):
             reader.fault("output_data", f"{shown(entry)} {problem}.")
         elif _leaves_directory(entry):
-            reader.fault("output_data", _leaving(entry))
+            hint = f" A logical name is written {LFN_PREFIX}/vo/…." if entry.startswith("/") else ""
+            reader.fault("output_data", f"{_leaving(entry)}{hint}")
     return entries
 
 
@@ -208,7 +209,10 @@ def output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
     """Read a logical directory, absolute or below the owner's home directory; None: not stated."""
     if data.get("output_path") is None:
         return None
-    path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
+    written = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH))
+    path = written.rstrip("/")
+    if written and not path:
+        reader.fault("output_path", "output_path must be a directory of yours; / is none.")
     if path and (problem := lfn_problem(path if path.startswith("/") else f"/{path}")):
         reader.fault("output_path", f"output_path must be the path of a logical directory: {problem}.")
     return path

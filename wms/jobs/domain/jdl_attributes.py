@@ -218,6 +218,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             *_refused("Prologue PrologueArguments Epilogue EpilogueArguments", NODE_SCRIPTS),
             *_ignored("SoftwarePackages SoftwareDistModule", SOFTWARE_IS_THERE),
             *_ignored("LogLevel", NO_LOG_LEVEL),
+            *_ignored("Flavor Flavour", "the program itself starts MPI, if it needs it."),
         ),
         "What it requires": (
             _CPU_TIME,
@@ -291,7 +292,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
             _own("HostNumber", "", "Accepted if it is 1: a job runs on one node."),
             _own("NodeNumber", "", "The same as `HostNumber`."),
             *_refused("QueueName BatchSystem CERequirements", "write GridCE for the computing element."),
-            *_ignored("Rank FuzzyRank SignificantAttributes", INFORMATION_SYSTEM),
+            *_ignored("Rank DefaultRank FuzzyRank SignificantAttributes ShortDeadlineJob", INFORMATION_SYSTEM),
         ),
         "Its files": (
             _list(
@@ -358,7 +359,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 has_texts=True,
             ),
             *_refused(
-                "Nodes Dependencies",
+                "Nodes NodeName Dependencies",
                 "jobs that depend on each other are not known: submit each when those before it are done.",
             ),
         ),
@@ -381,10 +382,7 @@ SECTIONS: Final[Mapping[str, Sequence[JdlAttribute]]] = MappingProxyType(
                 "ProductionOutputData LogFilePath LogTargetPath",
                 PRODUCTION,
             ),
-            *_ignored(
-                "RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount",
-                RETRIES,
-            ),
+            *_ignored("RetryCount ShallowRetryCount DefaultNodeRetryCount DefaultNodeShallowRetryCount", RETRIES),
             *_ignored("ExpiryTime", "a job waits until it runs or is killed."),
             *_ignored(
                 "PerusalFileEnable PerusalTimeInterval",

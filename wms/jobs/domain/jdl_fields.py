@@ -45,10 +45,18 @@ POLICIES: Final[Mapping[str, str]] = {
     "inputdatabyprotocol": IN_PLACE,
     "protocol": IN_PLACE,
 }
-TYPES_OF_GLITE: Final = frozenset({"normal", "parametric", "interactive", "mpich", "checkpointable", "partitionable"})
-#: (part of a counted sequence, attribute, its default here, that in DIRAC).
-DEFAULTS_UNLIKE_DIRAC: Final = (("start", "ParameterStart", 0, 1), ("step", "ParameterStep", 1, 0))
+TYPES_OF_GLITE: Final = frozenset(
+    {"normal", "parametric", "interactive", "mpi", "mpich", "checkpointable", "partitionable"}
+)
 TRUTHS: Final[Mapping[str, bool]] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+#: Attributes whose empty value is a value; of others it is none, as in DIRAC.
+MAY_BE_EMPTY: Final = frozenset({"executable", "arguments"})
+#: Attributes whose values do not depend on letter case.
+WITHOUT_CASE: Final = frozenset({"type", "wholenode", "wholenodes", "disabledatascheduling", "overwrite"})
+#: A number in quotes.
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_REAL: Final = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
 
 #: In DIRAC's ExecutionEnvironment, characters by their UTF-8 codes.
 _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})++")
@@ -65,6 +73,18 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
         "numberofcores": "NumberOfProcessors",
         "maxwalltime": "WallTime",
         "wallclocktime": "WallTime",
+    }
+)
+#: {unknown name in lower case: attribute that is meant, though others are spelt more alike}.
+_MEANT_BY_UNKNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **_ALIASES,
+        **dict.fromkeys(("inputfile", "inputfiles", "inputfilelist"), "InputSandbox"),
+        **dict.fromkeys(("outputfile", "outputfiles", "outputfilelist"), "OutputSandbox"),
+        **dict.fromkeys(("selist", "outputselist", "storageelement"), "OutputSE"),
+        **dict.fromkeys(("numberofjobs", "numjobs", "njobs"), "Parameters"),
+        **dict.fromkeys(("requiredtag", "requiredtags"), "Tags"),
+        "args": "Arguments",
     }
 )
 #: {field, or name of an attribute in lower case: attribute}.
@@ -91,6 +111,24 @@ def attribute_of(field: str) -> str | None:
     return _MEANT_BY[field] if field in FIELD_OF.values() else None
 
 
+def number_in(value: object) -> int | float | None:
+    """Return a number, which DIRAC also accepts in quotes; None: it is none."""
+    if isinstance(value, str):
+        text = value.strip()
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _REAL.fullmatch(text) else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def whole_number_in(value: object) -> int | None:
+    """Return a number that is an integer, also one with decimals such as ``3600.0``; None: it is none."""
+    number = number_in(value)
+    if isinstance(number, float):
+        return int(number) if number.is_integer() else None
+    return number
+
+
 def decoded_value(value: object, *, parametric: bool) -> object:
     """Return a value of ExecutionEnvironment without percent-encoding; its percent signs stand for themselves."""
     if not isinstance(value, str):
@@ -114,7 +152,9 @@ def _decoded(text: str, *, percent: str) -> str:
 
 def remedy_of_unknown(name: str) -> str:
     """Return a hint on an unknown attribute, with a leading space."""
-    if nearest := did_you_mean(name, ATTRIBUTES):
+    if meant := _MEANT_BY_UNKNOWN.get(name.lower()):
+        return f' Did you mean "{meant}"?'
+    if nearest := did_you_mean(name, ATTRIBUTES, cutoff=0.7):
         return nearest
     # Of those without effect only one that is surely meant.
     others = {attribute.name.lower(): attribute.name for attribute in ALL}

@@ -1,7 +1,8 @@
 """Warnings about accepted descriptions that will probably not work as intended (ADR 32)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename
@@ -9,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
 from wms.jobs.domain.data import lfns_of_sandbox
+from wms.jobs.domain.executables import SandboxFile, executable_warning
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
 from wms.kernel.names import did_you_mean, listed
-from wms.wire.archives import ENDINGS
+from wms.wire.protocol import IN_PLACE
 
 #: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 # NB: no possessive quantifier of a group: Python before 3.11.5 matches too much by it.
@@ -21,16 +23,8 @@ _CLOSED: Final = re.compile(r"""(?:[^'"\\]++|\\.|'[^']*+'|"[^"\\]*+(?:\\.[^"\\]*
 #: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
     *("executable", "arguments", "priority", "cpu_time_s", "job_type"),
-    *("grid_middlewares", "input_data", "input_sandbox", "output_data", "output_se"),
+    *("grid_middlewares", "input_data", "input_data_policy", "input_sandbox", "output_data", "output_se"),
 )
-
-
-class SandboxFile(NamedTuple):
-    """One file of an input sandbox."""
-
-    name: str
-    #: An archive is unpacked in the job's directory, so it may contain any file.
-    is_archive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +41,10 @@ class Surroundings:
     elements: frozenset[str]
     #: Job types that queues and limits of the VO name, and the default one.
     job_types: frozenset[str]
+
+
+#: Equal names of files that are warned of.
+_MOST_NAMES: Final = 3
 
 
 class CheckedJob(NamedTuple):
@@ -112,23 +110,21 @@ def _of_priority(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
 
 
 def _of_executable(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
-    if lacks_executable(job.description, files=job.files):
+    if sentence := executable_warning(job.description, files=job.files):
+        yield sentence
+
+
+def _of_equal_names(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
+    """Warn of files that would have one place; the pilot puts the later ones into directories of their own."""
+    description = job.description
+    data = () if description["input_data_policy"] == IN_PLACE else description["input_data"]
+    fetched = Counter(map(basename, (*lfns_of_sandbox(description["input_sandbox"]), *data)))
+    own = {file.name for file in job.files if not file.is_archive}
+    for name in [name for name, number in fetched.items() if number > 1 or name in own][:_MOST_NAMES]:
         yield (
-            f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
-            "the input sandbox nor the input data contains it; the job fails when it starts."
+            f"Several files of the job are named {shown(name)}: all but the first are in directories input_data.N of "
+            "the job's directory. input_data.json says where each file of input_data is."
         )
-
-
-def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxFile]) -> bool:
-    """Return whether the executable must be in the job's directory and nothing brings it there."""
-    executable: str = description["executable"]
-    if executable.startswith("/") or "/" not in executable or "%" in executable:
-        return False
-    name = executable.removeprefix("./")
-    fetched = lfns_of_sandbox(description["input_sandbox"])
-    brought = (file.is_archive or file.name == name for file in files)
-    names = map(basename, (*description["input_data"], *fetched))
-    return not any(brought) and name not in names and not any(lfn.endswith(ENDINGS) for lfn in fetched)
 
 
 def _of_shell_signs(job: CheckedJob, _surroundings: Surroundings) -> Iterator[str]:
@@ -153,5 +149,5 @@ def quotes_are_closed(arguments: str) -> bool:
 
 _WARNINGS: Final = (
     *(_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable),
-    *(_of_shell_signs, _of_job_type),
+    *(_of_equal_names, _of_shell_signs, _of_job_type),
 )

@@ -91,7 +91,10 @@ def _written(field: str, value: Json) -> str:
 
 
 def _environment(value: Json) -> str:
-    return _value([f"{name}={content}" for name, content in value.items()] if isinstance(value, Mapping) else value)
+    # Blanks at the ends of values are kept in a record only.
+    if not isinstance(value, Mapping) or any(str(content) != str(content).strip() for content in value.values()):
+        return _value(value)
+    return _value([f"{name}={content}" for name, content in value.items()])
 
 
 def _value(value: Json) -> str:

@@ -17,7 +17,8 @@ from taskqueues.models import Limit, QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.description import DEFAULT_JOB_TYPE
-from wms.jobs.domain.submission_warnings import CheckedJob, SandboxFile, Surroundings, lacks_executable, warnings_about
+from wms.jobs.domain.executables import SandboxFile, depends_on_files
+from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
 from wms.jobs.models import (
     CurrentJobCount,
     CurrentSiteJobCount,
@@ -186,6 +187,6 @@ def description_warnings(job: Job) -> list[str]:
     """Return the warnings about the job's description, as at its submission."""
     description = job.description
     # For most jobs the files need not be read.
-    rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
+    rows = job.input_sandboxes.select_related("sandbox") if depends_on_files(description) else ()
     files = [SandboxFile(row.file_name, row.sandbox.is_archive) for row in rows]
     return list(warnings_about([CheckedJob(description, files)], surroundings_of([description], vo=job.vo)))

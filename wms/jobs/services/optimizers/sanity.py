@@ -9,8 +9,10 @@ from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
 from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
+from wms.jobs.domain.executables import SandboxFile
+from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
-from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, SandboxFile, quotes_are_closed, warnings_about
+from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, quotes_are_closed, warnings_about
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandbox_files, sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
@@ -132,8 +134,8 @@ def _check_arguments(arrival: Arrival) -> None:
     for job in arrival.jobs:
         if not quotes_are_closed(job.described.arguments) and not arrival.refused_enough:
             sentence = (
-                "A quote in arguments is not closed, or a backslash is the last character. Close it, or put a "
-                "backslash before the character."
+                f"A quote in arguments is not closed, or a backslash is the last character: "
+                f"{shown(job.described.arguments)}. Close it, or put a backslash before the character."
             )
             arrival.refuse(job, "arguments", sentence)
 
