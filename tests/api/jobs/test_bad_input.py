@@ -40,7 +40,7 @@ WRONG_SUBMISSIONS: list[tuple[Mapping[str, Any], str, str]] = [
     ({"executable": "a", "request_id": "5"}, "request_id", "UUID"),
     ({"executable": "a", "request_id": 5}, "request_id", "UUID"),
     ({"jdl": 5}, "jdl", "string"),
-    ({"jdl": "[ Executable = a; CPUTime = ; ]"}, "jdl", "Line 1, column 29"),
+    ({"jdl": "[ Executable = a; CPUTime = 5 6; ]"}, "jdl", "Line 1, column 31"),
     ({"jdl": "[ Executable = ; ]"}, "executable", "is required"),
     ({"jdl": 'Executable = "a"; CPUTme = 5;'}, "jdl", "CPUTime"),
     ({"jdl": 'Executable = "a"; Site = "LCG.CERN.hc";'}, "sites", "LCG.CERN.ch"),

@@ -59,6 +59,7 @@ def test_what_may_work_is_not_warned_of(executable: str, name: str) -> None:
         ({"input_data": ["/vo/x"], "input_sandbox": ["LFN:/vo/y/x"]}, ["x"]),
         ({"input_data": ["/vo/run.sh", "/vo/all.tgz"]}, ["run.sh"]),
         ({"input_data": ["/vo/a/x", "/vo/b/x"], "input_data_policy": "in_place"}, []),
+        ({"input_data": ["/vo/a", "/vo/a"]}, []),
         ({"input_data": ["/vo/a", "/vo/b"], "input_sandbox": ["LFN:/vo/c"]}, []),
     ],
 )

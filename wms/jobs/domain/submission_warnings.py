@@ -118,7 +118,8 @@ def _of_equal_names(job: CheckedJob, _surroundings: Surroundings) -> Iterator[st
     """Warn of files that would have one place; the pilot puts the later ones into directories of their own."""
     description = job.description
     data = () if description["input_data_policy"] == IN_PLACE else description["input_data"]
-    fetched = Counter(map(basename, (*lfns_of_sandbox(description["input_sandbox"]), *data)))
+    # A file that is named twice is fetched once.
+    fetched = Counter(map(basename, dict.fromkeys([*lfns_of_sandbox(description["input_sandbox"]), *data])))
     own = {file.name for file in job.files if not file.is_archive}
     for name in [name for name, number in fetched.items() if number > 1 or name in own][:_MOST_NAMES]:
         yield (
