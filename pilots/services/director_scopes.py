@@ -19,7 +19,7 @@ from wms.accounts.models import VO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectorScope:
-    """What one director serves.
+    """The batch queues and task queues that one director serves.
 
     Args:
         places: by batch queue, whether it is at one of its sites.

@@ -91,7 +91,7 @@ def placed(
             return False
         try:
             if element.place(file, name.upload, name.stored_as, replace=size_bytes is not None, give_up=give_up):
-                _refuse_other_size(element, name, content)
+                _refuse_other_size(element.size(name.stored_as), sent_bytes=content.size_bytes)
                 return True
         except NoSuchFileError:
             # The upload has got its name by an earlier call, whose answer was lost.
@@ -101,11 +101,11 @@ def placed(
     return False
 
 
-def _refuse_other_size(element: WritableElement, name: GrantedName, content: Content) -> None:
+def _refuse_other_size(size_bytes: int | None, *, sent_bytes: int) -> None:
     """Refuse a file that the element does not have as it was sent, whatever it has answered."""
-    if (size_bytes := element.size(name.stored_as)) != content.size_bytes:
+    if size_bytes != sent_bytes:
         has = "no such file" if size_bytes is None else f"a file of {size_bytes} bytes"
-        raise StorageError(f"the storage element said that it stored {content.size_bytes} bytes, and has {has}")
+        raise StorageError(f"the storage element said that it stored {sent_bytes} bytes, and has {has}")
 
 
 class _DirectoryElement:
@@ -155,8 +155,8 @@ class _HttpElement:
 
     def place(self, file: BinaryIO, upload: str, lfn: str, *, replace: bool, give_up: GiveUp) -> bool:
         if self._moves:
-            if replace:
-                self._refuse_cut_off(file, upload)
+            if replace and (size_bytes := self.size(upload)) is not None:  # else it has got its name already
+                _refuse_other_size(size_bytes, sent_bytes=os.fstat(file.fileno()).st_size)
             try:
                 return self._storage.move(self._of(upload), self._of(lfn), token=self._token, replace=replace)
             except NotSupportedError:
@@ -180,12 +180,6 @@ class _HttpElement:
         # A credential that may only create files leaves it there; it harms nothing.
         with suppress(StorageError):
             self._storage.remove(self._of(lfn), token=self._token)
-
-    def _refuse_cut_off(self, file: BinaryIO, upload: str) -> None:
-        """Refuse an upload that is not whole, before it replaces a file."""
-        sent_bytes = os.fstat(file.fileno()).st_size
-        if (size_bytes := self.size(upload)) not in {None, sent_bytes}:
-            raise StorageError(f"the storage element said that it stored {sent_bytes} bytes, and has {size_bytes}")
 
     def _require_conditions(self, upload: str) -> None:
         """Find out whether the server honours conditions, by a condition that is false; many servers ignore them."""

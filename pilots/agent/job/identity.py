@@ -151,10 +151,8 @@ class Own:
         """See Identity."""
         opened: list[int] = []
         try:
-            try:
+            with _fault_of_job():
                 opened += (user_helper.open_stream(str(workspace.job), name) for name in _names_of_streams(job))
-            except user_helper.StreamError as error:
-                raise CannotRunError(None, str(error)) from error
             yield Streams(opened[0], opened[-1])
         finally:
             for descriptor in opened:
@@ -204,10 +202,8 @@ class Other:
         self.enter(workspace)
         opened: list[int] = []
         try:
-            try:
+            with _fault_of_job():
                 opened = self._give_files(workspace, _names_of_streams(job))
-            except user_helper.StreamError as error:
-                raise CannotRunError(None, str(error)) from error
             yield Streams(opened[0], opened[-1])
         finally:
             for descriptor in opened:
@@ -357,6 +353,15 @@ class Unprivileged(Other):
             log.event("payload.not_killed", user=self.uid)
         accounts.remove_files_of(self.uid)
         super().close(workspace)
+
+
+@contextmanager
+def _fault_of_job() -> Iterator[None]:
+    """Turn the refusal of a file for standard output or error into one of the job."""
+    try:
+        yield
+    except user_helper.StreamError as error:
+        raise CannotRunError(None, str(error)) from error
 
 
 def _resident_mb(payload_processes: Sequence[Process]) -> dict[int, float]:

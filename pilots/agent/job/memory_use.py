@@ -45,7 +45,7 @@ class Memory(NamedTuple):
 
 
 class PayloadScope(NamedTuple):
-    """What belongs to a payload beside its processes and the file systems that only they see."""
+    """The files and segments in memory that count as a payload's, beside file systems that only its processes see."""
 
     #: Directories of the job: everything in them.
     tops: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What a minor status says of output that got other names."""
+"""Sentences of a minor status on output that got other names."""
 
 from pilots.agent.job.output_store import renamed
 from pilots.agent.server.job_data import GrantedName

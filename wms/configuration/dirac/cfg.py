@@ -23,7 +23,7 @@ _SIGN = re.compile(r"[={}]")
 
 
 class Outcome(StrEnum):
-    """What becomes of an option."""
+    """The result of the conversion of one option."""
 
     TAKEN = "taken"
     CHANGED = "changed"

@@ -53,7 +53,7 @@ _REASONS = tuple(
 
 @dataclass(slots=True)
 class Report:
-    """What became of the options of all files."""
+    """The options of all files, each with its outcome and a note."""
 
     options: list[CfgOption] = field(default_factory=list)
     #: Sentences about what no option says.

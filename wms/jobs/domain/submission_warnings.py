@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.shares import WEIGHT_OF_PRIORITY
 from wms.jobs.domain.data import lfns_of_sandbox
-from wms.jobs.domain.executables import SandboxFile, executable_warning
+from wms.jobs.domain.executable_warnings import SandboxFile, executable_warning
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
 from wms.kernel.names import did_you_mean, listed

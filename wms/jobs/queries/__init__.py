@@ -17,7 +17,7 @@ from taskqueues.models import Limit, QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.description import DEFAULT_JOB_TYPE
-from wms.jobs.domain.executables import SandboxFile, depends_on_files
+from wms.jobs.domain.executable_warnings import SandboxFile, depends_on_files
 from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
 from wms.jobs.models import (
     CurrentJobCount,

@@ -9,7 +9,7 @@ from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import absolute, home_of, is_own, lfn_of_output
 from wms.jobs.domain.description_checks import MAX_OUTPUT_PATH
-from wms.jobs.domain.executables import SandboxFile
+from wms.jobs.domain.executable_warnings import SandboxFile
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.shell_signs import shell_signs
 from wms.jobs.domain.submission_warnings import JUDGED_BY, CheckedJob, quotes_are_closed, warnings_about

@@ -3,7 +3,7 @@
 import pytest
 
 from wms.jobs.domain.description import as_json, parse
-from wms.jobs.domain.executables import SandboxFile, executable_warning
+from wms.jobs.domain.executable_warnings import SandboxFile, executable_warning
 from wms.jobs.domain.submission_warnings import CheckedJob, Surroundings, warnings_about
 
 SURROUNDINGS = Surroundings(
