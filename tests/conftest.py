@@ -29,6 +29,8 @@ from wms.kernel.memo import forget_brief_results
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # For the oldest dependencies: whether their functions are there and mean the same, not the logic.
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("wms"), max_examples=10)
+# The nightly run tries a hundred.
+hypothesis.settings.register_profile("default suite", hypothesis.settings.get_profile("wms"), max_examples=25)
 hypothesis.settings.load_profile("wms")
 
 # Where the tests run in the background, programs that they start would never hear a Ctrl-C.
@@ -41,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     named = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if config.option.markexpr == "not slow" and all(map(is_slow, named)):
         config.option.markexpr = ""
+    if config.option.markexpr == "not slow" and config.option.hypothesis_profile is None:
+        hypothesis.settings.load_profile("default suite")
     TransactionTestCase._fixture_teardown = lambda _case: empty_tables()  # type: ignore[attr-defined] # not in stubs
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
@@ -57,23 +61,7 @@ SLOW: Final = (
     "tests/backends",
     "tests/end_to_end",
     "tests/openid_connect",
-    "tests/attacks/test_account_without_a_name.py",
-    "tests/attacks/test_cleartext.py",
-    "tests/attacks/test_floods_of_log_ins.py",
-    "tests/attacks/test_forwarded_addresses.py",
-    "tests/attacks/test_isolation_from_pilots.py",
-    "tests/attacks/test_kernel_keyrings.py",
-    "tests/attacks/test_large_bodies.py",
-    "tests/attacks/test_matrix.py",
-    "tests/attacks/test_payloads.py",
-    "tests/attacks/test_payloads_of_a_root_server.py",
-    "tests/attacks/test_payloads_that_kill_pilots.py",
-    "tests/attacks/test_proxy.py",
-    "tests/attacks/test_secret_key_fallbacks.py",
-    "tests/attacks/test_stalled_requests.py",
-    "tests/attacks/test_streamed_answers.py",
-    "tests/attacks/test_symbolic_links.py",
-    "tests/attacks/test_unread_answers.py",
+    "tests/attacks",
     "tests/concurrency",
     "tests/fuzz",
     "tests/portal/test_oidc_of_another_provider.py",

@@ -2,7 +2,7 @@
 
 Each address that names an object is called with one of Alice's: her job, its pilot and site, her token, her VO; callers
 differ by their relation to Alice. A new address, method, page or action of the admin, scope or way to authenticate
-fails ``test_matrix_completeness.py`` until it is here.
+fails ``tests/architecture/test_matrix_completeness.py`` until it is here.
 """
 
 from collections.abc import Mapping

@@ -318,7 +318,7 @@ class Tab:
         return {HTTPStatus.OK: True, HTTPStatus.NOT_MODIFIED: False}[HTTPStatus(response.status_code)]
 
 
-@pytest.mark.parametrize("page", quick_cases(SHOWN, quick=15))
+@pytest.mark.parametrize("page", quick_cases(SHOWN, quick=6))
 def test_a_change_that_a_page_shows_is_another_etag_and_nothing_is_304(page: str, world: World, portal: Client) -> None:
     tab = Tab(portal, _address(page, world))
     assert not tab.is_changed()
@@ -344,16 +344,19 @@ def test_usage_that_changes_no_share_as_shown_leaves_the_home_page_as_it_is(worl
 
 @pytest.mark.parametrize(
     ("page", "is_shown"),
-    [
-        ("/jobs/", False),
-        ("/failures/", False),
-        ("/jobs/?q=name:owner", False),
-        ("/jobs/?q=owner:*", True),
-        ("/jobs/?q=OWNER:bob", True),
-        ("/jobs/?q=%6fwner:*", True),
-        ("/jobs/?whose=all", True),
-        ("/jobs/?owner=bob", True),
-    ],
+    quick_cases(
+        [
+            ("/jobs/", False),
+            ("/failures/", False),
+            ("/jobs/?q=name:owner", False),
+            ("/jobs/?q=owner:*", True),
+            ("/jobs/?q=OWNER:bob", True),
+            ("/jobs/?q=%6fwner:*", True),
+            ("/jobs/?whose=all", True),
+            ("/jobs/?owner=bob", True),
+        ],
+        quick=4,
+    ),
 )
 def test_a_list_of_own_jobs_is_unchanged_by_jobs_of_group_members(
     page: str, is_shown: bool, world: World, portal: Client

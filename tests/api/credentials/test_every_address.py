@@ -81,7 +81,7 @@ def answered() -> Iterator[tuple[str, Address]]:
                 yield method, address
 
 
-@pytest.mark.parametrize("kind", quick_cases(GOOD, quick=5))
+@pytest.mark.parametrize("kind", quick_cases(GOOD, quick=2))
 @pytest.mark.parametrize("place", ["query", "cookies"])
 def test_credentials_outside_the_header_are_refused(sample: SampleData, kind: str, place: str) -> None:
     token = CREDENTIALS[kind](sample)
@@ -95,7 +95,7 @@ def test_credentials_outside_the_header_are_refused(sample: SampleData, kind: st
     assert checksums(without={SecurityEvent._meta.db_table}) == before
 
 
-@pytest.mark.parametrize("scheme", quick_cases(["Basic", "", "Token", "JWT"], quick=2))
+@pytest.mark.parametrize("scheme", quick_cases(["Basic", "", "Token", "JWT"], quick=1))
 @pytest.mark.parametrize("kind", ["owner", "pilot", "job", "secret", "registering site"])
 def test_credentials_of_another_scheme_are_refused(sample: SampleData, kind: str, scheme: str) -> None:
     caller = Caller(headers={"Authorization": f"{scheme} {CREDENTIALS[kind](sample)}".strip()})

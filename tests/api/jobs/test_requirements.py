@@ -9,6 +9,7 @@ from resources.domain.enums import RequirementKind
 from taskqueues.models import SubmitPool
 from tests import factories
 from tests.api.jobs.conftest import SampleData
+from tests.cases import quick_cases
 
 pytestmark = pytest.mark.django_db
 
@@ -35,45 +36,60 @@ UNKNOWN = 'The requirement "SoftwareTga" is described by no resource of your VO.
 
 @pytest.mark.parametrize(
     ("body", "field", "detail"),
-    [
-        ({"executable": "a", "requirements": {"SoftwareTga": "v1"}}, "requirements.SoftwareTga", UNKNOWN),
-        (jdl('[ SoftwareTga = "v1" ]'), "requirements.SoftwareTga", UNKNOWN),
-        (cfg("SoftwareTga = v1"), "requirements.SoftwareTga", UNKNOWN),
-        (
-            {"jobs": [{"executable": "a"}, {"executable": "a", "requirements": {"SoftwareTga": "v1"}}]},
-            "jobs.1.requirements.SoftwareTga",
-            UNKNOWN,
-        ),
-        (
-            {
-                "executable": "a",
-                "arguments": "%s",
-                "requirements": {"SoftwareTga": 1},
-                "parameters": {"values": [1, 2]},
-            },
-            "requirements.SoftwareTga",
-            UNKNOWN,
-        ),
-        (cfg("Theirs = 1"), "requirements.Theirs", 'The requirement "Theirs" is described by no resource of your VO.'),
-        (
-            cfg("MEMORY = much"),
-            "requirements.MEMORY",
-            'The requirement "MEMORY" is a capacity in MB; give a number.',
-        ),
-        (
-            jdl("[ memory = true ]"),
-            "requirements.memory",
-            'The requirement "memory" is a capacity in MB; give a number.',
-        ),
-        (jdl('[ Memory = "4000" ]'), "requirements.Memory", "is a capacity in MB; give a number."),
-        (jdl("[ Memory = {} ]"), "requirements", 'The requirement "Memory" must be a list of 1 to 1000 values'),
-        (jdl("[ Memory = [ Least = 1 ] ]"), "requirements", 'The requirement "Memory" must be'),
-        ({"executable": "a", "requirements": {"Memory": None}}, "requirements", 'The requirement "Memory" must be'),
-        ({"executable": "a", "requirements": {"Memory": 1, "MEMORY": 2}}, "requirements", "differ only in letter case"),
-        ({"executable": "a", "requirements": {"Memory": 1, " memory": 2}}, "requirements.Memory", "is given twice"),
-        ({"executable": "a", "requirements": {f"n{n}": 1 for n in range(101)}}, "requirements", "at most 100 names"),
-        ({"executable": "a", "requirements": "Memory >= 4000"}, "requirements", "expressions are not accepted"),
-    ],
+    quick_cases(
+        [
+            ({"executable": "a", "requirements": {"SoftwareTga": "v1"}}, "requirements.SoftwareTga", UNKNOWN),
+            (jdl('[ SoftwareTga = "v1" ]'), "requirements.SoftwareTga", UNKNOWN),
+            (cfg("SoftwareTga = v1"), "requirements.SoftwareTga", UNKNOWN),
+            (
+                {"jobs": [{"executable": "a"}, {"executable": "a", "requirements": {"SoftwareTga": "v1"}}]},
+                "jobs.1.requirements.SoftwareTga",
+                UNKNOWN,
+            ),
+            (
+                {
+                    "executable": "a",
+                    "arguments": "%s",
+                    "requirements": {"SoftwareTga": 1},
+                    "parameters": {"values": [1, 2]},
+                },
+                "requirements.SoftwareTga",
+                UNKNOWN,
+            ),
+            (
+                cfg("Theirs = 1"),
+                "requirements.Theirs",
+                'The requirement "Theirs" is described by no resource of your VO.',
+            ),
+            (
+                cfg("MEMORY = much"),
+                "requirements.MEMORY",
+                'The requirement "MEMORY" is a capacity in MB; give a number.',
+            ),
+            (
+                jdl("[ memory = true ]"),
+                "requirements.memory",
+                'The requirement "memory" is a capacity in MB; give a number.',
+            ),
+            (jdl('[ Memory = "4000" ]'), "requirements.Memory", "is a capacity in MB; give a number."),
+            (jdl("[ Memory = {} ]"), "requirements", 'The requirement "Memory" must be a list of 1 to 1000 values'),
+            (jdl("[ Memory = [ Least = 1 ] ]"), "requirements", 'The requirement "Memory" must be'),
+            ({"executable": "a", "requirements": {"Memory": None}}, "requirements", 'The requirement "Memory" must be'),
+            (
+                {"executable": "a", "requirements": {"Memory": 1, "MEMORY": 2}},
+                "requirements",
+                "differ only in letter case",
+            ),
+            ({"executable": "a", "requirements": {"Memory": 1, " memory": 2}}, "requirements.Memory", "is given twice"),
+            (
+                {"executable": "a", "requirements": {f"n{n}": 1 for n in range(101)}},
+                "requirements",
+                "at most 100 names",
+            ),
+            ({"executable": "a", "requirements": "Memory >= 4000"}, "requirements", "expressions are not accepted"),
+        ],
+        quick=6,
+    ),
 )
 def test_refused_requirements_are_named_in_the_user_spelling(
     body: dict[str, object], field: str, detail: str, alice: APIClient, everything: Callable[[], object]

@@ -10,6 +10,7 @@ from resources.models import Queue, Site
 from tests import factories
 from tests.api.matching.conftest import SampleData
 from tests.api.matching.test_explain import explained, of_alice, submitted
+from tests.cases import quick_cases
 
 
 def advice_on(client: APIClient, sample: SampleData, **description: Any) -> list[str]:
@@ -26,41 +27,49 @@ CERN = "it would fit 1 queue: LCG.CERN.ch."
 
 @pytest.mark.parametrize(
     ("description", "queue", "changed", "words"),
-    [
-        ({"memory_mb": 8000}, {}, {"memory_mb": 4000}, "With 4000 MB of memory instead of 8000 MB"),
-        ({"memory_mb": 8000}, {"memory_mb": 0}, {"memory_mb": 0}, "Without a requirement of memory"),
-        ({"processors": 8}, {"processors": 4}, {"processors": 4}, "With 4 processors instead of 8"),
-        ({"gpus": 1}, {}, {"gpus": 0}, "Without a requirement of GPUs"),
-        (
-            {"wall_time_s": 129_600},
-            {"wall_time_s": 86_400},
-            {"wall_time_s": 86_400},
-            "With 24 h of wall-clock time instead of 36 h",
-        ),
-        ({"tags": ["gpu", "ssd"]}, {"tags": ["ssd"]}, {"tags": ["ssd"]}, "Without the tag gpu"),
-        ({"banned_sites": ["LCG.CERN.ch"]}, {}, {"banned_sites": []}, "Without LCG.CERN.ch among its banned sites"),
-        ({"sites": ["LCG.PIC.es"]}, {}, {"sites": ["LCG.PIC.es", "LCG.CERN.ch"]}, "With LCG.CERN.ch among its sites"),
-        (
-            {"grid_ces": ["arc"]},
-            {},
-            {"grid_ces": ["arc", "ce01.cern.ch"]},
-            "With the computing element ce01.cern.ch as an alternative",
-        ),
-        (
-            {"platforms": ["el9"]},
-            {"platforms": ["el8"]},
-            {"platforms": ["el8", "el9"]},
-            "With the platform el8 as an alternative",
-        ),
-        ({}, {"tags": ["gpu"], "required_tags": ["gpu"]}, {"tags": ["gpu"]}, "With the tag gpu"),
-        (
-            {"setup": "LHCb-Devel"},
-            {"setup": "LHCb-Production"},
-            {"setup": "LHCb-Production"},
-            "With the setup LHCb-Production instead of LHCb-Devel",
-        ),
-        ({"container": "docker://a"}, {}, {"container": ""}, "Without a container"),
-    ],
+    quick_cases(
+        [
+            ({"memory_mb": 8000}, {}, {"memory_mb": 4000}, "With 4000 MB of memory instead of 8000 MB"),
+            ({"memory_mb": 8000}, {"memory_mb": 0}, {"memory_mb": 0}, "Without a requirement of memory"),
+            ({"processors": 8}, {"processors": 4}, {"processors": 4}, "With 4 processors instead of 8"),
+            ({"gpus": 1}, {}, {"gpus": 0}, "Without a requirement of GPUs"),
+            (
+                {"wall_time_s": 129_600},
+                {"wall_time_s": 86_400},
+                {"wall_time_s": 86_400},
+                "With 24 h of wall-clock time instead of 36 h",
+            ),
+            ({"tags": ["gpu", "ssd"]}, {"tags": ["ssd"]}, {"tags": ["ssd"]}, "Without the tag gpu"),
+            ({"banned_sites": ["LCG.CERN.ch"]}, {}, {"banned_sites": []}, "Without LCG.CERN.ch among its banned sites"),
+            (
+                {"sites": ["LCG.PIC.es"]},
+                {},
+                {"sites": ["LCG.PIC.es", "LCG.CERN.ch"]},
+                "With LCG.CERN.ch among its sites",
+            ),
+            (
+                {"grid_ces": ["arc"]},
+                {},
+                {"grid_ces": ["arc", "ce01.cern.ch"]},
+                "With the computing element ce01.cern.ch as an alternative",
+            ),
+            (
+                {"platforms": ["el9"]},
+                {"platforms": ["el8"]},
+                {"platforms": ["el8", "el9"]},
+                "With the platform el8 as an alternative",
+            ),
+            ({}, {"tags": ["gpu"], "required_tags": ["gpu"]}, {"tags": ["gpu"]}, "With the tag gpu"),
+            (
+                {"setup": "LHCb-Devel"},
+                {"setup": "LHCb-Production"},
+                {"setup": "LHCb-Production"},
+                "With the setup LHCb-Production instead of LHCb-Devel",
+            ),
+            ({"container": "docker://a"}, {}, {"container": ""}, "Without a container"),
+        ],
+        quick=5,
+    ),
 )
 def test_a_job_changed_as_advised_fits_the_queue(
     sample: SampleData,

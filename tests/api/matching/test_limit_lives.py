@@ -243,17 +243,20 @@ def test_cpu_time_quotas_cover_the_last_day_across_midnight(sample: SampleData, 
 
 @pytest.mark.parametrize(
     ("written", "given"),
-    [
-        # After so many seconds from the beginning: how many matches more.
-        ("delay_s: 10", {0: 1, 9: 0, 11: 1, 12: 0, 100: 1}),
-        ("delay_s: 10, burst: 1", {0: 1, 11: 1}),
-        ("delay_s: 10, burst: 3", {0: 3, 9: 0, 11: 1, 35: 2, 1000: 3, 1001: 0}),
-        ("delay_s: 0.5, burst: 2", {0: 2, 1: 2, 2: 2}),
-        ("delay_s: 86400, burst: 2", {0: 2, 86_000: 0, 86_500: 1}),
-        ("delay_s: 0", {0: 12}),
-        ("delay_s: 0, burst: 1", {0: 12}),
-        ("delay_s: 10, burst: 3, running: 4", {0: 3, 25: 1, 100: 0}),
-    ],
+    quick_cases(
+        [
+            # After so many seconds from the beginning: how many matches more.
+            ("delay_s: 10", {0: 1, 9: 0, 11: 1, 12: 0, 100: 1}),
+            ("delay_s: 10, burst: 1", {0: 1, 11: 1}),
+            ("delay_s: 10, burst: 3", {0: 3, 9: 0, 11: 1, 35: 2, 1000: 3, 1001: 0}),
+            ("delay_s: 0.5, burst: 2", {0: 2, 1: 2, 2: 2}),
+            ("delay_s: 86400, burst: 2", {0: 2, 86_000: 0, 86_500: 1}),
+            ("delay_s: 0", {0: 12}),
+            ("delay_s: 0, burst: 1", {0: 12}),
+            ("delay_s: 10, burst: 3, running: 4", {0: 3, 25: 1, 100: 0}),
+        ],
+        quick=3,
+    ),
 )
 def test_matches_follow_the_delay_and_the_burst(
     sample: SampleData, pilot: APIClient, written: str, given: dict[int, int]

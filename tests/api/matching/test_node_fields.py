@@ -8,6 +8,7 @@ from rest_framework.test import APIClient
 
 from tests import factories
 from tests.api.matching.conftest import ClientOf, SampleData, offer
+from tests.cases import quick_cases
 from wms.jobs.models import Job
 
 FORMS: dict[str, Callable[[str, str, object], dict[str, object]]] = {
@@ -21,7 +22,7 @@ def _in_jdl(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("form", quick_cases(list(FORMS), quick=1))
 @pytest.mark.parametrize(
     ("field", "name", "value", "fits", "too_little"),
     [

@@ -107,7 +107,7 @@ def test_an_old_heartbeat_renews_its_lease_in_both_ways_until_it_is_turned_off(
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("token", quick_cases([None, "an operator's", "unknown"], quick=2))
+@pytest.mark.parametrize("token", quick_cases([None, "an operator's", "unknown"], quick=1))
 def test_every_other_old_address_names_the_new_one_and_changes_nothing(
     settings: Settings, method: str, token: str | None
 ) -> None:

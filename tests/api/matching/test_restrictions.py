@@ -234,17 +234,20 @@ NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJob
 @pytest.mark.parametrize("policy", quick_cases(POLICIES, quick=2))
 @pytest.mark.parametrize(
     ("requirements", "why"),
-    [
-        ("false", "are FALSE"),
-        ("Nowhere > 1", "are undefined: neither the advertisement nor jobs have Nowhere"),
-        ("5", "are neither TRUE nor FALSE"),
-        ("CurMatches > 1", "are FALSE at CurMatches 0"),
-        (
-            'TARGET.Onwer == "alice"',
-            "are not TRUE, whatever the job is: neither the advertisement nor jobs have TARGET.Onwer",
-        ),
-        ("CurMatches > 0 && TARGET.GPUs == 0", "are not TRUE at CurMatches 0, whatever the job is"),
-    ],
+    quick_cases(
+        [
+            ("false", "are FALSE"),
+            ("Nowhere > 1", "are undefined: neither the advertisement nor jobs have Nowhere"),
+            ("5", "are neither TRUE nor FALSE"),
+            ("CurMatches > 1", "are FALSE at CurMatches 0"),
+            (
+                'TARGET.Onwer == "alice"',
+                "are not TRUE, whatever the job is: neither the advertisement nor jobs have TARGET.Onwer",
+            ),
+            ("CurMatches > 0 && TARGET.GPUs == 0", "are not TRUE at CurMatches 0, whatever the job is"),
+        ],
+        quick=4,
+    ),
 )
 def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_policy(
     sample: SampleData, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str, requirements: str, why: str

@@ -116,7 +116,7 @@ ADMITTED = [
 ]
 
 
-@pytest.mark.parametrize(("written", "said", "expected"), quick_cases(ADMITTED, quick=16))
+@pytest.mark.parametrize(("written", "said", "expected"), quick_cases(ADMITTED, quick=6))
 def test_a_throttle_admits_its_number_of_jobs(
     sample: SampleData,
     gateway: APIClient,

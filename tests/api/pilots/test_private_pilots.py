@@ -21,6 +21,7 @@ from pilots.services.director_cycle import run_cycle
 from pilots.services.secrets import secret_of
 from resources.domain.enums import PilotType
 from tests import factories
+from tests.cases import quick_cases
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.models import Job
 
@@ -103,7 +104,7 @@ GETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", quick_cases(JOBS, quick=4))
 @pytest.mark.parametrize("pilot", GETS)
 def test_a_pilot_of_a_director_gets_the_jobs_that_it_was_sent_for(sample: SampleData, pilot: str, job: str) -> None:
     group = sample.sharing if pilot == "sharing" else sample.alone

@@ -8,6 +8,7 @@ from rest_framework.test import APIClient
 from resources.models import Queue, RequirementDefinition, Site
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
+from tests.cases import quick_cases
 from tests.factories import NOW, make_token
 from wms.accounts.models import VO, User
 from wms.configuration.configure import configure
@@ -52,7 +53,7 @@ def test_a_file_is_stored_in_nfc_and_its_decomposed_form_changes_nothing() -> No
 
 @pytest.mark.parametrize("configured", [NFC, NFD])
 @pytest.mark.parametrize("asked", [NFC, NFD])
-@pytest.mark.parametrize("form", ["json", "jdl", "cfg"])
+@pytest.mark.parametrize("form", quick_cases(["json", "jdl", "cfg"], quick=1))
 def test_a_job_fits_a_queue_in_either_unicode_form(configured: str, asked: str, form: str) -> None:
     configure(file_of(configured), environ={}, now=NOW)
     bodies: dict[str, object] = {

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from resources.models import RequirementDefinition, Site
 from taskqueues.models import SubmitPool
 from taskqueues.services import submit_pools
+from tests.cases import quick_cases
 from tests.factories import NOW, make_token
 from wms.accounts.models import VO, User
 from wms.configuration.configure import configure
@@ -49,27 +50,30 @@ NOTHING = "{}"
 
 @pytest.mark.parametrize(
     ("site", "ce", "queue", "lhcb", "atlas"),
-    [
-        # Each level: for all VOs, for lhcb.
-        (("{P: a}", NOTHING), (NOTHING, NOTHING), (NOTHING, NOTHING), "a", "a"),
-        ((NOTHING, "{P: a}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "a", ""),
-        (("{P: a}", "{P: b}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "b", "a"),
-        # The level first, then the VO.
-        (("{P: a}", "{P: b}"), ("{P: c}", NOTHING), (NOTHING, NOTHING), "c", "c"),
-        (("{P: a}", "{P: b}"), (NOTHING, "{P: c}"), (NOTHING, NOTHING), "c", "a"),
-        (("{P: a}", "{P: b}"), ("{P: c}", "{P: d}"), ("{P: e}", NOTHING), "e", "e"),
-        (("{P: a}", "{P: b}"), ("{P: c}", "{P: d}"), (NOTHING, "{P: e}"), "e", "c"),
-        (("{P: a}", NOTHING), (NOTHING, "{P: d}"), ("{P: e}", "{P: f}"), "f", "e"),
-        # A list replaces, at the same level and at the next.
-        (("{P: [a, b]}", "{P: [b, c]}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "bc", "ab"),
-        (("{P: [a, b]}", NOTHING), ("{P: [c]}", NOTHING), (NOTHING, NOTHING), "c", "c"),
-        (("{P: a}", NOTHING), ("{P: [b, c]}", NOTHING), (NOTHING, "{P: [d, a]}"), "ad", "bc"),
-        (("{P: [a, b]}", NOTHING), (NOTHING, NOTHING), (NOTHING, "{P: c}"), "c", "ab"),
-        # Names are the same in any case.
-        (("{p: a}", "{ P : b}"), (NOTHING, NOTHING), ("{P: c}", "{p: d}"), "d", "c"),
-        # Other names do not take each other's place.
-        (("{P: a}", "{Q: b}"), ("{Q: c}", NOTHING), ("{R: d}", "{R: e}"), "a", "a"),
-    ],
+    quick_cases(
+        [
+            # Each level: for all VOs, for lhcb.
+            (("{P: a}", NOTHING), (NOTHING, NOTHING), (NOTHING, NOTHING), "a", "a"),
+            ((NOTHING, "{P: a}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "a", ""),
+            (("{P: a}", "{P: b}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "b", "a"),
+            # The level first, then the VO.
+            (("{P: a}", "{P: b}"), ("{P: c}", NOTHING), (NOTHING, NOTHING), "c", "c"),
+            (("{P: a}", "{P: b}"), (NOTHING, "{P: c}"), (NOTHING, NOTHING), "c", "a"),
+            (("{P: a}", "{P: b}"), ("{P: c}", "{P: d}"), ("{P: e}", NOTHING), "e", "e"),
+            (("{P: a}", "{P: b}"), ("{P: c}", "{P: d}"), (NOTHING, "{P: e}"), "e", "c"),
+            (("{P: a}", NOTHING), (NOTHING, "{P: d}"), ("{P: e}", "{P: f}"), "f", "e"),
+            # A list replaces, at the same level and at the next.
+            (("{P: [a, b]}", "{P: [b, c]}"), (NOTHING, NOTHING), (NOTHING, NOTHING), "bc", "ab"),
+            (("{P: [a, b]}", NOTHING), ("{P: [c]}", NOTHING), (NOTHING, NOTHING), "c", "c"),
+            (("{P: a}", NOTHING), ("{P: [b, c]}", NOTHING), (NOTHING, "{P: [d, a]}"), "ad", "bc"),
+            (("{P: [a, b]}", NOTHING), (NOTHING, NOTHING), (NOTHING, "{P: c}"), "c", "ab"),
+            # Names are the same in any case.
+            (("{p: a}", "{ P : b}"), (NOTHING, NOTHING), ("{P: c}", "{p: d}"), "d", "c"),
+            # Other names do not take each other's place.
+            (("{P: a}", "{Q: b}"), ("{Q: c}", NOTHING), ("{R: d}", "{R: e}"), "a", "a"),
+        ],
+        quick=6,
+    ),
 )
 def test_the_level_decides_then_the_vo_and_lists_replace(
     site: tuple[str, str], ce: tuple[str, str], queue: tuple[str, str], lhcb: str, atlas: str
@@ -110,32 +114,35 @@ OFFERING = f"""{OFFERING_NUMBERS.rstrip()}
 
 @pytest.mark.parametrize(
     ("kind", "asked", "fitting"),
-    [
-        ("capacity", 8, "8 9 89"),
-        ("capacity", 8.5, "9"),
-        ("capacity", [9, 20], "9"),
-        ("set", 8, "8 89"),
-        ("set", [8.0, 9], "8 9 89"),
-        ("set", [8], "8 89"),
-        ("set", "a", "a ab"),
-        ("set", ["a", 8], "8 89 a ab"),
-        ("set", "8", "text8"),
-        ("set", True, "truth"),
-        ("exact", 8, "8"),
-        ("exact", [8, 9], "8 9 89"),
-        ("exact", "a", "a"),
-        ("exact", ["b", "a"], "a ab"),
-        ("exact", ["a", 8], "8 a"),
-        ("exact", "8", "text8"),
-        ("exact", True, "truth"),
-        # Without a definition the value says it.
-        (None, 8, "8 9 89"),
-        (None, [8], "8 9 89"),
-        (None, [8, 20], "8 89"),
-        (None, "a", "a ab"),
-        (None, "8", "text8"),
-        (None, True, "truth"),
-    ],
+    quick_cases(
+        [
+            ("capacity", 8, "8 9 89"),
+            ("capacity", 8.5, "9"),
+            ("capacity", [9, 20], "9"),
+            ("set", 8, "8 89"),
+            ("set", [8.0, 9], "8 9 89"),
+            ("set", [8], "8 89"),
+            ("set", "a", "a ab"),
+            ("set", ["a", 8], "8 89 a ab"),
+            ("set", "8", "text8"),
+            ("set", True, "truth"),
+            ("exact", 8, "8"),
+            ("exact", [8, 9], "8 9 89"),
+            ("exact", "a", "a"),
+            ("exact", ["b", "a"], "a ab"),
+            ("exact", ["a", 8], "8 a"),
+            ("exact", "8", "text8"),
+            ("exact", True, "truth"),
+            # Without a definition the value says it.
+            (None, 8, "8 9 89"),
+            (None, [8], "8 9 89"),
+            (None, [8, 20], "8 89"),
+            (None, "a", "a ab"),
+            (None, "8", "text8"),
+            (None, True, "truth"),
+        ],
+        quick=9,
+    ),
 )
 def test_the_definition_decides_how_values_are_compared(kind: str | None, asked: object, fitting: str) -> None:
     apply(BASE + OFFERING)

@@ -62,7 +62,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=quick_cases(CHANGES, quick=5))
+@pytest.fixture(params=quick_cases(CHANGES, quick=2))
 def change(request: pytest.FixtureRequest) -> Any:
     return CHANGES[request.param]
 

@@ -10,6 +10,7 @@ import pytest
 from pilots.models import Director, Pilot
 from resources.models import ComputingElement, Queue
 from taskqueues.models import Limit, TaskQueue
+from tests.cases import quick_cases
 from tests.database.pilots.conftest import Fleet
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.factories import make_ce, make_group, make_queue, make_site, make_task_queue
@@ -51,7 +52,10 @@ def sent_to() -> Counter[int | None]:
 @pytest.mark.parametrize("kind", ["site", "taskqueue"])
 @pytest.mark.parametrize(
     ("middlewares", "places"),
-    [([], {"local", "arc"}), (["ARC"], {"arc"}), (["arc"], {"arc"}), (["Local"], {"local"}), (["ssh"], set())],
+    quick_cases(
+        [([], {"local", "arc"}), (["ARC"], {"arc"}), (["arc"], {"arc"}), (["Local"], {"local"}), (["ssh"], set())],
+        quick=2,
+    ),
 )
 def test_pilots_go_to_computing_elements_of_the_middleware(
     fleet: Fleet, local: Queue, arc: Queue, group: Group, kind: str, middlewares: list[str], places: set[str]

@@ -20,6 +20,7 @@ from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
+from tests.cases import quick_cases
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
 from wms.accounts.domain import digest_of
@@ -197,20 +198,23 @@ def test_a_banned_or_draining_place_gets_no_pilots(
 
 @pytest.mark.parametrize(
     "requirements",
-    [
-        {"sites": ["LCG.Other.org"]},
-        {"banned_sites": ["LCG.CERN.ch"]},
-        {"platforms": ["aarch64-el9"]},
-        {"tags": ["GPU"]},
-        {"processors": 2},
-        {"memory_mb": 4500},
-        {"cpu_time_s": 300_000},
-        {"job_type": "Reconstruction"},
-        {"submit_pools": ["0" * 64]},
-        {"setup": "Development"},
-        {"grid_ces": ["other.cern.ch"]},
-        {"priority": 0.0},
-    ],
+    quick_cases(
+        [
+            {"sites": ["LCG.Other.org"]},
+            {"banned_sites": ["LCG.CERN.ch"]},
+            {"platforms": ["aarch64-el9"]},
+            {"tags": ["GPU"]},
+            {"processors": 2},
+            {"memory_mb": 4500},
+            {"cpu_time_s": 300_000},
+            {"job_type": "Reconstruction"},
+            {"submit_pools": ["0" * 64]},
+            {"setup": "Development"},
+            {"grid_ces": ["other.cern.ch"]},
+            {"priority": 0.0},
+        ],
+        quick=4,
+    ),
 )
 def test_jobs_that_no_pilot_there_could_run_get_no_pilots(
     fleet: Fleet, group: Group, requirements: dict[str, object]
@@ -277,16 +281,19 @@ def test_queue_ce_and_director_choose_the_setup_for_vos_that_have_it(
 
 @pytest.mark.parametrize(
     ("requirements", "sent"),
-    [
-        ("GPUs > 0", {"gpu"}),
-        ("target.gpus > 0 || cputime < 1000", {"gpu", "short"}),
-        ('VO == "lhcb" && JobType != "gpu"', {"short", "long", "tagged"}),
-        ('stringListMember("Big", "Big,Small") && member("Big", Tags)', {"tagged"}),
-        ("time() > 1000000000", {"gpu", "short", "long", "tagged"}),
-        ("Nonsense > 1", set()),
-        ("GPUs", set()),
-        ("GPUs >", set()),
-    ],
+    quick_cases(
+        [
+            ("GPUs > 0", {"gpu"}),
+            ("target.gpus > 0 || cputime < 1000", {"gpu", "short"}),
+            ('VO == "lhcb" && JobType != "gpu"', {"short", "long", "tagged"}),
+            ('stringListMember("Big", "Big,Small") && member("Big", Tags)', {"tagged"}),
+            ("time() > 1000000000", {"gpu", "short", "long", "tagged"}),
+            ("Nonsense > 1", set()),
+            ("GPUs", set()),
+            ("GPUs >", set()),
+        ],
+        quick=4,
+    ),
 )
 def test_a_director_sends_pilots_for_task_queues_that_meet_its_requirements(
     fleet: Fleet, group: Group, requirements: str, sent: set[str]

@@ -82,25 +82,28 @@ def would_match(queue: Queue, *, group: Group, owner: User | None = None) -> boo
 
 @pytest.mark.parametrize(
     ("refused", "accepted"),
-    [
-        ({"setup": "Development"}, {"setup": "Production"}),
-        ({"cpu_time_s": 50_001}, {"cpu_time_s": 50_000}),
-        ({"wall_time_s": 72_001}, {"wall_time_s": 72_000}),
-        ({"pilot_types": ["private"]}, {"pilot_types": ["generic", "private"]}),
-        ({"sites": ["LCG.RAL.uk"]}, {"sites": ["LCG.CERN.ch", "LCG.RAL.uk"]}),
-        ({"banned_sites": ["LCG.CERN.ch"]}, {"banned_sites": ["LCG.RAL.uk"]}),
-        ({"grid_ces": ["ce.ral.uk"]}, {"grid_ces": ["ce.cern.ch"]}),
-        ({"platforms": ["aarch64-el9"]}, {"platforms": ["aarch64-el9", "x86_64-el9"]}),
-        ({"submit_pools": ["0" * 64]}, {}),
-        ({"tags": ["Farm", "Rare"]}, {"tags": ["Big", "Farm"]}),
-        ({"tags": ["Big"]}, {"tags": ["Farm"]}),
-        ({"job_type": "Merge"}, {"job_type": "MCSimulation"}),
-        ({"processors": 5}, {"processors": 4}),
-        ({"memory_mb": 4001}, {"memory_mb": 4000}),
-        ({"gpus": 2}, {"gpus": 1}),
-        ({"disk_mb": 1001}, {"disk_mb": 1000}),
-        ({"priority": 10, "sites": ["LCG.RAL.uk"]}, {"priority": 0}),
-    ],
+    quick_cases(
+        [
+            ({"setup": "Development"}, {"setup": "Production"}),
+            ({"cpu_time_s": 50_001}, {"cpu_time_s": 50_000}),
+            ({"wall_time_s": 72_001}, {"wall_time_s": 72_000}),
+            ({"pilot_types": ["private"]}, {"pilot_types": ["generic", "private"]}),
+            ({"sites": ["LCG.RAL.uk"]}, {"sites": ["LCG.CERN.ch", "LCG.RAL.uk"]}),
+            ({"banned_sites": ["LCG.CERN.ch"]}, {"banned_sites": ["LCG.RAL.uk"]}),
+            ({"grid_ces": ["ce.ral.uk"]}, {"grid_ces": ["ce.cern.ch"]}),
+            ({"platforms": ["aarch64-el9"]}, {"platforms": ["aarch64-el9", "x86_64-el9"]}),
+            ({"submit_pools": ["0" * 64]}, {}),
+            ({"tags": ["Farm", "Rare"]}, {"tags": ["Big", "Farm"]}),
+            ({"tags": ["Big"]}, {"tags": ["Farm"]}),
+            ({"job_type": "Merge"}, {"job_type": "MCSimulation"}),
+            ({"processors": 5}, {"processors": 4}),
+            ({"memory_mb": 4001}, {"memory_mb": 4000}),
+            ({"gpus": 2}, {"gpus": 1}),
+            ({"disk_mb": 1001}, {"disk_mb": 1000}),
+            ({"priority": 10, "sites": ["LCG.RAL.uk"]}, {"priority": 0}),
+        ],
+        quick=8,
+    ),
     ids=str,
 )
 def test_pilots_are_sent_where_a_match_would_give_a_job(
@@ -129,7 +132,7 @@ def test_published_software_is_respected_by_directors(fleet: Fleet, queue: Queue
 
 @pytest.mark.parametrize("state", [ResourceState.ACTIVE, ResourceState.DRAINING, ResourceState.BANNED])
 @pytest.mark.parametrize("limit", [None, 1, 0])
-@pytest.mark.parametrize("most", quick_cases([None, 1, 0], quick=1))
+@pytest.mark.parametrize("most", [None, 1, 0])
 def test_closed_places_get_no_pilots(
     fleet: Fleet, queue: Queue, group: Group, state: ResourceState, limit: int | None, most: int | None
 ) -> None:

@@ -16,6 +16,7 @@ from pilots.services.batch_requests import request_for_queue
 from pilots.services.reports import leave
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
+from tests.cases import quick_cases
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.factories import NOW, make_ce, make_pilot, make_queue, make_vo
@@ -233,13 +234,16 @@ def test_files_of_ended_pilots_are_removed_at_closed_queues_too(fleet: Fleet, ba
 
 @pytest.mark.parametrize(
     "end",
-    [
-        BatchState(presence=Presence.ENDED, exit_code=-9),
-        BatchState(presence=Presence.ENDED, exit_code=0),
-        BatchState(presence=Presence.ENDED, reason="CANCELLED by 1000"),
-        BatchState(presence=Presence.ENDED, reason="via condor_rm (by user pilots)"),
-        GONE,
-    ],
+    quick_cases(
+        [
+            BatchState(presence=Presence.ENDED, exit_code=-9),
+            BatchState(presence=Presence.ENDED, exit_code=0),
+            BatchState(presence=Presence.ENDED, reason="CANCELLED by 1000"),
+            BatchState(presence=Presence.ENDED, reason="via condor_rm (by user pilots)"),
+            GONE,
+        ],
+        quick=2,
+    ),
 )
 def test_a_pilot_that_does_not_start_is_killed_and_ends_as_stalled(
     fleet: Fleet, backend: ScriptedBackend, end: BatchState
