@@ -30,7 +30,7 @@ SMALL_ARCHIVE_HEADER_BYTES = (MAX_MEMBERS + 2) * tarfile.BLOCKSIZE
 #: Header bytes per further packed byte: ten thousand small files with different headers pack to an eightieth.
 HEADER_BYTES_OF_PACKED_BYTE = 96
 #: Header bytes that take as long to parse as one attribute.
-BYTES_OF_ATTRIBUTE = 26
+BYTES_OF_ATTRIBUTE = 34
 #: Global attributes, which are copied to each following member.
 MAX_GLOBAL_ATTRIBUTES = 64
 #: Attributes of one member with the global ones; tar writes about ten. tarfile searches and compares each of them.

@@ -13,7 +13,7 @@ _DEV, _SYS = Path("/dev"), Path("/sys")
 #: Variables of batch systems that number the allocated GPUs, whatever their kind; set but empty: none.
 _NUMBERED = ("SLURM_JOB_GPUS", "_CONDOR_AssignedGPUs")
 #: HTCondor's numbers have a prefix, such as CUDA0.
-_PREFIX = re.compile(r"[A-Za-z]+(?=\d+$)")
+_PREFIX = re.compile(r"^[A-Za-z]+(?=\d+$)")
 #: Values that end a list: no such device, for CUDA and for older batch systems.
 _NO_GPU = frozenset({"", "-1", "NoDevFiles"})
 _NVIDIA_DEVICE = re.compile(r"nvidia(\d+)")

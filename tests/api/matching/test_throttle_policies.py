@@ -87,7 +87,7 @@ ADMITTED = [
     ('policy: custom, requirements: "CurMatches - 2"', IDLE, 0),
     ('policy: custom, requirements: "error || true"', IDLE, 0),
     ('policy: custom, requirements: "TARGET.CPUTime > 500 && CurMatches < 3"', IDLE, 3),
-    ('policy: custom, requirements: "CPUTime < 3600 && CurMatches < 3"', IDLE, 3),
+    ('policy: custom, requirements: "CPUTime > 3600 && CurMatches < 3"', IDLE, 3),
     ("policy: custom, requirements: 'regexp(\"^al\", Owner) && time() > 0 && CurMatches < 2'", IDLE, 2),
     ("policy: matches, max_matches: 0", IDLE, 0),
     ("policy: matches, max_matches: 3", {**IDLE, "max_matches": 2}, 2),
