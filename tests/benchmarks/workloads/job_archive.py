@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import Count
 from psycopg import sql
 
 from pilots.domain.pilot import PilotStatus
@@ -25,6 +26,7 @@ from wms.accounts.domain import GroupProperty
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.domain.description import as_stored, parse
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
 from wms.jobs.services import counting
 
 VOS = 4
@@ -201,10 +203,10 @@ def fill_archive(*, jobs: int, seed: int, owners: int = OWNERS, sizes: Mapping[i
     """Insert this many jobs of this many owners, in submissions of these sizes (as SUBMISSIONS)."""
     groups, people = _make_people(owners=owners)
     values = _make_places(jobs=jobs)
-    submissions, jobs_of = _submissions(jobs, groups, people, Random(seed), of_sizes=sizes)
+    submissions = _submissions(jobs, groups, people, Random(seed), of_sizes=sizes)
     _insert(submissions, values, seed=seed)
     counting.recount()  # the triggers that count were off
-    return JobArchive(jobs=jobs, submissions=len(submissions), actors=_actors(groups, people, jobs_of))
+    return JobArchive(jobs=jobs, submissions=len(submissions), actors=_actors(groups, people))
 
 
 def _make_people(*, owners: int) -> tuple[Sequence[Group], Sequence[User]]:
@@ -228,7 +230,7 @@ def _make_people(*, owners: int) -> tuple[Sequence[Group], Sequence[User]]:
     return groups, people
 
 
-def _actors(groups: Sequence[Group], owners: Sequence[User], jobs_of: Mapping[int, int]) -> Mapping[str, User]:
+def _actors(groups: Sequence[Group], owners: Sequence[User]) -> Mapping[str, User]:
     """Return users by what they see: of owners the one with the fewest and with the most jobs, of others the most.
 
     Those of the mixed VO are apart.
@@ -236,8 +238,10 @@ def _actors(groups: Sequence[Group], owners: Sequence[User], jobs_of: Mapping[in
     Args:
         groups: by number; the owner of a number is in the group of that number, modulo.
         owners: by number.
-        jobs_of: numbers of jobs by number of owner.
     """
+    listed = Job.objects.exclude(status=JobStatus.DELETED).values_list("owner_id").annotate(Count("pk"))
+    numbers = {owner.pk: number for number, owner in enumerate(owners)}
+    jobs_of = {numbers[owner]: jobs for owner, jobs in listed}
     mixing = {number: jobs for number, jobs in jobs_of.items() if number % VOS == MIXED_VO}
     jobs_of = {number: jobs for number, jobs in jobs_of.items() if number not in mixing}
     alone = {number: jobs for number, jobs in jobs_of.items() if not groups[number % GROUPS].shares_jobs}
@@ -298,8 +302,8 @@ def _bounds(name: str, shares: Mapping[JobStatus, float]) -> dict[str, object]:
 
 def _submissions(
     jobs: int, groups: Sequence[Group], owners: Sequence[User], chance: Random, *, of_sizes: Mapping[int, int]
-) -> tuple[Sequence[Sequence[object]], Counter[int]]:
-    """Return the rows of ``load_submission``, the oldest first, and the numbers of jobs by number of owner."""
+) -> Sequence[Sequence[object]]:
+    """Return the rows of ``load_submission``, the oldest first."""
     sizes: list[int] = []
     rest = jobs
     while rest:
@@ -310,7 +314,6 @@ def _submissions(
     types = chance.choices(list(JOB_TYPES), list(JOB_TYPES.values()), k=len(sizes))
     now = datetime.now(tz=UTC)
     rows = []
-    jobs_of: Counter[int] = Counter()
     first_job_id = 1
     for number, (size, owner, job_type) in enumerate(zip(sizes, numbers, types, strict=True)):
         group = groups[owner % GROUPS]
@@ -337,8 +340,7 @@ def _submissions(
             ]
         )
         first_job_id += size
-        jobs_of[owner] += size
-    return rows, jobs_of
+    return rows
 
 
 def _stored_description(job_type: str, job_group: str) -> str:
