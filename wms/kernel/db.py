@@ -15,12 +15,12 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
+import psycopg
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lookup
 from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
-from django.db.utils import OperationalError
 
 from wms.kernel.fast.statements import query_prepared
 
@@ -221,16 +221,23 @@ def _try_session_lock(key: LockKey, of: int) -> bool:
     return bool(taken)
 
 
-#: Beginnings of PostgreSQL's codes: exceptions of the connection, and interventions of its operator.
-_CODES: Final = ("08", "57P")
+#: Beginnings of PostgreSQL's codes: exceptions of the connection, no space or connections left, interventions of its
+#: operator, a database that may only be read (as while it recovers), and errors of its files.
+_CODES: Final = ("08", "530", "531", "532", "533", "57P", "25006", "58030")
 #: Seconds after which a client may try again: a restart takes about as long.
 RETRY_AFTER_S: Final = 10
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether an error of Django's says that the database server is away, and not that a statement failed."""
-    if not isinstance(error, OperationalError):
-        return False
-    code = getattr(error.__cause__, "sqlstate", None)
-    # Without a code the server has said nothing.
-    return code is None or code.startswith(_CODES)
+    """Return whether an error comes from a database server that cannot work at present, and not from a statement.
+
+    The error counts by its causes: code between it and the database may have given it another type.
+    """
+    while error is not None:
+        if isinstance(error, psycopg.Error):
+            if error.sqlstate is not None:
+                return error.sqlstate.startswith(_CODES)
+            # The server has said nothing.
+            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False

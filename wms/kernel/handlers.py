@@ -47,9 +47,14 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer a request that failed inside the server; the cause is in its log."""
+    is_away = is_database_away(sys.exc_info()[1])
     if not request.path.startswith(API):
-        return defaults.server_error(request)
-    if is_database_away(sys.exc_info()[1]):
+        answer = defaults.server_error(request, template_name="503.html" if is_away else "500.html")
+        if is_away:
+            answer.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+            answer["Retry-After"] = str(RETRY_AFTER_S)
+        return answer
+    if is_away:
         return api_error(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "unavailable",

@@ -2,9 +2,10 @@
 
 import logging
 from http import HTTPStatus
+from typing import Final
 
 from celery import current_app
-from django.db import connection
+from django.db import connection, transaction
 from django.db.utils import Error as DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
@@ -14,6 +15,11 @@ from kombu.exceptions import OperationalError
 from wms.kernel import liveness
 
 logger = logging.getLogger(__name__)
+
+#: Numbers that take more than the least memory of a query, so that the database writes them into a temporary file.
+WRITES: Final = """
+SELECT current_setting('transaction_read_only') = 'off', count(*) FROM generate_series(1, 10000)
+"""
 
 #: Seconds for one connection to the broker: load balancers poll every few seconds and do not wait longer.
 BROKER_TIMEOUT_S = 2
@@ -29,8 +35,8 @@ def alive(request: HttpRequest) -> JsonResponse:
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Answer 200 if database and broker are reachable and beat runs, else 503 with the parts that are down."""
-    parts = {"database": database_answers(), "broker": broker_answers(), "beat": beat_works()}
+    """Answer 200 if the database can be written, the broker is reachable and beat runs, else 503 with what is down."""
+    parts = {"database": database_writes(), "broker": broker_answers(), "beat": beat_works()}
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if all(parts.values()):
         return JsonResponse({"status": "ready", **answer})
@@ -39,15 +45,17 @@ def ready(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def database_answers() -> bool:
-    """Return whether the database executes a statement."""
+def database_writes() -> bool:
+    """Return whether the database may be written to, and has space on its volume for a temporary file."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL work_mem = '64kB'")
+            cursor.execute(WRITES)
+            ((may_write, _),) = cursor.fetchall()
     except DatabaseError:
         connection.close()  # so that the next request opens a new one
         return False
-    return True
+    return bool(may_write)
 
 
 def broker_answers() -> bool:

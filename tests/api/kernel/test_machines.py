@@ -1,12 +1,13 @@
 """Endpoints for monitoring, and error bodies of requests that no view answers."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from celery import current_app
 from django.core.exceptions import PermissionDenied
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, include, path
@@ -16,6 +17,7 @@ from pytest_django import Settings
 from tests.problems import MEDIA_TYPE, of_problem
 from wms.kernel import handlers
 from wms.kernel.db import DatabaseNow
+from wms.kernel.health import WRITES
 from wms.kernel.log_lines import LineWithFacts
 from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness
@@ -42,6 +44,18 @@ def counts(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
 
+def fails(request: HttpRequest) -> HttpResponse:
+    """Fail with the error of the database that has this code; code between it and Django gives it another type."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{request.GET['code']}'; END $$")
+    except DatabaseError as error:
+        if "wrapped" in request.GET:
+            raise RuntimeError("something could not be read") from error
+        raise
+    return HttpResponse()
+
+
 def reads(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(len(request.body)))
 
@@ -52,7 +66,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *(
         path(f"{prefix}{name}/", view)
         for prefix in ("api/v1/", "")
-        for name, view in {"broken": broken, "refused": refused, "reads": reads, "counts": counts}.items()
+        for name, view in {
+            "broken": broken,
+            "refused": refused,
+            "reads": reads,
+            "counts": counts,
+            "fails": fails,
+        }.items()
     ),
 ]
 
@@ -163,7 +183,8 @@ def test_a_database_outage_is_503_with_retry_after(
         page = visitor.get("/counts/")
     assert (answer.status_code, answer["Retry-After"]) == (503, "10")
     assert of_problem(answer.json())[:2] == (503, "unavailable")
-    assert page.status_code == 500
+    assert (page.status_code, page["Retry-After"]) == (503, "10")
+    assert "The database is away at present" in page.content.decode()
     (record,) = [each for each in caplog.records if each.exc_info and each.getMessage().endswith("/api/v1/counts/")]
     lines = LineWithFacts().format(record).splitlines()
     assert len(lines) == 2
@@ -171,6 +192,42 @@ def test_a_database_outage_is_503_with_retry_after(
     # An error of a statement is one of ours.
     assert visitor.get("/api/v1/counts/?statement_timeout=1").status_code == 500
     assert visitor.get("/api/v1/counts/").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["", "&wrapped"])
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("53100", 503), ("53200", 503), ("53300", 503), ("57P01", 503), ("57P03", 503), ("25006", 503), ("58030", 503),
+        ("53400", 500), ("57014", 500), ("23505", 500), ("P0001", 500),
+    ],
+)  # fmt: skip
+def test_a_database_that_cannot_work_is_503_and_a_statement_that_fails_500(
+    visitor: Client, code: str, status: int, how: str
+) -> None:
+    assert visitor.get(f"/api/v1/fails/?code={code}{how}").status_code == status
+    assert visitor.get(f"/fails/?code={code}{how}").status_code == status
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_may_only_be_read_is_not_ready(visitor: Client) -> None:
+    report_liveness()
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    try:
+        assert not_ready(visitor) == {"database"}
+    finally:
+        connection.close()
+
+
+@pytest.mark.django_db
+def test_readiness_writes_a_temporary_file() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL work_mem = '64kB'")
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {WRITES}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert re.search(r"temp .*written=\d", plan), plan
 
 
 @pytest.mark.django_db  # a refusal is in the security log
