@@ -59,6 +59,7 @@ SLOW: Final = (
     "tests/openid_connect",
     "tests/attacks/test_account_without_a_name.py",
     "tests/attacks/test_cleartext.py",
+    "tests/attacks/test_demo.py",
     "tests/attacks/test_floods_of_log_ins.py",
     "tests/attacks/test_forwarded_addresses.py",
     "tests/attacks/test_isolation_from_pilots.py",

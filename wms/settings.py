@@ -29,6 +29,9 @@ env.ENVIRON = {
 
 #: True lets this process start with development defaults; `up` on embedded servers sets it, production never does.
 WMS_EMBEDDED = env.bool("WMS_EMBEDDED", default=False)
+#: Let operators set type, identity and options of computing elements in the administration of an embedded system
+#: (WMS_EMBEDDED), too: then whoever logs in as one runs programs under the account that started it (ADR 84).
+WMS_CE_PROGRAMS_OVER_HTTP = env.bool("WMS_CE_PROGRAMS_OVER_HTTP", default=False)
 #: Show settings and code on error pages; for development on one's own machine only.
 DEBUG = env.bool("WMS_DEBUG", default=False)
 #: Public, so `check --deploy` and every production start refuse it (wms.kernel.checks).
@@ -303,6 +306,9 @@ EMAIL_TIMEOUT = 10
 
 #: Directory of embedded servers, sandboxes and logs.
 WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(_WORK_DIR / "var")))
+#: Files and directories, separated by commas, that payloads on the server's own machine find empty, as they do
+#: WMS_DATA_DIR; where the machine has namespaces. `demo` names the file to which its output goes.
+WMS_HIDDEN_FROM_PAYLOADS = env.list("WMS_HIDDEN_FROM_PAYLOADS", default=[])
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

@@ -48,6 +48,7 @@ class StackOptions:
         listener: of the web server.
         web_workers: processes of the web server.
         configuration: a file to apply before the web server starts.
+        configuration_variables: values of ``${NAME}`` in this file; no part has them but the command that applies it.
         defaults: variables of every part except the servers; variables of this process take precedence.
         stay: whether to run until stopped; otherwise until all stages have been started.
     """
@@ -57,6 +58,7 @@ class StackOptions:
     listener: Listener
     web_workers: int
     configuration: Path | None = None
+    configuration_variables: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     stay: bool = True
 
@@ -220,7 +222,7 @@ def _prepare(system: System) -> CommandPart:
         name="configure",
         # One process for both, as starting it takes longest.
         command=system.manage("configure", str(file.absolute()), "--migrate"),
-        environment=system.environment,
+        environment={**system.environment, **system.options.configuration_variables},
         failure=f"The configuration file {file} could not be applied, for the reason above.",
     )
 
