@@ -29,8 +29,9 @@ env.ENVIRON = {
 
 #: True lets this process start with development defaults; `up` on embedded servers sets it, production never does.
 WMS_EMBEDDED = env.bool("WMS_EMBEDDED", default=False)
-#: Let operators set type, identity and options of computing elements in the administration of an embedded system
-#: (WMS_EMBEDDED), too: then whoever logs in as one runs programs under the account that started it (ADR 84).
+#: Let operators set type, identity and options of computing elements, and directories as storage elements, in the
+#: administration of an embedded system (WMS_EMBEDDED), too: then whoever logs in as one runs programs under the account
+#: that started it (ADR 84).
 WMS_CE_PROGRAMS_OVER_HTTP = env.bool("WMS_CE_PROGRAMS_OVER_HTTP", default=False)
 #: Show settings and code on error pages; for development on one's own machine only.
 DEBUG = env.bool("WMS_DEBUG", default=False)

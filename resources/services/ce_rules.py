@@ -1,4 +1,4 @@
-"""Rules for computing elements by which others could reach the server's own account: they are refused (ADR 43, 84)."""
+"""Rules that refuse computing elements and storage by which others could reach the server's account (ADR 43, 84)."""
 
 import os
 import pwd
@@ -25,6 +25,10 @@ _MISSING = object()
 _NOT_OVER_HTTP = (
     "Programs of this CE would run under the account that started this embedded system, so {changed} cannot be set "
     "here: use `configure` under that account, or start the system with WMS_CE_PROGRAMS_OVER_HTTP=true."
+)
+_NO_DIRECTORY_OVER_HTTP = (
+    "Pilots would read and write there under the account that started this embedded system: use `configure` under that "
+    "account, or start the system with WMS_CE_PROGRAMS_OVER_HTTP=true."
 )
 
 
@@ -57,7 +61,7 @@ def refusal_over_http(
         stored: the CE as it is; None: a new one.
         type_, options, identity: of the CE, to be stored.
     """
-    if not settings.WMS_EMBEDDED or settings.WMS_CE_PROGRAMS_OVER_HTTP:
+    if not _protects_its_account():
         return None
     before = {} if stored is None else choices_of_programs(stored.type, stored.options, stored.identity)
     after = choices_of_programs(type_, options, identity)
@@ -68,6 +72,23 @@ def refusal_over_http(
         return None
     field = next((name for name in ("type", "identity") if name in changed), "options")
     return field, _NOT_OVER_HTTP.format(changed=listed(changed))
+
+
+def refusal_of_url_over_http(stored: str, url: str) -> str | None:
+    """Return a sentence if a request may not give a storage element the URL; None: it is accepted.
+
+    Pilots of an embedded system write its account's files there, such as `bin/…` in its home for a VO of this name.
+
+    Args:
+        stored: the URL as it is; empty: that of a new one.
+        url: to be stored.
+    """
+    is_directory = url.casefold().startswith("file:")
+    return _NO_DIRECTORY_OVER_HTTP if is_directory and url != stored and _protects_its_account() else None
+
+
+def _protects_its_account() -> bool:
+    return settings.WMS_EMBEDDED and not settings.WMS_CE_PROGRAMS_OVER_HTTP
 
 
 def _own_account() -> str:

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from pilots.models import CEHealth
 from pilots.services.ce_cycle import serve
-from resources.models import ComputingElement, Queue
+from resources.models import ComputingElement, Queue, StorageElement
 from tests.admin.conftest import RowsOfVO, act, add, change, changelist, client_of, errors_of, make_rows_of_vo
 from tests.factories import make_ce, make_queue, make_site, make_user
 from wms.configuration.configure import configure
@@ -198,6 +198,21 @@ def test_in_an_embedded_system_no_option_that_chooses_a_program_is_removed(opera
     more = {**form, "options": json.dumps({**options, "max_pending": 9})}
     assert operator.post(change(mine.ce), more).status_code == 302
     assert decided(mine.ce)[2:] == ("slurm", {**options, "max_pending": 9}, "none")
+
+
+def test_in_an_embedded_system_no_request_names_a_directory_of_its_account(
+    operator: Client, mine: RowsOfVO, settings: Settings
+) -> None:
+    """A pilot would write `bin/ls` there, as output of a VO that is called `bin`."""
+    form = {"name": "home", "vos": [str(mine.vo.pk)], "url": "file:///home/alice"}
+    (sentence,) = errors_of(operator.post(add(StorageElement), form))["url"]
+    assert sentence.startswith("Pilots would read and write there under the account that started this embedded system")
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = True
+    assert operator.post(add(StorageElement), form).status_code == 302
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = False
+    element = StorageElement.objects.get(name="home")
+    assert operator.post(change(element), {**form, "credential_for_pilots": "on"}).status_code == 302
+    assert "url" in errors_of(operator.post(change(element), {**form, "url": "file:///home/alice/.ssh"}))
 
 
 def test_outside_of_embedded_systems_operators_choose_programs(

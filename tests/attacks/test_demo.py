@@ -107,7 +107,9 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
     """Run the demonstration with its output in a file, in a directory that other accounts may enter."""
-    directory = Path(tempfile.mkdtemp(prefix="wms-attacked-", dir=PROJECT if os.geteuid() else None))
+    # Jobs of the same account have a /tmp of their own, so that nothing there would be found.
+    place = PROJECT if os.geteuid() and os.access(PROJECT, os.W_OK) else None
+    directory = Path(tempfile.mkdtemp(prefix="wms-attacked-", dir=place))
     directory.chmod(0o755)
     port, log = free_port(), directory / "demo.log"
     command = [sys.executable, "-c", IMPATIENT, str(PROJECT), "demo", "--port", str(port)]
