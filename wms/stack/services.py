@@ -78,12 +78,12 @@ class System:
 
     def python(self, *arguments: str) -> list[str]:
         """Return the command line of a Python program that ends with the supervisor."""
-        return launched([sys.executable, *arguments])
+        # Not from the current directory, whose modules could replace those of the server.
+        return launched([sys.executable, "-P", *arguments])
 
     def manage(self, *arguments: str) -> list[str]:
         """Return the command line of a management command."""
-        # Not from the current directory, whose modules could replace those of the server.
-        return self.python("-P", "-m", "wms", *arguments)
+        return self.python("-m", "wms", *arguments)
 
 
 #: Function that returns stages after the web server's, such as the demonstration's.
@@ -290,8 +290,9 @@ def _celery(system: System, what: str, *arguments: str) -> list[str]:
     silence = ["-W", "ignore:You're running the worker with superuser privileges"]
     # So is an account without a name.
     silence += ["-W", "ignore:An entry for the specified gid or egid was not found"]
-    program = ["-m", "celery", "--quiet", "-A", "wms.celery", what, "--loglevel", "WARNING"]
-    return system.python(*silence, *program, *arguments)
+    # Its own program would import the application from the current directory.
+    program = ["-c", "import sys; from wms.celery import app; app.start(sys.argv[2:])", "celery"]
+    return system.python(*silence, *program, "--quiet", what, "--loglevel", "WARNING", *arguments)
 
 
 def _for_other_commands(system: System) -> dict[str, str]:
