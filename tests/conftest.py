@@ -66,6 +66,7 @@ SLOW: Final = (
     "tests/attacks/test_kernel_keyrings.py",
     "tests/attacks/test_large_bodies.py",
     "tests/attacks/test_matrix.py",
+    "tests/attacks/test_other_peoples_directories.py",
     "tests/attacks/test_payloads.py",
     "tests/attacks/test_payloads_of_a_root_server.py",
     "tests/attacks/test_payloads_that_kill_pilots.py",

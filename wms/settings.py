@@ -5,7 +5,7 @@ from pathlib import Path
 
 import environ
 
-from wms.stack.directory import environment_of_running
+from wms.stack.directory import environment_of_running, found_directory
 from wms.wire.version import __version__
 
 # Before numpy is imported: its linear algebra, which is not used here, would start a thread for each core in every
@@ -18,12 +18,10 @@ _IN_REPOSITORY = (BASE_DIR / "manage.py").exists()
 _WORK_DIR = BASE_DIR if _IN_REPOSITORY else Path.cwd()
 
 env = environ.Env()
-# A command in a second terminal reads the servers of the running `up` of this data directory. Not put into os.environ,
-# by which `up` decides which servers to embed.
-env.ENVIRON = {
-    **environment_of_running(Path(os.environ.get("WMS_DATA_DIR", _WORK_DIR / "var"))),
-    **os.environ,
-}
+#: The data directory of the system that commands in a second terminal find.
+FOUND_DATA_DIR = found_directory(os.environ, clone=BASE_DIR if _IN_REPOSITORY else None)
+# They read its servers. Not put into os.environ, by which `up` decides which servers to embed.
+env.ENVIRON = {**environment_of_running(FOUND_DATA_DIR), **os.environ}
 
 # ---- Machine and security --------------------------------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ def _addresses(system: System, passwords: Mapping[str, str]) -> list[str]:
         f"Portal          {address}",
         f"Administration  {address}admin/ (for those with a *)",
         f"REST interface  {address.rstrip('/')}{API_V1}docs/",
-        *filter(None, [hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)]),
+        *filter(None, [hint_for_commands(system.directory.path, default=settings.FOUND_DATA_DIR)]),
         "Log-ins         user / password",
         *(
             f"  {'*' if user.administers else ' '} {user.username:<9} {passwords[user.username]:<{width}}  {user.may}"
