@@ -291,7 +291,7 @@ def _celery(system: System, what: str, *arguments: str) -> list[str]:
     # So is an account without a name.
     silence += ["-W", "ignore:An entry for the specified gid or egid was not found"]
     # Its own program would import the application from the current directory.
-    program = ["-c", "import sys; from wms.celery import app; app.start(sys.argv[2:])", "celery"]
+    program = ["-c", "import sys; from wms.celery import app; sys.exit(app.start(sys.argv[2:]))", "celery"]
     return system.python(*silence, *program, "--quiet", what, "--loglevel", "WARNING", *arguments)
 
 

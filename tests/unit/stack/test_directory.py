@@ -89,19 +89,19 @@ def test_a_system_is_found_where_it_is_named_or_in_the_clone_never_in_the_curren
     assert environment_of_running(None) == {}
 
 
-@pytest.mark.parametrize("name", ["", "environment", "run"])
+@pytest.mark.parametrize("name", ["data", "data/environment", "sockets"])
 def test_servers_are_not_found_where_others_could_write(name: str, tmp_path: Path) -> None:
     """As after a crash and a start of the machine, when anybody may make the directory of the sockets in /tmp."""
+    sockets = tmp_path / "sockets"
+    sockets.mkdir()
+    variables = {
+        "WMS_DATABASE_URL": f"postgresql://postgres@/wms?host={sockets}&port=5432",
+        "WMS_REDIS_URL": f"redis+socket://{sockets}/valkey.sock",
+    }
     with claimed(tmp_path / "data") as directory:
-        sockets = directory.sockets()
-        directory.write_environment(
-            {
-                "WMS_DATABASE_URL": f"postgresql://postgres@/wms?host={sockets}&port=5432",
-                "WMS_REDIS_URL": f"redis+socket://{sockets}/valkey.sock",
-            }
-        )
-    assert len(environment_of_running(tmp_path / "data")) == 2
-    (tmp_path / "data" / name).chmod(0o777)
+        directory.write_environment(variables)
+    assert environment_of_running(tmp_path / "data") == variables
+    (tmp_path / name).chmod(0o777)
     with pytest.raises(UntrustedPathError, match="can be written by every account"):
         environment_of_running(tmp_path / "data")
 
