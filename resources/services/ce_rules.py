@@ -63,7 +63,9 @@ def refusal_over_http(
     """
     if not _protects_its_account():
         return None
-    before = {} if stored is None else choices_of_programs(stored.type, stored.options, stored.identity)
+    before: Mapping[str, object] = (
+        {} if stored is None else choices_of_programs(stored.type, stored.options, stored.identity)
+    )
     after = choices_of_programs(type_, options, identity)
     changed = sorted(
         name for name in before.keys() | after.keys() if before.get(name, _MISSING) != after.get(name, _MISSING)

@@ -26,6 +26,8 @@ _PLAIN_AND_SHORT = re.compile(r"[A-Za-z0-9/._-]{1,80}")
 _SOCKET = re.compile(r"(?:[?&]host=|socket://)(/[A-Za-z0-9/._-]+)")
 #: Parts whose files are checked one by one; those of the others belong to PostgreSQL or pilots, or are very many.
 _READ = ("beat", "run")
+#: Further owners of parts: nobody of the database, as PostgreSQL does not run as root.
+_OWNERS = {"postgres": frozenset({NOBODY})}
 
 
 class DataDirectoryUnusableError(StackError):
@@ -136,14 +138,11 @@ def claimed(path: Path) -> Iterator[DataDirectory]:
 
 
 def _require_own(path: Path) -> None:
-    """Refuse a data directory, or a file in it, that another account could have written.
-
-    The database may belong to nobody: PostgreSQL does not run as root.
-    """
+    """Refuse a data directory, or a file in it, that another account could have written."""
     try:
         require_trusted(path)
         for entry in _content(path):
-            require_trusted(entry, owners=frozenset({NOBODY} if entry.name == "postgres" else ()))
+            require_trusted(entry, owners=_OWNERS.get(entry.name, frozenset()))
             for file in _content(entry) if entry.name in _READ else ():
                 require_trusted(file)
     except UntrustedPathError as error:
