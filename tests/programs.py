@@ -18,7 +18,7 @@ def directory_of_agents() -> Iterator[Path]:
     """Yield a directory with a short path; under root other users can enter it, because payloads are other users."""
     directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))
     if os.geteuid() == 0:
-        directory.chmod(0o777)
+        directory.chmod(0o1777)  # sticky as /tmp: a server that reads in it trusts no other
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -6,13 +6,17 @@ import sys
 from django.core.management import execute_from_command_line
 
 from wms.kernel.callers import current_command
+from wms.kernel.trusted_paths import UntrustedPathError
 
 
 def main() -> None:
     """Run one management command of the server."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     current_command.set(sys.argv[1] if len(sys.argv) > 1 else "")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except UntrustedPathError as error:  # by the settings, or a command
+        sys.exit(f"CommandError: {error}")
 
 
 if __name__ == "__main__":

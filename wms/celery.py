@@ -1,6 +1,7 @@
 """The Celery application; its beat table is in wms.schedule."""
 
 import os
+import sys
 
 from celery import Celery
 from celery.signals import beat_init, celeryd_init
@@ -13,7 +14,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 # process most of its start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
+_path = [*sys.path]
 app = Celery("wms")
+# It has put the current directory in front, which may be somebody else's.
+sys.path[:] = _path
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.beat_schedule = BEAT
 app.autodiscover_tasks()

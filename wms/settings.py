@@ -5,7 +5,7 @@ from pathlib import Path
 
 import environ
 
-from wms.stack.directory import environment_of_running
+from wms.stack.directory import environment_of_running, found_directory
 from wms.wire.version import __version__
 
 # Before numpy is imported: its linear algebra, which is not used here, would start a thread for each core in every
@@ -18,17 +18,19 @@ _IN_REPOSITORY = (BASE_DIR / "manage.py").exists()
 _WORK_DIR = BASE_DIR if _IN_REPOSITORY else Path.cwd()
 
 env = environ.Env()
-# A command in a second terminal reads the servers of the running `up` of this data directory. Not put into os.environ,
-# by which `up` decides which servers to embed.
-env.ENVIRON = {
-    **environment_of_running(Path(os.environ.get("WMS_DATA_DIR", _WORK_DIR / "var"))),
-    **os.environ,
-}
+#: The data directory of the system that commands in a second terminal find.
+FOUND_DATA_DIR = found_directory(os.environ, clone=BASE_DIR if _IN_REPOSITORY else None)
+# They read its servers. Not put into os.environ, by which `up` decides which servers to embed.
+env.ENVIRON = {**environment_of_running(FOUND_DATA_DIR), **os.environ}
 
 # ---- Machine and security --------------------------------------------------------------------------------------------
 
 #: True lets this process start with development defaults; `up` on embedded servers sets it, production never does.
 WMS_EMBEDDED = env.bool("WMS_EMBEDDED", default=False)
+#: Let operators set type, identity and options of computing elements, and directories as storage elements, in the
+#: administration of an embedded system (WMS_EMBEDDED), too: then whoever logs in as one runs programs under the account
+#: that started it (ADR 84).
+WMS_CE_PROGRAMS_OVER_HTTP = env.bool("WMS_CE_PROGRAMS_OVER_HTTP", default=False)
 #: Show settings and code on error pages; for development on one's own machine only.
 DEBUG = env.bool("WMS_DEBUG", default=False)
 #: Public, so `check --deploy` and every production start refuse it (wms.kernel.checks).
@@ -303,6 +305,9 @@ EMAIL_TIMEOUT = 10
 
 #: Directory of embedded servers, sandboxes and logs.
 WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(_WORK_DIR / "var")))
+#: Files and directories, separated by commas, that payloads on the server's own machine find empty, as they do
+#: WMS_DATA_DIR; where the machine has namespaces. `demo` names the file to which its output goes.
+WMS_HIDDEN_FROM_PAYLOADS = env.list("WMS_HIDDEN_FROM_PAYLOADS", default=[])
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

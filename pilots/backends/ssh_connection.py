@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
+from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
 
 #: Options that need the option host.
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
@@ -203,6 +204,10 @@ def _path_of(options: Mapping[str, object], name: str) -> str:
     path = Path(text).expanduser()
     if not path.is_absolute() or not path.is_file():
         raise BackendError(f"The option {name} must be the path of a file, from / or ~ on; it is {text}.")
+    try:
+        require_trusted(path)
+    except UntrustedPathError as error:
+        raise BackendError(f"The option {name}: {error}") from error
     return str(path)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from django.conf import settings
 from django.db.models import Q
@@ -82,7 +83,7 @@ def _create(
             options=of_backend(options),
             directory=settings.WMS_DATA_DIR / "pilots" / site / ce,
             server_url=settings.WMS_SERVER_URL,
-            hidden=[settings.WMS_DATA_DIR],
+            hidden=[settings.WMS_DATA_DIR, *map(Path, settings.WMS_HIDDEN_FROM_PAYLOADS)],
             queues=queues,
         )
     )

@@ -7,7 +7,7 @@ from resources.domain.definitions import Definition, by_folded_name, misfit_valu
 from resources.domain.enums import RequirementKind
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.queries.known_names import definitions, misfits_of
-from resources.services.ce_rules import refusal
+from resources.services.ce_rules import refusal, refusal_over_http
 from resources.services.setups import flaw_of_setup, vos_of
 from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
@@ -80,7 +80,11 @@ class CEForm(LevelForm[ComputingElement]):
         cleaned = self.cleaned_data
         if not {"type", "options", "identity"} <= cleaned.keys():
             return  # displayed only, or invalid already
-        refused = refusal(cleaned["type"], cleaned["options"], cleaned["identity"])
+        type_, options, identity = cleaned["type"], cleaned["options"], cleaned["identity"]
+        stored = self.instance if self.instance.pk else None
+        refused = refusal(type_, options, identity) or refusal_over_http(
+            stored, type_=type_, options=options, identity=identity
+        )
         if refused is not None:
             self.add_error(*refused)
 

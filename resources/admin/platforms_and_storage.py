@@ -10,6 +10,7 @@ from django.utils import timezone
 from resources.admin.rights import sites_serving_only
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
 from resources.models import Platform, Replica, SiteToken, StorageElement
+from resources.services.ce_rules import refusal_of_url_over_http
 from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
@@ -49,6 +50,8 @@ class StorageElementForm(GenericModelForm[StorageElement]):
         url: str = self.cleaned_data["url"]
         if not STORAGE_URL.match(url):
             raise forms.ValidationError(f"This is not an address of a storage element; {STORAGE_URL_HINT}.")
+        if refused := refusal_of_url_over_http(self.instance.url, url):
+            raise forms.ValidationError(refused)
         return url
 
 

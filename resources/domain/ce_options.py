@@ -9,6 +9,10 @@ from resources.domain.enums import PayloadIdentity
 
 #: The only option that concerns the pilots of a CE and not its backend.
 PAYLOAD_USERS = "payload_users"
+#: Options that choose no program, file, host or account; every other one may, also one that is added later.
+_CHOOSE_NOTHING: Final = frozenset(
+    {"max_processes", "max_idle_s", "max_pending", "node_processors", "partition", "account", "qos", "constraint"}
+)
 #: Excludes names that sudo reads differently: "#0" as root, "-s" as an option.
 _ACCOUNT = re.compile(r"(?!root$)[A-Za-z_][A-Za-z0-9_.@\\-]*\$?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -58,6 +62,13 @@ def flaw_of_accounts(options: Mapping[str, object], *, sudo: bool) -> str | None
 def of_backend(options: Mapping[str, object]) -> Mapping[str, object]:
     """Return the options for the backend."""
     return {name: value for name, value in options.items() if name != PAYLOAD_USERS}
+
+
+def choices_of_programs(type_: str, options: Mapping[str, object], identity: str) -> Mapping[str, object]:
+    """Return what of a CE decides which programs run, where, and under which account: by the field, or the option."""
+    return {"type": type_, "identity": identity} | {
+        name: value for name, value in options.items() if name not in _CHOOSE_NOTHING
+    }
 
 
 def flaw_of_environment(options: Mapping[str, object]) -> str | None:

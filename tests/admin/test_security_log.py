@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from pilots.models import Pilot
 from resources.models import Site
@@ -89,7 +90,10 @@ def test_managers_of_a_vo_are_named(operator: Client, mine: RowsOfVO) -> None:
     assert events()[-1] == (Kind.RIGHTS_CHANGED, "olivia", "VO lhcb", recorded("changed", {"managers": ["+nora"]}))
 
 
-def test_changed_options_of_a_computing_element_are_recorded_without_values(operator: Client, mine: RowsOfVO) -> None:
+def test_changed_options_of_a_computing_element_are_recorded_without_values(
+    operator: Client, mine: RowsOfVO, settings: Settings
+) -> None:
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = True
     form = {"type": "ssh", "identity": "none", "options": f'{{"host": "a.org", "identity_file": "{SECRET}"}}'}
     assert operator.post(change(mine.ce), {**form, "parameters": "{}", "vo_parameters": "{}"}).status_code == 302
     kind, who, target, facts = events()[-1]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from pilots.models import CEHealth
 from pilots.services.ce_cycle import serve
-from resources.models import ComputingElement, Queue
+from resources.models import ComputingElement, Queue, StorageElement
 from tests.admin.conftest import RowsOfVO, act, add, change, changelist, client_of, errors_of, make_rows_of_vo
 from tests.factories import make_ce, make_queue, make_site, make_user
 from wms.configuration.configure import configure
@@ -53,6 +54,12 @@ def manager(mine: RowsOfVO) -> Client:
 @pytest.fixture
 def operator() -> Client:
     return client_of(make_user(username="olivia", staff=True, operator=True))
+
+
+@pytest.fixture
+def allowed(settings: Settings) -> None:
+    """Let operators choose programs over HTTP, as in production; the tests run in an embedded system."""
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = True
 
 
 def evil(**others: str) -> dict[str, str]:
@@ -115,7 +122,7 @@ def test_no_list_and_no_other_page_changes_options(
     assert Queue.objects.get(pk=mine.queue.pk).ce == mine.ce
 
 
-def test_an_operator_changes_type_and_options(operator: Client, mine: RowsOfVO) -> None:
+def test_an_operator_changes_type_and_options(operator: Client, mine: RowsOfVO, allowed: None) -> None:
     options = {"environment": {"SLURM_CONF": "/etc/slurm/site.conf", "LC_ALL": "C", "_CONDOR_COLLECTOR_HOST": "h"}}
     form = evil(identity="none", options=json.dumps(options))
     assert operator.post(change(mine.ce), form).status_code == 302
@@ -140,6 +147,81 @@ def test_a_configuration_file_with_code_loading_variables_is_refused(
     with pytest.raises(ConfigurationError, match=f"remove {name}") as refused:
         configure(f"sites: [{{name: {mine.site.name}, ces: [{ce}]}}]".encode(), environ={}, now=timezone.now())
     assert "ces[0].options" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("type_", "options", "identity"),
+    [
+        ("ssh", {}, "none"),
+        ("local", {}, "none"),
+        ("htcondor", {}, "none"),
+        ("slurm", {"python": "/tmp/mallory"}, "none"),
+        ("slurm", {"programs": "/tmp/mallory"}, "none"),
+        ("slurm", {"environment": {"SLURM_CONF": "/tmp/mallory"}}, "none"),
+        ("slurm", {"host": "mallory.example.org"}, "none"),
+        ("slurm", {"identity_file": "/root/.ssh/id_ed25519"}, "none"),
+        ("slurm", {"known_hosts": "/tmp/mallory"}, "none"),
+        ("slurm", {"user": "root"}, "none"),
+        ("slurm", {"directory": "/root/.ssh"}, "none"),
+        ("slurm", {"submit_arguments": ["--chdir=/root"]}, "none"),
+        ("slurm", {"proxy": "http://mallory.example.org:3128"}, "none"),
+        ("slurm", {"an_option_of_tomorrow": None}, "none"),
+        ("slurm", {"payload_users": ["mallory"]}, "sudo"),
+        ("slurm", {}, "environment"),
+    ],
+)
+def test_in_an_embedded_system_no_request_chooses_programs_of_its_account(
+    type_: str, options: dict[str, object], identity: str, operator: Client, mine: RowsOfVO
+) -> None:
+    ComputingElement.objects.filter(pk=mine.ce.pk).update(type="slurm", options={})
+    before = decided(mine.ce)
+    form = evil(type=type_, options=json.dumps(options), identity=identity)
+    for page, body in (
+        (change(mine.ce), form),
+        (f"{change(mine.ce)}?_popup=1", {**form, "_popup": "1"}),
+        (add(ComputingElement), {**form, "site": str(mine.site.pk), "name": "new"}),
+    ):
+        (sentence,) = [text for texts in errors_of(operator.post(page, body)).values() for text in texts]
+        assert "start the system with WMS_CE_PROGRAMS_OVER_HTTP=true" in sentence
+    operator.post(change(mine.ce), {**form, "_saveasnew": "1"})
+    assert decided(mine.ce) == before
+    assert not ComputingElement.objects.filter(site=mine.site).exclude(pk=mine.ce.pk).exists()
+
+
+def test_in_an_embedded_system_no_option_that_chooses_a_program_is_removed(operator: Client, mine: RowsOfVO) -> None:
+    """Without `host` the commands would run on this machine."""
+    options = {"host": "login.example.org", "max_pending": 1}
+    ComputingElement.objects.filter(pk=mine.ce.pk).update(type="slurm", options=options)
+    form = evil(type="slurm", identity="none")
+    (sentence,) = errors_of(operator.post(change(mine.ce), {**form, "options": "{}"}))["options"]
+    assert "so host cannot be set here" in sentence
+    more = {**form, "options": json.dumps({**options, "max_pending": 9})}
+    assert operator.post(change(mine.ce), more).status_code == 302
+    assert decided(mine.ce)[2:] == ("slurm", {**options, "max_pending": 9}, "none")
+
+
+def test_in_an_embedded_system_no_request_names_a_directory_of_its_account(
+    operator: Client, mine: RowsOfVO, settings: Settings
+) -> None:
+    """A pilot would write `bin/ls` there, as output of a VO that is called `bin`."""
+    form = {"name": "home", "vos": [str(mine.vo.pk)], "url": "file:///home/alice"}
+    (sentence,) = errors_of(operator.post(add(StorageElement), form))["url"]
+    assert sentence.startswith("Pilots would read and write there under the account that started this embedded system")
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = True
+    assert operator.post(add(StorageElement), form).status_code == 302
+    settings.WMS_CE_PROGRAMS_OVER_HTTP = False
+    element = StorageElement.objects.get(name="home")
+    assert operator.post(change(element), {**form, "credential_for_pilots": "on"}).status_code == 302
+    assert "url" in errors_of(operator.post(change(element), {**form, "url": "file:///home/alice/.ssh"}))
+
+
+def test_outside_of_embedded_systems_operators_choose_programs(
+    operator: Client, mine: RowsOfVO, settings: Settings
+) -> None:
+    settings.WMS_EMBEDDED = False
+    form = evil(type="slurm", identity="none", options=json.dumps({"host": "h", "python": "/usr/bin/python3"}))
+    assert operator.post(change(mine.ce), form).status_code == 302
+    assert decided(mine.ce)[3] == {"host": "h", "python": "/usr/bin/python3"}
 
 
 def test_rest_accepts_no_type_or_options(operator: Client) -> None:

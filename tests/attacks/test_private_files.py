@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from tests.factories import make_user
 from wms.jobs.services import sandbox_files, sandboxes
+from wms.kernel.trusted_paths import UntrustedPathError
 from wms.stack.directory import claimed
 
 
@@ -73,6 +74,13 @@ def test_an_existing_store_is_made_private_at_start_and_logged_once(
     assert open_to_others(store) == []
     assert stat.S_IMODE(outside.stat().st_mode) == 0o644
     assert [record.message for record in caplog.records] == ["sandboxes.closed_to_other_accounts"]
+
+
+def test_a_store_that_other_accounts_write_to_is_refused(store: Path) -> None:
+    store.mkdir()
+    store.chmod(0o777)
+    with pytest.raises(UntrustedPathError, match="can be written by every account"):
+        sandbox_files.close_store()
 
 
 def test_every_web_process_makes_the_store_private(tmp_path: Path) -> None:

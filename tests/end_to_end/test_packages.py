@@ -1,12 +1,15 @@
 """Both distributions: built, installed together into a bare environment, and used outside of the repository."""
 
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.end_to_end.installed import ENVIRONMENT, run
 from tests.pace import wait_for, within
@@ -30,6 +33,22 @@ def running(command: list[str | Path], *, cwd: Path) -> Iterator[subprocess.Pope
         finally:
             process.terminate()
             process.communicate(timeout=within(60))
+
+
+def test_an_installed_server_finds_no_system_in_the_current_directory(installed: Path, tmp_path: Path) -> None:
+    """It may be somebody else's, whose database would get the command."""
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        (tmp_path / "var").mkdir()
+        address = f"postgres://mallory@127.0.0.1:{database.getsockname()[1]}/wms?connect_timeout=5"
+        (tmp_path / "var" / "environment").write_text(f"WMS_DATABASE_URL='{address}'\nWMS_EMBEDDED=1\n")
+        command = [installed / "wms-server", "token", "alice"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, timeout=within(60), check=False
+        )
+        database.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            database.accept()
+    assert done.returncode != 0
 
 
 def test_the_server_runs_from_its_wheel_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:

@@ -32,5 +32,5 @@ def test_all_jobs_of_the_demonstration_end_as_they_should(tmp_path: Path) -> Non
     assert re.search(r"^ *\d+  killed +charlie +\S+ +Killed .* begun$", done.stdout, re.MULTILINE)
     assert re.search(r"sort\.sh; sorted-down\.txt, sorted-up\.txt$", done.stdout, re.MULTILINE)
     assert re.search(r"^Administration  http://127\.0\.0\.1:\d+/admin/", done.stdout, re.MULTILINE)
-    assert re.search(r"alice-demo", done.stdout)
+    assert re.search(r"^    alice     [A-Za-z0-9_-]{16}  lhcb_user, lhcb_calib$", done.stdout, re.MULTILINE)
     assert processes_of(directory) == []

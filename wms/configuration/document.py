@@ -7,10 +7,12 @@ process, and follows aliases, so that a short file could expand to a huge one.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 
 from wms.configuration.problems import ConfigurationError, Remark
+from wms.kernel.trusted_paths import require_trusted
 
 MAX_BYTES = 4 * 1024 * 1024
 #: Levels; the deepest value of docs/configuration.example.yaml is at 9.
@@ -31,6 +33,18 @@ Atom = str | int | float | bool | None
 
 class Ambiguous(ValueError):  # noqa: N818 - the text is the sentence
     """An unquoted word that YAML's versions read differently, or a number that is not finite."""
+
+
+def content_of(file: Path) -> bytes:
+    """Return the content of a file, of one that is too long only a part that is too long as well.
+
+    Raises:
+        OSError: it cannot be read.
+        UntrustedPathError: another account could have written it, and so choose the programs of computing elements.
+    """
+    require_trusted(file)
+    with file.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,23 @@
 """`manage.py demo`: the whole system on its own servers, with the demonstration as its last stage."""
 
 import os
-from collections.abc import Sequence
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psycopg
 from django.conf import settings
 
+from pilots.agent.job import accounts, isolation
 from pilots.agent.node.inspection import detected_platform
 from pilots.domain.pilot import PilotStatus
 from wms.demo import display, sample
 from wms.demo.demonstration import Demonstration
 from wms.demo.workload import submissions
+from wms.kernel.private_files import FILE_MODE
 from wms.stack import services
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
@@ -31,6 +36,10 @@ _SETTINGS = {
     "WMS_LOG_LEVEL": "ERROR",
 }
 _FAULTS_SHOWN = 20
+_NOT_ISOLATED = (
+    "This machine gives jobs neither namespaces nor accounts of their own: each can read what this account can, the\n"
+    "keys of this system too. Give nobody else a log-in."
+)
 _ALIVE = [PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.RUNNING]
 
 
@@ -60,13 +69,13 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
     """
     if "WMS_DATABASE_URL" in os.environ:
         raise OtherDatabaseError(
-            "The demonstration creates users with published passwords and requires a database of its own: "
-            "unset WMS_DATABASE_URL."
+            "The demonstration gives users new passwords and requires a database of its own: unset WMS_DATABASE_URL."
         )
     begun: list[Demonstration] = []
+    passwords = sample.new_passwords()
 
     def more(system: System) -> Sequence[Stage]:
-        begun.append(_demonstration(system))
+        begun.append(_demonstration(system, passwords=passwords))
         return [[ActivityPart(function=begun[0].run)]]
 
     with TemporaryDirectory(prefix="wms-demo-") as made:
@@ -78,12 +87,27 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
             listener=Listener(port=port),
             web_workers=2,
             configuration=configuration,
-            defaults=_SETTINGS,
+            # By variables of one short command, not in the file: that would be there for as long as the system.
+            configuration_variables=sample.variables(passwords),
+            defaults=_SETTINGS | {"WMS_HIDDEN_FROM_PAYLOADS": _closed_log(sys.stdout.fileno())},
             stay=stay,
         )
         services.run(options, greeting=lambda system: _report(begun[0], system, stay=stay), more=more)
     if not stay:
         _require_success(begun[0] if begun else None)
+
+
+def _closed_log(output: int) -> str:
+    """Close to other accounts the file to which the output goes, as the passwords are in it; return its path.
+
+    Args:
+        output: descriptor; nothing is done, and the path is empty, unless it is a file.
+    """
+    if not stat.S_ISREG(os.fstat(output).st_mode):
+        return ""
+    with suppress(PermissionError):  # another account has opened it, such as root
+        os.fchmod(output, FILE_MODE)
+    return str(Path(f"/proc/self/fd/{output}").readlink())
 
 
 def _require_success(demonstration: Demonstration | None) -> None:
@@ -93,11 +117,11 @@ def _require_success(demonstration: Demonstration | None) -> None:
         raise NotAsExpectedError(_verdict(demonstration))
 
 
-def _demonstration(system: System) -> Demonstration:
+def _demonstration(system: System, *, passwords: Mapping[str, str]) -> Demonstration:
     return Demonstration(
         host=system.options.listener.host,
         port=system.options.listener.port,
-        passwords={log_in.username: log_in.password for log_in in sample.log_ins()},
+        passwords=passwords,
         watcher=sample.OPERATOR,
         submissions=submissions(),
         count_pilots=lambda: _count_pilots(system.environment["WMS_DATABASE_URL"]),
@@ -125,7 +149,10 @@ def _report(demonstration: Demonstration, system: System, *, stay: bool) -> str:
     parts += filter(None, [display.pi_of(demonstration.jobs.values())])
     if stay or not demonstration.faults:
         parts.append(_verdict(demonstration))
-    return "\n".join([*parts, "", *_addresses(system), *(["", "Ctrl-C stops it.", ""] if stay else [])])
+    parts += ["", *_addresses(system, demonstration.passwords)]
+    if not (accounts.can_change_user() or isolation.has_namespaces()):
+        parts += ["", _NOT_ISOLATED]
+    return "\n".join([*parts, *(["", "Ctrl-C stops it.", ""] if stay else [])])
 
 
 def _verdict(demonstration: Demonstration) -> str:
@@ -141,18 +168,18 @@ def _verdict(demonstration: Demonstration) -> str:
     return "\n  ".join(lines)
 
 
-def _addresses(system: System) -> list[str]:
+def _addresses(system: System, passwords: Mapping[str, str]) -> list[str]:
     address = system.address
     users = sample.log_ins()
-    width = max(len(user.password) for user in users)
+    width = max(map(len, passwords.values()))
     return [
         f"Portal          {address}",
         f"Administration  {address}admin/ (for those with a *)",
         f"REST interface  {address.rstrip('/')}{API_V1}docs/",
-        *filter(None, [hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)]),
+        *filter(None, [hint_for_commands(system.directory.path, default=settings.FOUND_DATA_DIR)]),
         "Log-ins         user / password",
         *(
-            f"  {'*' if user.administers else ' '} {user.username:<9} {user.password:<{width}}  {user.may}"
+            f"  {'*' if user.administers else ' '} {user.username:<9} {passwords[user.username]:<{width}}  {user.may}"
             for user in users
         ),
     ]

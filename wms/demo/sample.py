@@ -1,5 +1,7 @@
 """The sample VO: its configuration file and its users."""
 
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import yaml
 FILE = Path(__file__).parent / "sample.yaml"
 #: The user who may see and kill all jobs.
 OPERATOR = "olga"
+_PASSWORD_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,6 @@ class LogIn:
     """
 
     username: str
-    password: str
     may: str
     administers: bool
 
@@ -37,6 +39,16 @@ def configuration(*, machine: str) -> str:
     return yaml.safe_dump(sample, sort_keys=False)
 
 
+def new_passwords() -> Mapping[str, str]:
+    """Return a random password for each user."""
+    return {user.username: secrets.token_urlsafe(_PASSWORD_BYTES) for user in log_ins()}
+
+
+def variables(passwords: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables by which the sample file names the passwords."""
+    return {f"WMS_DEMO_PASSWORD_{username.upper()}": password for username, password in passwords.items()}
+
+
 def log_ins() -> list[LogIn]:
     """Return the users of the sample file."""
     sample = yaml.safe_load(FILE.read_text(encoding="utf-8"))
@@ -49,7 +61,6 @@ def log_ins() -> list[LogIn]:
         users.append(
             LogIn(
                 username=user["username"],
-                password=user["password"],
                 may="; ".join(roles),
                 administers=bool(user.get("staff")),
             )

@@ -13,17 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_others
+from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
 from wms.stack.errors import StackError
+from wms.stack.launch import NOBODY
 
 _ENVIRONMENT = "environment"
 #: Seconds to wait for the guard of a killed system, which takes at most 8 s.
 _CLEANED_WITHIN_S = 15.0
 #: The path of a socket has at most 107 bytes, and is part of addresses, in which other characters need escapes.
 _PLAIN_AND_SHORT = re.compile(r"[A-Za-z0-9/._-]{1,80}")
+#: A directory or file of a socket in the address of a database or broker.
+_SOCKET = re.compile(r"(?:[?&]host=|socket://)(/[A-Za-z0-9/._-]+)")
+#: Parts whose files are checked one by one; those of the others belong to PostgreSQL or pilots, or are very many.
+_READ = ("beat", "run")
+#: Further owners of parts: nobody of the database, as PostgreSQL does not run as root.
+_OWNERS = {"postgres": frozenset({NOBODY})}
 
 
 class DataDirectoryUnusableError(StackError):
-    """The data directory cannot be made or written to."""
+    """The data directory cannot be made or written to, or others could write to it."""
 
 
 class DataDirectoryInUseError(StackError):
@@ -97,10 +105,11 @@ def claimed(path: Path) -> Iterator[DataDirectory]:
     The kernel releases the lock with the process, so none is left after a kill.
 
     Raises:
-        DataDirectoryUnusableError: it cannot be made or written to.
+        DataDirectoryUnusableError: it cannot be made or written to, or another account could write to it.
         DataDirectoryInUseError: another process holds the lock.
     """
     path = path.absolute()
+    _require_own(path)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         running, cleaning = (os.open(path / name, os.O_RDWR | os.O_CREAT, 0o600) for name in ("lock", "cleaning.lock"))
@@ -128,6 +137,25 @@ def claimed(path: Path) -> Iterator[DataDirectory]:
         os.close(cleaning)
 
 
+def _require_own(path: Path) -> None:
+    """Refuse a data directory, or a file in it, that another account could have written."""
+    try:
+        require_trusted(path)
+        for entry in _content(path):
+            require_trusted(entry, owners=_OWNERS.get(entry.name, frozenset()))
+            for file in _content(entry) if entry.name in _READ else ():
+                require_trusted(file)
+    except UntrustedPathError as error:
+        raise DataDirectoryUnusableError(f"{error} The data directory is the option --data-dir.") from error
+
+
+def _content(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:  # it is missing, or not for this account, which finds nothing in it then
+        return []
+
+
 def _locked(descriptor: int, *, within_s: float) -> bool:
     give_up = time.monotonic() + within_s
     while True:
@@ -141,23 +169,53 @@ def _locked(descriptor: int, *, within_s: float) -> bool:
             return True
 
 
-def hint_for_commands(path: Path, *, default: Path) -> str:
-    """Return the variable to set so that other commands find the system of this data directory; empty: none."""
-    if path == default.absolute():
+def found_directory(environ: Mapping[str, str], *, clone: Path | None) -> Path | None:
+    """Return the data directory whose running system other commands use; None: they use none.
+
+    Never one of the current directory, which may be somebody else's.
+
+    Args:
+        environ: the variables of the process.
+        clone: the directory of the repository; None: the server is installed.
+    """
+    if named := environ.get("WMS_DATA_DIR"):
+        return Path(named)
+    return None if clone is None else clone / "var"
+
+
+def hint_for_commands(path: Path, *, default: Path | None) -> str:
+    """Return the variable to set so that other commands find the system of this data directory; empty: none.
+
+    Args:
+        path: the data directory.
+        default: that whose system they find, see :func:`found_directory`.
+    """
+    if default is not None and path == default.absolute():
         return ""
     return f"For commands in other terminals: export WMS_DATA_DIR={shlex.quote(str(path))}"
 
 
-def environment_of_running(path: Path) -> dict[str, str]:
+def environment_of_running(path: Path | None) -> dict[str, str]:
     """Return the variables with the servers of the running system of this data directory; {} if none runs.
 
     They let `manage.py token alice` run in a second terminal without further variables.
+
+    Raises:
+        UntrustedPathError: another account could have written them, or could answer at the sockets that they name.
     """
+    if path is None:
+        return {}
+    file = path / _ENVIRONMENT
     try:
-        text = (path / _ENVIRONMENT).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except OSError:
         return {}
-    return dict(word.split("=", 1) for word in shlex.split(text))
+    require_trusted(file)
+    variables = dict(word.split("=", 1) for word in shlex.split(text))
+    for name in ("WMS_DATABASE_URL", "WMS_REDIS_URL"):
+        for socket in _SOCKET.findall(variables.get(name, "")):
+            require_trusted(Path(socket))
+    return variables
 
 
 def _write_private(file: Path, text: str) -> None:

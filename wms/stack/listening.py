@@ -7,6 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Self
 
+from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
 from wms.stack.errors import StackError
 
 LOOPBACK = "127.0.0.1"
@@ -119,6 +120,10 @@ def _check_socket(path: Path) -> None:
     if not path.parent.is_dir() or len(str(path).encode()) > _MAX_SOCKET_PATH:
         sentence = f"name a path of at most {_MAX_SOCKET_PATH} bytes in a directory that exists."
         raise UnreachableAddressError(f"{path} cannot be a socket: {sentence}")
+    try:
+        require_trusted(path)
+    except UntrustedPathError as error:
+        raise UnreachableAddressError(str(error)) from error
     if not path.exists():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:

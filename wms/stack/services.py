@@ -48,6 +48,7 @@ class StackOptions:
         listener: of the web server.
         web_workers: processes of the web server.
         configuration: a file to apply before the web server starts.
+        configuration_variables: values of ``${NAME}`` in this file; no part has them but the command that applies it.
         defaults: variables of every part except the servers; variables of this process take precedence.
         stay: whether to run until stopped; otherwise until all stages have been started.
     """
@@ -57,6 +58,7 @@ class StackOptions:
     listener: Listener
     web_workers: int
     configuration: Path | None = None
+    configuration_variables: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     stay: bool = True
 
@@ -76,12 +78,12 @@ class System:
 
     def python(self, *arguments: str) -> list[str]:
         """Return the command line of a Python program that ends with the supervisor."""
-        return launched([sys.executable, *arguments])
+        # Not from the current directory, whose modules could replace those of the server.
+        return launched([sys.executable, "-P", *arguments])
 
     def manage(self, *arguments: str) -> list[str]:
         """Return the command line of a management command."""
-        # Not from the current directory, whose modules could replace those of the server.
-        return self.python("-P", "-m", "wms", *arguments)
+        return self.python("-m", "wms", *arguments)
 
 
 #: Function that returns stages after the web server's, such as the demonstration's.
@@ -220,7 +222,7 @@ def _prepare(system: System) -> CommandPart:
         name="configure",
         # One process for both, as starting it takes longest.
         command=system.manage("configure", str(file.absolute()), "--migrate"),
-        environment=system.environment,
+        environment={**system.environment, **system.options.configuration_variables},
         failure=f"The configuration file {file} could not be applied, for the reason above.",
     )
 
@@ -288,8 +290,9 @@ def _celery(system: System, what: str, *arguments: str) -> list[str]:
     silence = ["-W", "ignore:You're running the worker with superuser privileges"]
     # So is an account without a name.
     silence += ["-W", "ignore:An entry for the specified gid or egid was not found"]
-    program = ["-m", "celery", "--quiet", "-A", "wms.celery", what, "--loglevel", "WARNING"]
-    return system.python(*silence, *program, *arguments)
+    # Its own program would import the application from the current directory.
+    program = ["-c", "import sys; from wms.celery import app; sys.exit(app.start(sys.argv[2:]))", "celery"]
+    return system.python(*silence, *program, "--quiet", what, "--loglevel", "WARNING", *arguments)
 
 
 def _for_other_commands(system: System) -> dict[str, str]:

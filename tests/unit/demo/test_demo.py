@@ -1,12 +1,15 @@
 """The rules of the demonstration: the jobs that it submits, its verdict, and its output."""
 
 import math
+import os
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from wms.demo import display, sample
+from wms.demo import display, running, sample
 from wms.demo.expectations import ExpectedJob, JobOutcome, faults
 from wms.demo.job_table import ListedJob, WatchedJob
 from wms.demo.payloads.pi import estimate
@@ -90,6 +93,27 @@ def test_all_sample_users_can_log_in_and_one_is_an_operator() -> None:
     assert users["mary"].may == "manager of lhcb; lhcb_user"
     assert {name for name, user in users.items() if user.administers} == {"mary", sample.OPERATOR}
     assert {submission.owner for submission in submissions()} < users.keys()
+
+
+def test_no_password_of_the_demonstration_is_published_or_used_twice() -> None:
+    passwords = [*sample.new_passwords().values(), *sample.new_passwords().values()]
+
+    assert len({*passwords}) == 10
+    assert all(len(password) >= 16 for password in passwords)
+    published = sample.configuration(machine="x86_64-el9")
+    assert all(f"password: ${{WMS_DEMO_PASSWORD_{name.upper()}}}" in published for name in sample.new_passwords())
+
+
+def test_a_file_that_gets_the_passwords_is_closed_and_named(tmp_path: Path) -> None:
+    log = tmp_path / "demo.log"
+    with log.open("w") as output:
+        log.chmod(0o644)
+        assert running._closed_log(output.fileno()) == str(log)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    reading, writing = os.pipe()
+    assert running._closed_log(writing) == ""
+    for descriptor in (reading, writing):
+        os.close(descriptor)
 
 
 def test_a_row_is_read_as_the_server_writes_it() -> None:

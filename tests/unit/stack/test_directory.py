@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from wms.kernel.trusted_paths import UntrustedPathError
 from wms.stack.directory import (
     DataDirectoryInUseError,
     DataDirectoryUnusableError,
     claimed,
     environment_of_running,
+    found_directory,
     hint_for_commands,
 )
 
@@ -78,8 +80,46 @@ def test_stopped_servers_are_not_found(tmp_path: Path) -> None:
     assert environment_of_running(tmp_path) == {}
 
 
+def test_a_system_is_found_where_it_is_named_or_in_the_clone_never_in_the_current_directory() -> None:
+    clone = Path("/home/alice/wms")
+    assert found_directory({}, clone=None) is None
+    assert found_directory({"WMS_DATA_DIR": ""}, clone=None) is None
+    assert found_directory({}, clone=clone) == clone / "var"
+    assert found_directory({"WMS_DATA_DIR": "/srv/wms"}, clone=clone) == Path("/srv/wms")
+    assert environment_of_running(None) == {}
+
+
+@pytest.mark.parametrize("name", ["data", "data/environment", "sockets"])
+def test_servers_are_not_found_where_others_could_write(name: str, tmp_path: Path) -> None:
+    """As after a crash and a start of the machine, when anybody may make the directory of the sockets in /tmp."""
+    sockets = tmp_path / "sockets"
+    sockets.mkdir()
+    variables = {
+        "WMS_DATABASE_URL": f"postgresql://postgres@/wms?host={sockets}&port=5432",
+        "WMS_REDIS_URL": f"redis+socket://{sockets}/valkey.sock",
+    }
+    with claimed(tmp_path / "data") as directory:
+        directory.write_environment(variables)
+    assert environment_of_running(tmp_path / "data") == variables
+    (tmp_path / name).chmod(0o777)
+    with pytest.raises(UntrustedPathError, match="can be written by every account"):
+        environment_of_running(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["", "secret_key", "beat", "beat/schedule.db", "run/valkey.sock"])
+def test_no_system_starts_in_a_directory_where_others_could_write(name: str, tmp_path: Path) -> None:
+    with claimed(tmp_path / "data") as directory:
+        directory.secret_key()
+        for part in ("beat/schedule.db", "run/valkey.sock"):
+            (directory.part(Path(part).parent.name) / Path(part).name).touch()
+    (tmp_path / "data" / name).chmod(0o777)
+    with pytest.raises(DataDirectoryUnusableError, match=r"can be written by every account.* --data-dir"):
+        claimed(tmp_path / "data").__enter__()
+
+
 def test_a_custom_data_directory_is_named_for_other_commands(tmp_path: Path) -> None:
     default = tmp_path / "var"
     assert hint_for_commands(default, default=default) == ""
     hint = hint_for_commands(tmp_path / "my demo", default=default)
+    assert hint_for_commands(default, default=None) == f"For commands in other terminals: export WMS_DATA_DIR={default}"
     assert hint == f"For commands in other terminals: export WMS_DATA_DIR='{tmp_path}/my demo'"

@@ -18,6 +18,7 @@ from wms.jobs.models import Sandbox
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.kernel.errors import UnavailableError
 from wms.kernel.private_files import DIRECTORY_MODE, close_to_others
+from wms.kernel.trusted_paths import require_trusted
 from wms.wire.executables import HEAD_BYTES
 
 logger = logging.getLogger(__name__)
@@ -87,10 +88,15 @@ def head_of(digest: str) -> bytes | None:
 
 
 def close_store() -> None:
-    """Close the store of an earlier version to other accounts of this machine; called at the start of a server."""
+    """Close the store of an earlier version to other accounts of this machine; called at the start of a server.
+
+    Raises:
+        UntrustedPathError: another account could put files into it.
+    """
     storage = _storage()
     if not isinstance(storage, FileSystemStorage):
         return
+    require_trusted(Path(storage.location))
     try:
         closed = close_to_others(Path(storage.location))
     except PermissionError as error:

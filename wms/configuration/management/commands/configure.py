@@ -8,9 +8,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from wms.configuration.configure import configure
-from wms.configuration.document import MAX_BYTES
+from wms.configuration.document import content_of
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
+from wms.kernel.trusted_paths import UntrustedPathError
 
 
 class Command(BaseCommand):
@@ -24,8 +25,9 @@ class Command(BaseCommand):
 
     def handle(self, *, file: Path, dry_run: bool, migrate: bool, **_options: object) -> None:
         try:
-            with file.open("rb") as stream:
-                source = stream.read(MAX_BYTES + 1)
+            source = content_of(file)
+        except UntrustedPathError as error:
+            raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
         try:

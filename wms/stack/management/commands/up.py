@@ -8,9 +8,10 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from wms.configuration.document import MAX_BYTES
+from wms.configuration.document import content_of
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
+from wms.kernel.trusted_paths import UntrustedPathError
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import LOOPBACK, Listener
@@ -84,9 +85,9 @@ def _refuse_open_doors(listener: Listener) -> None:
 def _check(configuration: Path) -> None:
     """Refuse a configuration file that is not valid, whatever the database contains, before anything is started."""
     try:
-        with configuration.open("rb") as stream:
-            source = stream.read(MAX_BYTES + 1)
-        check(source, environ=os.environ)
+        check(content_of(configuration), environ=os.environ)
+    except UntrustedPathError as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"The configuration file {configuration} cannot be read: {error.strerror}.") from error
     except ConfigurationError as error:
@@ -115,7 +116,7 @@ def command_of(program: str) -> str:
 
 
 def _in_other_terminals(system: System) -> str:
-    hint = hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)
+    hint = hint_for_commands(system.directory.path, default=settings.FOUND_DATA_DIR)
     return f"{hint}\n" if hint else ""
 
 

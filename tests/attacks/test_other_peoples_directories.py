@@ -1,0 +1,125 @@
+"""A command in a directory of another account, or with its name, reads nothing from it and runs none of its code."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.stack.running import PROJECT, environment, free_port, manage, refused
+from tests.pace import within
+
+#: An account without a name.
+MALLORY = 54_322
+#: Modules that the server imports, at any time of its start.
+MODULES = ("celery", "kombu", "psycopg", "resources", "pilots", "matching", "wms", "redis", "granian")
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """Return a directory with modules of an attacker, each of which leaves a trace."""
+    directory = tmp_path / "trap"
+    directory.mkdir()
+    for name in MODULES:
+        (directory / f"{name}.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'a').write('{name} ')\n")
+    return directory
+
+
+def of_mallory(directory: Path) -> Path:
+    """Make a data directory of another account, with the environment of a running system."""
+    (directory / "beat").mkdir(parents=True)
+    (directory / "environment").write_text("WMS_DATABASE_URL=postgres://mallory@127.0.0.1:9/wms\nWMS_EMBEDDED=1\n")
+    (directory / "secret_key").write_text("a1" * 40)
+    (directory / "beat" / "schedule").write_text("a pickle")
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, MALLORY, MALLORY)
+    return directory
+
+
+@pytest.mark.parametrize("command", [["token", "--help"], ["up", "--help"], ["check"]])
+def test_commands_import_nothing_from_the_current_directory(command: list[str], trap: Path) -> None:
+    variables = {**environment(), "WMS_EMBEDDED": "1"}
+    done = subprocess.run(
+        manage(*command), cwd=trap, env=variables, capture_output=True, text=True, timeout=within(60), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not trap.with_name("trace").exists(), trap.with_name("trace").read_text()
+
+
+def test_the_whole_system_imports_nothing_from_the_current_directory(trap: Path) -> None:
+    """Each of its processes is started as `up` starts it."""
+    stack = """
+import asyncio, sys
+from pathlib import Path
+from django.conf import settings
+from wms.stack import services
+from wms.stack.listening import Listener
+def started(stages, **_options):
+    import subprocess
+    parts = [part for stage in stages for part in stage if hasattr(part, "command")]
+    ours = [part for part in parts if part.name not in {"postgres", "valkey"}]
+    assert {part.name for part in ours} >= {"web", "beat", "control", "pilots"}
+    for part in ours:
+        process = subprocess.Popen(part.command, env=dict(part.environment), stdout=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=float(sys.argv[2]))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return asyncio.sleep(0)
+services._supervise = started
+options = services.StackOptions(
+    project=settings.BASE_DIR, data=Path(sys.argv[1]), listener=Listener(port=int(sys.argv[3])), web_workers=1
+)
+services.run(options, greeting=lambda _system: "")
+"""
+    variables = {**environment(), "PYTHONPATH": str(PROJECT), "DJANGO_SETTINGS_MODULE": "wms.settings"}
+    words = [str(trap.with_name("data")), "5", str(free_port())]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", stack, *words],
+        cwd=trap,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=within(120),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not trap.with_name("trace").exists(), trap.with_name("trace").read_text()
+
+
+@pytest.mark.root
+def test_a_command_in_the_name_of_another_accounts_system_is_refused(tmp_path: Path) -> None:
+    data = of_mallory(tmp_path / "var")
+    done = subprocess.run(
+        manage("token", "alice"),
+        env={**environment(), "WMS_DATA_DIR": str(data)},
+        capture_output=True,
+        text=True,
+        timeout=within(60),
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"CommandError: {data / 'environment'} is not used: {data} belongs to {MALLORY}. Run this command as {MALLORY}"
+    )
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("foreign", ["", "secret_key", "beat", "beat/schedule", "environment"])
+def test_root_starts_no_system_in_what_belongs_to_another_account(foreign: str, tmp_path: Path) -> None:
+    data = of_mallory(tmp_path / "data")
+    for path in (data, *data.rglob("*")):
+        if path != data / foreign:
+            os.chown(path, 0, 0)
+    sentence = refused(manage("up", "--data-dir", str(data)))
+    assert f"belongs to {MALLORY}. Run this command as {MALLORY}, give the path to root by chown" in sentence
+
+
+@pytest.mark.root
+def test_a_configuration_file_of_another_account_is_refused(tmp_path: Path) -> None:
+    (file := tmp_path / "wms.yaml").write_text("vos: [{name: lhcb, setup: LHCb-Production}]")
+    os.chown(file, MALLORY, MALLORY)
+    for command in (["up", "--config", str(file), "--data-dir", str(tmp_path / "data")], ["configure", str(file)]):
+        assert f"{file} is not used: it belongs to {MALLORY}." in refused(["env", "WMS_EMBEDDED=1", *manage(*command)])
