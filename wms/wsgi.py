@@ -5,12 +5,13 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from wms.kernel.checks import refuse_unsafe_start
+from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
 _django = get_wsgi_application()
 refuse_unsafe_start()
+refuse_other_database()
 
 from matching.urls import fast_views  # noqa: E402 - imports models, which are loaded by now
 from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - likewise

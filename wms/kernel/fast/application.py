@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from wms.kernel.addresses import is_https
+from wms.kernel.database_version import refusal_of_running
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.statements import close_aged
 from wms.kernel.fast.views import FastAnswer, FastView, encode
@@ -58,6 +59,8 @@ class FastApplication:
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
                     return None
                 close_aged()
+                if refusal_of_running():
+                    return None
                 _, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:
