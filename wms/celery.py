@@ -1,12 +1,15 @@
 """The Celery application; its beat table is in wms.schedule."""
 
 import os
+from datetime import UTC, datetime
+from typing import Final
 
 from celery import Celery, Task
 from celery.exceptions import Ignore
-from celery.signals import beat_init, celeryd_init
+from celery.signals import beat_init, before_task_publish, celeryd_init
 
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
+from wms.kernel.clock import current_time
 from wms.kernel.database_version import refusal_of_running
 from wms.schedule import BEAT
 
@@ -15,15 +18,30 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 # process most of its start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
+#: Header of a task: when it expires.
+_EXPIRES_AT: Final = "expires_by_database"
+
 
 class CarefulTask(Task):  # type: ignore[misc] # untyped there
-    """A task that a worker ignores while a newer program has migrated the database (ADR 90)."""
+    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 90, 91)."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the task."""
-        if not self.request.called_directly and refusal_of_running():
+        if not self.request.called_directly and (refusal_of_running() or self._has_expired()):
             raise Ignore
         return super().__call__(*args, **kwargs)
+
+    def _has_expired(self) -> bool:
+        expires_at: str | None = self.request.get(_EXPIRES_AT)
+        return expires_at is not None and datetime.fromisoformat(expires_at) <= current_time()
+
+
+@before_task_publish.connect
+def expire_by_database(headers: dict[str, object], **_sent: object) -> None:
+    """Let a task expire by the database's clock, where Celery would compare those of two machines."""
+    if expires := headers.get("expires"):
+        left = datetime.fromisoformat(str(expires)) - datetime.now(UTC)
+        headers.update({"expires": None, _EXPIRES_AT: (current_time() + left).isoformat()})
 
 
 app = Celery("wms", task_cls=CarefulTask)

@@ -12,7 +12,6 @@ from threading import Event, Thread
 
 from django.db import DatabaseError, connection, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
 from pilots.backends.interface import Backend, BackendError, BatchRequest, PilotOrder, SubmitResult
@@ -26,6 +25,7 @@ from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
+from wms.kernel.clock import current_time
 from wms.wire.protocol import LARGEST_INTEGER
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _AT_ONCE = 50
 _PILOTS_FAIL = "Its last pilots all failed"
 
 
-def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
+def serve(ce_id: int, *, clock: Clock = current_time) -> None:
     """Run a round at the CE, unless another is under way; failures of the CE are stored, not raised."""
     # Before the CE is read: a change in between is then detected by the next round.
     ce_changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())

@@ -21,6 +21,7 @@ from django.db.utils import Error as DatabaseError
 
 from wms.kernel.addresses import not_networks
 from wms.kernel.callers import current_command
+from wms.kernel.clock import current_time, start_clock
 from wms.kernel.database_version import refusal_of_database, start_watch
 
 #: Django's own limits for a secret key that cannot be guessed.
@@ -106,11 +107,13 @@ def refuse_unsafe_start() -> None:
 
 
 def refuse_other_database() -> None:
-    """Return if this process may use the database, whose version it then follows; also if it is away.
+    """Return if this process may use the database, whose version and clock it then follows; also if it is away.
 
     Raises:
         UnsafeStartError: a newer program has migrated it.
     """
+    start_clock()
+    current_time()
     refusal = start_watch()
     connection.close()  # of the thread that starts the process, and needs it no longer
     if refusal:

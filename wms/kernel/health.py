@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 from wms.kernel import liveness
+from wms.kernel.clock import complaint_of_clock
 from wms.kernel.database_version import refusal_of_database
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ def ready(request: HttpRequest) -> JsonResponse:
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if refusal:
         answer["detail"] = refusal
+    if complaint := complaint_of_clock():
+        answer["clock"] = complaint
     if all(parts.values()):
         return JsonResponse({"status": "ready", **answer})
     down = [part for part, up in parts.items() if not up]

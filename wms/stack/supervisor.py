@@ -223,6 +223,7 @@ class _Child:
     async def _watch(self, service: ServicePart, *, every_s: float) -> None:
         works = service.works or service.is_ready
         worked_at, report_after_s = time.monotonic(), 3 * every_s
+        await asyncio.sleep(2 * every_s)  # the others are still being started
         while True:
             await asyncio.sleep(every_s)
             hangs_s = time.monotonic() - worked_at
