@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from threading import Event, Thread
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, Error, connection, transaction
 from django.db.models import QuerySet
 
 from pilots.backends.commands import CommandLostError
@@ -26,6 +26,7 @@ from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
 from wms.kernel.clock import current_time
+from wms.kernel.db import is_database_away
 from wms.wire.protocol import LARGEST_INTEGER
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,9 @@ def serve(ce_id: int, *, clock: Clock = current_time) -> None:
                 break
     except DatabaseError:
         raise  # our own database failed; the mark of the round expires by itself
-    except Exception as error:  # noqa: BLE001 - the border to foreign systems: each failure is stored, and the CE paused
+    except Exception as error:  # the border to foreign systems: each failure is stored, and the CE paused
+        if is_database_away(error):
+            raise
         _note_failure(ce, _sentence_of(error), now=clock())
         note_silence(ce, now=clock())
 
@@ -86,7 +89,7 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
             while not over.wait(_RENEWED_EVERY_S):
                 marked = CEHealth.objects.filter(ce=ce, busy_until__isnull=False)
                 marked.update(busy_until=clock() + BUSY_FOR)
-        except DatabaseError as error:  # the round itself will fail of it too
+        except Error as error:  # the round itself will fail of it too
             logger.warning("ce.not_marked: %s", error, extra={"ce_id": ce.pk})
         finally:
             connection.close()  # this thread's own

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 from django.http import HttpRequest
 from rest_framework.request import Request
 
@@ -192,7 +192,7 @@ class _Refusals:
             try:
                 with transaction.atomic(durable=True):
                     _write_times(event, counted, times=times)
-            except DatabaseError:  # the request is refused all the same, and logged
+            except Error:  # the request is refused all the same, and logged
                 logger.exception("security.not_stored", extra={"kind": event.kind})
 
     def forget(self) -> None:
