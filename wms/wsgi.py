@@ -11,7 +11,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
 _django = get_wsgi_application()
 refuse_unsafe_start()
-refuse_other_database()
 
 from matching.urls import fast_views  # noqa: E402 - imports models, which are loaded by now
 from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - likewise
@@ -19,7 +18,7 @@ from wms.kernel.fast.application import FastApplication  # noqa: E402 - likewise
 
 close_store()
 
-application = FastApplication(_django, fast_views)
+application = FastApplication(_django, fast_views, at_start=refuse_other_database)
 
 # Exclude all loaded modules from garbage collection: a full run over them would stop a request for 60 ms.
 gc.collect()

@@ -91,6 +91,8 @@ class _Arguments(NamedTuple):
 def run_process(*arguments: Any) -> None:  # noqa: ANN401 - granian's
     """Run one process of the server, until it is stopped."""
     given = _Arguments(*arguments)
+    if at_start := getattr(given.application, "at_start", None):
+        at_start()
     prefix = given.scope_options.get("url_path_prefix") or ""
     request_buffer = RequestBuffer(given.application, threads=given.threads, prefix=prefix)
     request_buffer.start()

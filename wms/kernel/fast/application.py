@@ -1,6 +1,6 @@
 """Answers to plain requests for fast views, before these reach the frameworks (ADR 25)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +32,22 @@ _HEADERS: Final = (
 
 
 class FastApplication:
-    """The WSGI application in front of Django's, to which all other requests go on, also invalid ones."""
+    """The WSGI application in front of Django's, to which all other requests go on, also invalid ones.
 
-    def __init__(self, application: "WSGIApplication", views: Sequence[type[FastView]]) -> None:
+    Args:
+        application: Django's.
+        views: answered here.
+        at_start: called by a web process before its first request.
+    """
+
+    def __init__(
+        self,
+        application: "WSGIApplication",
+        views: Sequence[type[FastView]],
+        *,
+        at_start: Callable[[], object] | None = None,
+    ) -> None:
+        self.at_start = at_start
         self._application = application
         self._views = views
 
