@@ -29,6 +29,8 @@ _POSTGRES_PORT = 5432
 _SUPERUSER = "postgres"
 #: Seconds for servers of an earlier `up` to end before they are killed.
 _STRAYS_WITHIN_S = 10.0
+#: Seconds for processes to end after SIGKILL; one stuck in the kernel is given up.
+_KILLED_WITHIN_S = 5.0
 #: Seconds for backends to notice that their server was killed; one that is stopped or busy does not.
 _BACKENDS_WITHIN_S = 1.0
 
@@ -256,13 +258,12 @@ def _own(directory: Path, identity: ProcessUser) -> None:
 
 def _end_strays(data: Path, *, within_s: float) -> None:
     """Wait for processes left in this cluster, kill them if need be, and remove the lock file of their server."""
-    give_up = time.monotonic() + within_s
-    while orphans := _processes_in(data):
-        if time.monotonic() > give_up:
+    begun = time.monotonic()
+    while (orphans := _processes_in(data)) and time.monotonic() < begun + within_s + _KILLED_WITHIN_S:
+        if time.monotonic() > begun + within_s:
             for process in orphans:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-            give_up += 1
         time.sleep(0.05)
     # Its number may belong to another process by now, so that PostgreSQL would refuse to start.
     (data / "postmaster.pid").unlink(missing_ok=True)
