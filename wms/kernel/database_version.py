@@ -35,13 +35,15 @@ def refusal_of_database() -> str | None:
     that was applied after the last one that it knows. (Those applied before were replaced by squashing.)
     """
     version, unknown = _recorded_version(), _unknown_migrations()
-    if not unknown and (version is None or _numbers(version) <= _numbers(__version__)):
+    is_newer = version is not None and _numbers(version) > _numbers(__version__)
+    if not unknown and not is_newer:
         return None
+    by = f"version {version}" if is_newer else f"a later build of version {version or '(not recorded)'}"
     more = f" and {len(unknown) - 1} more" if unknown[1:] else ""
     migrations = f" with {unknown[0]}{more}, unknown to this program" if unknown else ""
     return (
-        f"This program, version {__version__}, is older than the database, which version {version or '(not recorded)'} "
-        f"migrated{migrations}: start that version, or restore the backup from before the upgrade."
+        f"This program, version {__version__}, is older than the database, which {by} migrated{migrations}: "
+        "start that one, or restore the backup from before the upgrade."
     )
 
 
@@ -119,8 +121,8 @@ class _Watch:
             refusal = refusal_of_database()
         except DatabaseError:
             return  # It is away, which the request will find too.
-        if refusal != self._refusal:
-            logger.error("database.version: %s", refusal or "The database has a version that this program can use.")
+        if refusal and refusal != self._refusal:
+            logger.error("database.version: %s", refusal)
         self._refusal = refusal
 
 

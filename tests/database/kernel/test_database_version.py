@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from wms.celery import app
-from wms.kernel import checks, database_version
+from wms.kernel import checks, clock, database_version
 from wms.kernel.callers import current_command
 from wms.kernel.database_version import refusal_of_database, refusal_of_running
 from wms.wire.version import __version__
@@ -27,11 +27,12 @@ def execute(statement: str) -> None:
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(database_version._watch, "_look_at", float("inf"))
+    for watching in (database_version._watch, clock._clock):
+        for name, value in vars(watching).items():
+            monkeypatch.setattr(watching, name, value)
     yield
     execute("DELETE FROM django_migrations WHERE name ~ 'future|ancient'")
     execute(f"COMMENT ON TABLE django_migrations IS 'wms-server {__version__}'")
-    database_version._watch._refusal = None
 
 
 def test_migrate_has_recorded_its_version() -> None:
@@ -42,9 +43,12 @@ def test_migrate_has_recorded_its_version() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ([FUTURE], f"version {__version__} migrated with kernel.9999_future"),
+        ([FUTURE], f"a later build of version {__version__} migrated with kernel.9999_future"),
         (["COMMENT ON TABLE django_migrations IS 'wms-server 99.10.0'"], "version 99.10.0 migrated:"),
-        (["COMMENT ON TABLE django_migrations IS NULL", FUTURE], "version (not recorded) migrated with"),
+        (
+            ["COMMENT ON TABLE django_migrations IS NULL", FUTURE],
+            "a later build of version (not recorded) migrated with",
+        ),
     ],
 )
 def test_a_newer_database_is_refused_everywhere(changes: list[str], named: str) -> None:
