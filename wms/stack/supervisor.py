@@ -11,8 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
+from wms.kernel.processes import is_stopped
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
@@ -227,7 +227,8 @@ class _Child:
         while True:
             await asyncio.sleep(every_s)
             hangs_s = time.monotonic() - worked_at
-            if not self._is_stopped() and await asyncio.to_thread(works):
+            assert self._process is not None  # noqa: S101 - for mypy: it was started
+            if not is_stopped(self._process.pid) and await asyncio.to_thread(works):
                 if report_after_s > 3 * every_s:
                     self._output.line(service.name, f"works again, after {hangs_s:.0f} s")
                 worked_at, report_after_s = time.monotonic(), 3 * every_s
@@ -236,15 +237,6 @@ class _Child:
                 self._output.line(
                     service.name, f"has not worked for {hangs_s:.0f} s; it hangs or waits for another part"
                 )
-
-    def _is_stopped(self) -> bool:
-        """Return whether a signal has stopped the process."""
-        assert self._process is not None  # noqa: S101 - for mypy: it was started
-        try:
-            status = Path(f"/proc/{self._process.pid}/stat").read_text(errors="replace")
-        except OSError:
-            return False  # it has ended
-        return status.rpartition(")")[2].split()[0] in "Tt"
 
     async def let_go(self) -> None:
         """Stop restarting the service."""

@@ -19,6 +19,7 @@ from granian.constants import RuntimeModes
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
+from wms.kernel.processes import is_stopped
 from wms.web.request_buffer import RequestBuffer
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ class WebServer(MPServer):
     """
 
     _is_well = False
+    _stopped: frozenset[int] | set[int] = frozenset()
     _pauses_s: Final[dict[int, float]] = {}
 
     def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:  # noqa: ANN401 - granian's
@@ -154,6 +156,14 @@ class WebServer(MPServer):
             super()._respawn_workers(workers, spawn_target, target_loader, delay)  # type: ignore[no-untyped-call]
         if self._is_well:
             self.respawned_wrks.clear()
+
+    def _handle_rss_signal(self, spawn_target: Any, target_loader: Any) -> None:  # noqa: ANN401 - granian's
+        """Look at the processes, each few seconds."""
+        stopped = {process.idx for process in self.wrks if is_stopped(process.inner.pid)}
+        for index in sorted(stopped - self._stopped):
+            sys.stderr.write(f"Process {index + 1} of the web server is stopped, by a signal or a debugger.\n")
+        self._stopped = stopped
+        super()._handle_rss_signal(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _wait_before_restart(self, workers: list[int], now: float) -> None:
         for index in workers:

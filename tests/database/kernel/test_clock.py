@@ -15,6 +15,7 @@ from wms.jobs.models import Job
 from wms.kernel import clock, database_version
 from wms.kernel.db import database_now
 from wms.kernel.tokens import InvalidTokenError, TokenKind, read, sign
+from wms.portal.notices import notices_of
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +64,13 @@ def test_a_process_an_hour_off_uses_the_time_of_the_database_and_says_so(
     assert f"is 3600.0 s {'behind' if hours > 0 else 'ahead of'} the database's" in clock.complaint_of_clock()
     assert [record.levelname for record in caplog.records if "clock.differs" in record.message] == ["WARNING"]
     assert client.get("/readyz").json()["clock"] == clock.complaint_of_clock()
+    olga = factories.make_user(operator=True)
+    seen_by = {
+        user: [notice.text for notice in notices_of(user, groups=[group], is_invited=False, is_manager=False)]
+        for user in (alice, olga)
+    }
+    assert clock.complaint_of_clock() in seen_by[olga]
+    assert clock.complaint_of_clock() not in seen_by[alice]
 
 
 def test_a_token_of_one_process_is_accepted_by_another_whose_machine_is_an_hour_off(start: ProcessClock) -> None:

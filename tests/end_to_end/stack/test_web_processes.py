@@ -31,6 +31,7 @@ import time
 from wms.web import __main__ as main, server
 main.WebServer = lambda _target, **options: server.WebServer("application:application", **options)
 server._WELL_AFTER_S = 0.5
+main._LOOK_AT_MEMORY_EVERY_S = 1
 main.main()
 """
 
@@ -83,3 +84,11 @@ def test_a_process_that_ends_again_and_again_does_not_end_the_server(
 def test_a_start_that_fails_ends_the_server(server: "subprocess.Popen[str]", broken: Path) -> None:
     broken.touch()
     assert server.wait(within(60)) is not None
+
+
+def test_a_process_that_is_stopped_is_named(server: "subprocess.Popen[str]", port: int) -> None:
+    listener = Listener(host="127.0.0.1", port=port)
+    wait_for(listener.answers, 30)
+    workers_of(server)[0].suspend()
+    assert server.stderr
+    assert server.stderr.readline() == "Process 1 of the web server is stopped, by a signal or a debugger.\n"
