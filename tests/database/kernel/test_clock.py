@@ -112,11 +112,11 @@ def test_a_task_expires_by_the_clock_of_the_database(start: ProcessClock) -> Non
     def task() -> None:
         done.append("run")
 
-    app.tasks.pop(task.name)
+    app.tasks.pop("kernel.toy_of_clocks")
     pass_time(hours=1)
     start()
     # By the clock of the machine that sends it, which is an hour behind that of the database.
-    from_sender = {"expires": (datetime.now(UTC) + timedelta(seconds=60)).isoformat()}
+    from_sender: dict[str, object] = {"expires": (datetime.now(UTC) + timedelta(seconds=60)).isoformat()}
     expire_by_database(headers=from_sender)
     assert from_sender.pop("expires") is None
     task.push_request(called_directly=False, **from_sender)

@@ -103,7 +103,7 @@ def test_a_worker_leaves_tasks_undone_meanwhile(monkeypatch: pytest.MonkeyPatch)
     def task() -> None:
         done.append("run")
 
-    app.tasks.pop(task.name)
+    app.tasks.pop("kernel.toy")
     task.push_request(called_directly=False)
     task()
     execute(FUTURE)
