@@ -73,7 +73,7 @@ def _unknown_migrations() -> list[str]:
             cursor.execute("SELECT app, name FROM django_migrations ORDER BY id DESC")
             for label, name in cursor.fetchall():
                 applied[label].append(name)
-    found = []
+    found: list[str] = []
     for label in applied.keys() & {app.label for app in apps.get_app_configs()}:
         known = _migrations_of(label)
         last_known = next((at for at, name in enumerate(applied[label]) if name in known), 0)
