@@ -17,7 +17,7 @@ from wms.kernel.db import database_now
 from wms.kernel.tokens import InvalidTokenError, TokenKind, read, sign
 from wms.portal.notices import notices_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 ProcessClock = Callable[[], None]
 
