@@ -19,12 +19,20 @@ def wrong_files(*, with_contents: bool = False) -> Iterator[str]:
     Raises:
         PermissionError: this account may not look at the files.
     """
-    rows = Sandbox.objects.order_by("pk").values_list("digest", "size_bytes")
-    suspects = [row for row in rows.iterator(_ROWS_AT_ONCE) if _fault_of(*row, with_contents=with_contents)]
+    suspects = [row for row in _rows() if _fault_of(*row, with_contents=with_contents)]
     for digest, size_bytes in suspects:
         fault = _fault_of(digest, size_bytes, with_contents=with_contents)
         if fault and Sandbox.objects.filter(digest=digest).exists():
             yield f"The file of sandbox sha256:{digest} {fault}"
+
+
+def _rows() -> Iterator[tuple[str, int]]:
+    # In parts: a cursor would be left open by an error, and hold back the vacuum of a live system.
+    rows = Sandbox.objects.order_by("pk").values_list("pk", "digest", "size_bytes")
+    last = 0
+    while part := list(rows.filter(pk__gt=last)[:_ROWS_AT_ONCE]):
+        yield from ((digest, size_bytes) for _, digest, size_bytes in part)
+        last = part[-1][0]
 
 
 def _fault_of(digest: str, size_bytes: int, *, with_contents: bool) -> str:
