@@ -153,7 +153,7 @@ class WebServer(MPServer):
         if self._is_well and not delay:
             self._wait_before_restart(workers, now)
         if not self.interrupt_signal:
-            super()._respawn_workers(workers, spawn_target, target_loader, delay)  # type: ignore[no-untyped-call]
+            super()._respawn_workers(workers, spawn_target, target_loader, delay)
         if self._is_well:
             self.respawned_wrks.clear()
 

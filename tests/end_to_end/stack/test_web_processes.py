@@ -54,8 +54,9 @@ def server(tmp_path: Path, broken: Path, port: int) -> "Iterator[subprocess.Pope
     with subprocess.Popen(command, env=os.environ | variables, stderr=subprocess.PIPE, text=True) as process:
         yield process
         with suppress(psutil.NoSuchProcess):
-            for each in (*workers_of(process), process):
-                each.kill()
+            for worker in workers_of(process):
+                worker.kill()
+            process.kill()
 
 
 def workers_of(server: "subprocess.Popen[str]") -> list[psutil.Process]:
