@@ -10,12 +10,12 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils import timezone
 
 from matching.models import Match, PilotEfficiency
 from matching.queries.pilot_efficiency import efficiency
 from pilots.models import Pilot
 from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.clock import current_time
 
 if TYPE_CHECKING:
     from django.contrib.admin.filters import _ListFilterChoices
@@ -111,7 +111,7 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
         if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:
             chosen = {spec.parameter_name: spec.value() for spec in response.context_data["cl"].filter_specs}
             group_by = tuple(chosen["by"].split(","))
-            since = timezone.now() - timedelta(hours=int(chosen["hours"]))
+            since = current_time() - timedelta(hours=int(chosen["hours"]))
             rows = efficiency(self.visible(request, Pilot.objects.all()), group_by=group_by, since=since)
             response.context_data |= {
                 "title": "Pilot efficiency",

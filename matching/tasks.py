@@ -3,7 +3,6 @@
 from random import SystemRandom
 
 from celery import shared_task
-from django.utils import timezone
 
 from matching.queries.restrictions import closings_now
 from matching.queries.unmatched_counts import unmatched_counts
@@ -11,6 +10,7 @@ from matching.services import accounting, avoided_places, black_holes, draining,
 from pilots.services import director_cycle
 from pilots.tasks import serve_soon
 from wms.jobs.services import accounting as job_accounting
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 
 
@@ -32,7 +32,7 @@ def account_jobs() -> None:
 
     In this app, because waiting jobs are compared with batch queues here.
     """
-    job_accounting.account(now=timezone.now(), count_unmatched=unmatched_counts)
+    job_accounting.account(now=current_time(), count_unmatched=unmatched_counts)
 
 
 @shared_task(name="matching.sum_up_limits", ignore_result=True, acks_late=True)
@@ -56,7 +56,7 @@ def review_avoided_places() -> None:
 @shared_task(name="matching.tell_drained_pilots", ignore_result=True, acks_late=True)
 def tell_drained_pilots() -> None:
     """Every 5 seconds: write drain commands for drained pilots that have jobs."""
-    draining.tell_drained_pilots(now=timezone.now())
+    draining.tell_drained_pilots(now=current_time())
 
 
 @shared_task(name="matching.direct_pilots", ignore_result=True, acks_late=True)
@@ -65,4 +65,4 @@ def direct_pilots() -> None:
 
     In this app, because directors respect throttles and limits, and the jobs at a site are counted here.
     """
-    serve_soon(director_cycle.run_cycle(closings=closings_now, chance=SystemRandom(), now=timezone.now()))
+    serve_soon(director_cycle.run_cycle(closings=closings_now, chance=SystemRandom(), now=current_time()))

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from celery import shared_task
 from celery.signals import worker_shutdown
 from django.conf import settings
-from django.utils import timezone
 
 from pilots.backends.commands import stop_sharing
 from pilots.services import ce_cycle, director_cycle, logs
+from wms.kernel.clock import current_time
 
 
 @shared_task(name="pilots.serve_ce", ignore_result=True, acks_late=True)
@@ -20,13 +20,13 @@ def serve_ce(ce_id: int) -> None:
 @shared_task(name="pilots.serve_ces", ignore_result=True, acks_late=True)
 def serve_ces() -> None:
     """Request a round at every computing element that has pilots or could get some; runs in each director cycle."""
-    serve_soon(director_cycle.begin_rounds(now=timezone.now()))
+    serve_soon(director_cycle.begin_rounds(now=current_time()))
 
 
 @shared_task(name="pilots.remove_old_logs", ignore_result=True, acks_late=True)
 def remove_old_logs() -> None:
     """Remove logs of pilots that have not changed for 30 days (WMS_PILOT_LOG_S); runs every hour."""
-    logs.remove_old(now=timezone.now())
+    logs.remove_old(now=current_time())
 
 
 @worker_shutdown.connect

@@ -1,9 +1,9 @@
 """Background work on task queues; each is safe to run twice, late or never (the next run catches up)."""
 
 from celery import shared_task
-from django.utils import timezone
 
 from taskqueues.services import index_changes, priorities, queueing, submit_pools
+from wms.kernel.clock import current_time
 from wms.kernel.pace import Pace
 
 #: While a thousand jobs a second are matched, task queues of every group become empty each second; counting a million
@@ -26,7 +26,7 @@ def recalculate_changed_groups() -> None:
 @shared_task(name="taskqueues.remove_empty_task_queues", ignore_result=True, acks_late=True)
 def remove_empty_task_queues() -> None:
     """Every 2 seconds: remove empty task queues that a withdrawal or an interrupted claim left (PIL §2.2)."""
-    queueing.remove_empty(now=timezone.now())
+    queueing.remove_empty(now=current_time())
 
 
 @shared_task(name="taskqueues.remove_old_changes", ignore_result=True, acks_late=True)
@@ -38,10 +38,10 @@ def remove_old_changes() -> None:
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)
 def refresh_submit_pools() -> None:
     """Every 15 minutes: find the queues that satisfy each pool again (RFC7)."""
-    submit_pools.refresh_all(now=timezone.now())
+    submit_pools.refresh_all(now=current_time())
 
 
 @shared_task(name="taskqueues.refresh_stale_submit_pools", ignore_result=True, acks_late=True)
 def refresh_stale_submit_pools() -> None:
     """Every 5 seconds, and after an edit: refresh pools whose resources or definitions have changed (RFC7)."""
-    submit_pools.refresh_stale(now=timezone.now())
+    submit_pools.refresh_stale(now=current_time())

@@ -2,11 +2,16 @@
 
 import os
 import sys
+from datetime import UTC, datetime
+from typing import Final
 
-from celery import Celery
-from celery.signals import beat_init, celeryd_init
+from celery import Celery, Task
+from celery.exceptions import Ignore
+from celery.signals import beat_init, before_task_publish, celeryd_init
 
-from wms.kernel.checks import refuse_unsafe_start
+from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
+from wms.kernel.clock import current_time
+from wms.kernel.database_version import refusal_of_running
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -14,8 +19,34 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 # process most of its start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
+#: Header of a task: when it expires.
+_EXPIRES_AT: Final = "expires_by_database"
+
+
+class CarefulTask(Task[..., object]):
+    """A task that a worker ignores if it has expired, or if a newer program has migrated the database (ADR 90, 91)."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run the task."""
+        if not self.request.called_directly and (refusal_of_running() or self._has_expired()):
+            raise Ignore
+        return super().__call__(*args, **kwargs)
+
+    def _has_expired(self) -> bool:
+        expires_at: str | None = self.request.get(_EXPIRES_AT)
+        return expires_at is not None and datetime.fromisoformat(expires_at) <= current_time()
+
+
+@before_task_publish.connect
+def expire_by_database(headers: dict[str, object], **_sent: object) -> None:
+    """Let a task expire by the database's clock, where Celery would compare those of two machines."""
+    if expires := headers.get("expires"):
+        left = datetime.fromisoformat(str(expires)) - datetime.now(UTC)
+        headers.update({"expires": None, _EXPIRES_AT: (current_time() + left).isoformat()})
+
+
 _path = [*sys.path]
-app = Celery("wms")
+app = Celery("wms", task_cls=CarefulTask)
 # It has put the current directory in front, which may be somebody else's.
 sys.path[:] = _path
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -28,3 +59,4 @@ app.autodiscover_tasks()
 def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's signature
     """Run those checks of `manage.py check` that refuse a start."""
     refuse_unsafe_start()
+    refuse_other_database()

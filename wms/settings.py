@@ -373,6 +373,7 @@ MIDDLEWARE = [
     "wms.kernel.middleware.TrustedTransport",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "wms.kernel.middleware.KnownDatabase",
     "wms.accounts.middleware.SecurityLog",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",

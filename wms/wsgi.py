@@ -5,7 +5,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from wms.kernel.checks import refuse_unsafe_start
+from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
@@ -18,7 +18,7 @@ from wms.kernel.fast.application import FastApplication  # noqa: E402 - likewise
 
 close_store()
 
-application = FastApplication(_django, fast_views)
+application = FastApplication(_django, fast_views, at_start=refuse_other_database)
 
 # Exclude all loaded modules from garbage collection: a full run over them would stop a request for 60 ms.
 gc.collect()

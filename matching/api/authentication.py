@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
 from matching.services import job_tokens
 from pilots.api.authentication import PilotCredential
 from pilots.services import tokens as pilot_tokens
+from wms.kernel.clock import current_time
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
 from wms.wire.protocol import API_V1
@@ -57,7 +57,7 @@ class JobTokenAuthentication(BearerAuthentication):
 
 def renewed_token(credential: object, match_id: UUID) -> str | None:
     """Return a new token of the kind used for a report, if less than half of that token's lifetime is left."""
-    now = timezone.now()
+    now = current_time()
     if isinstance(credential, PilotCredential):
         return pilot_tokens.renewed_token(credential, now=now)
     if isinstance(credential, JobCredential) and job_tokens.is_due(credential.expires_at, now=now):

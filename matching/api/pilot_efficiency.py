@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,6 +10,7 @@ from rest_framework.views import APIView
 
 from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
 from wms.accounts.api.permissions import IsManager, user_of
+from wms.kernel.clock import current_time
 from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
 
@@ -83,6 +83,6 @@ class PilotSummaryView(APIView):
         """Count the pilots of the VOs that the caller manages; for an operator all."""
         query = PilotSummaryIn.checked(request.query_params)
         group_by = query.get("group_by", ("site",))
-        since = timezone.now() - timedelta(hours=query.get("hours", DEFAULT_HOURS))
+        since = current_time() - timedelta(hours=query.get("hours", DEFAULT_HOURS))
         results = efficiency(pilots_seen_by(user_of(request)), group_by=group_by, since=since)
         return Response(PilotSummaryOut({"since": since, "group_by": group_by, "results": results}).data)

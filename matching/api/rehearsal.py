@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from django.conf import settings
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -22,6 +21,7 @@ from wms.jobs.domain.description import InvalidDescriptionError
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.sandboxes import DIGEST, NamedSandbox, coming
 from wms.jobs.services.submission_limits import submission_in_flight
+from wms.kernel.clock import current_time
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import SANDBOX_PREFIX
@@ -135,7 +135,7 @@ class RehearsalView(APIView):
             if isinstance(body, Mapping) and "coming_files" in body:
                 files = _coming_files(body["coming_files"])
                 body = {name: value for name, value in body.items() if name != "coming_files"}
-            rehearsal = rehearse(parse_submission(body), owner=user, coming_files=files, now=timezone.now())
+            rehearsal = rehearse(parse_submission(body), owner=user, coming_files=files, now=current_time())
         if rehearsal.errors:
             raise InvalidDescriptionError({field: list(sentences) for field, sentences in rehearsal.errors.items()})
         return Response(RehearsalOut(rehearsal).data)

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import FileResponse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import MultiPartParser
@@ -18,6 +17,7 @@ from matching.services import leases
 from wms.jobs.api.sandboxes import ENVELOPE_BYTES, SandboxIn, SandboxOut, refuse_large_body
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.clock import current_time
 from wms.kernel.file_answers import file_answer
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
@@ -76,6 +76,6 @@ class LeaseSandboxesView(APIView):
         """Store the output sandbox, a .tar.gz, to be named in the last report."""
         uploaded = SandboxIn.checked(request.data)["file"]
         job = leases.open_job(match_id)
-        stored = sandboxes.store_output(job, content=uploaded, now=timezone.now())
+        stored = sandboxes.store_output(job, content=uploaded, now=current_time())
         named = NamedSandbox(sandbox=stored, file_name=output_sandbox_name(job.pk))
         return Response(SandboxOut(named).data, status=HTTPStatus.CREATED)

@@ -3,7 +3,6 @@
 from http import HTTPStatus
 
 from django.conf import settings
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +15,7 @@ from wms.jobs.api.outputs import SubmissionOut
 from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services.submission_limits import submission_in_flight
+from wms.kernel.clock import current_time
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 from wms.kernel.rest.throttling import SubmissionRate
@@ -43,7 +43,7 @@ class JobsView(JobListView):
         """
         user = user_of(request)
         with submission_in_flight(user):
-            result = submit(parse_submission(request.data), owner=user, now=timezone.now())
+            result = submit(parse_submission(request.data), owner=user, now=current_time())
         # Not through the serializer, which would take longer for ten thousand jobs than their submission.
         jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
         answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}

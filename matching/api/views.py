@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.utils import timezone
 from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -41,6 +40,7 @@ from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.fast.views import FastAnswer, FastView
 from wms.kernel.rest import error_responses
@@ -106,7 +106,7 @@ class MatchesView(FastView):
                 headers.append((WHY_HEADER, why.encode("ascii", "replace").decode()))
             return FastAnswer(None, "204 No Content", headers)
         data = data_of(leases)
-        out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in leases]
+        out = [lease_out(lease, data=data.get(lease.match_id), now=current_time()) for lease in leases]
         return FastAnswer({"leases": out} if "max_jobs" in values else out[0], "201 Created")
 
 

@@ -11,7 +11,6 @@ from typing import Final
 from uuid import UUID
 
 import numpy as np
-from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
 from matching.services import limits
@@ -37,6 +36,7 @@ from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import published_at
+from wms.kernel.clock import current_time
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.fast.statements import query_prepared
 from wms.kernel.memo import CachedLookups
@@ -322,7 +322,7 @@ class QueueSearch:
         index.note_empty(task_queue_id, drawn.user_priority, snapshot=self.snapshot)
         if self.snapshot.drawn_priority[drawn.row] == 0:
             # The periodic task would do it within 5 s, but a task queue that is gone must not be drawn.
-            queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
+            queueing.remove_empty(now=current_time(), task_queue_ids=[task_queue_id])
 
     def _beside(self, drawn: Drawn) -> list[int]:
         """Return the task queues of the neighbouring rows, most of them of the same CPU segment."""

@@ -5,7 +5,6 @@ from datetime import datetime
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from pilots.models import BlackHole, CEHealth
 from pilots.queries import ces_left_to_site
@@ -14,6 +13,7 @@ from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 
 
 @admin.register(CEHealth)
@@ -68,7 +68,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     @admin.action(description="Contact selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
         """End the back-off of the computing elements."""
-        ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())
+        ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=current_time())
         for ce_id in ce_ids:
             send_after_commit(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{len(ce_ids)} computing elements are queried again now.")
@@ -106,10 +106,10 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     @admin.display(description="gets no jobs", boolean=True)
     def is_in_force(self, black_hole: BlackHole) -> bool:
         """Return whether the host gets no jobs now."""
-        return black_hole.lifted_at is None and black_hole.until > timezone.now()
+        return black_hole.lifted_at is None and black_hole.until > current_time()
 
     @admin.action(description="Let selected hosts get jobs again")
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
         """Lift the black holes; leases that ended there before count no more."""
-        lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=timezone.now())
+        lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=current_time())
         self.message_user(request, f"{lifted} hosts get jobs again.")

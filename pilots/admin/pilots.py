@@ -7,7 +7,6 @@ from types import MappingProxyType
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -25,6 +24,7 @@ from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 
 #: Characters of a log on a page; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
@@ -97,14 +97,14 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
         """Drain the pilots: they end after the jobs that they have."""
         rows = self.changeable(request, queryset)
-        drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
+        drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=current_time())
         self.message_user(request, f"{drained} pilots drained; they end after their running jobs.")
 
     @admin.action(description="Kill selected pilots: revoke them, and end them in the batch system")
     def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
         """Revoke the pilots' credentials; their jobs wait again when the pilots have ended."""
         rows = self.changeable(request, queryset)
-        revoked = exclusions.revoke(rows, by=str(request.user), now=timezone.now())
+        revoked = exclusions.revoke(rows, by=str(request.user), now=current_time())
         for ce_id in sorted(revoked.ce_ids):
             send_after_commit(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{revoked.pilots} pilots revoked; they are being killed in their batch systems.")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
 from pilots.domain.pilot import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
 from pilots.services.secrets import secret_credential
 from pilots.services.tokens import credential_of
+from wms.kernel.clock import current_time
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind
 from wms.wire.protocol import API_V1
@@ -63,7 +63,7 @@ class PilotSecretAuthentication(BearerAuthentication):
         Raises:
             AuthenticationFailed: the secret is unknown here, or has expired.
         """
-        credential = secret_credential(token, now=timezone.now())
+        credential = secret_credential(token, now=current_time())
         if credential is None:
             raise AuthenticationFailed("This secret of a pilot is unknown or has expired; leave.", code="invalid_token")
         return PilotPrincipal(pilot_id=credential.pilot_id), credential

@@ -3,7 +3,6 @@
 from http import HTTPStatus
 
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -16,6 +15,7 @@ from pilots.models import Pilot
 from pilots.queries import KeptLog, stored_log
 from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.clock import current_time
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 from wms.kernel.rest.audience import Audience
 from wms.wire.protocol import MAX_LOG_CHUNK
@@ -76,7 +76,7 @@ class LogView(APIView):
     def post(self, request: Request) -> Response:
         """Store the new part of the chunk; a repeated chunk changes nothing."""
         pilot_id = pilot_of(request).pilot_id
-        received = logs.append(ChunkIn.parse(request.data), pilot_id=pilot_id, now=timezone.now())
+        received = logs.append(ChunkIn.parse(request.data), pilot_id=pilot_id, now=current_time())
         return Response({"received": received})
 
 

@@ -2,7 +2,6 @@
 
 from http import HTTPStatus
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,6 +20,7 @@ from pilots.domain.pilot import SecretCredential
 from pilots.queries import configuration_of
 from pilots.services import registration, reports
 from pilots.services.tokens import renewed_token
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
@@ -40,7 +40,7 @@ class RegisterView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Exchange a director's secret for the token of its pilot, or a site's token for that of a new generic one."""
-        registrar, body, now = registrar_of(request), RegistrationIn.parse(request.data), timezone.now()
+        registrar, body, now = registrar_of(request), RegistrationIn.parse(request.data), current_time()
         if isinstance(registrar, SecretCredential):
             registered = registration.register_sent(body, pilot_id=registrar.pilot_id, now=now)
         else:
@@ -83,7 +83,7 @@ class ReportView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Store the report; an unfit node or a last report ends the pilot."""
-        credential, now, report = pilot_of(request), timezone.now(), ReportIn.parse(request.data)
+        credential, now, report = pilot_of(request), current_time(), ReportIn.parse(request.data)
         if isinstance(report, LastWords):
             pilot = reports.leave(pilot_id=credential.pilot_id, reason=report.reason, failed=report.failed, now=now)
         elif isinstance(report, reports.NodeFlaw):

@@ -110,15 +110,24 @@ class Process(NamedTuple):
 def write(directory: str, files: dict[str, str]) -> str:
     """Write files into a directory for its owner alone, as {relative path: content}; return its real path."""
     top = _real(directory)
-    top.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_private(top)
     for name, content in files.items():
         path = top / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(path.parent)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # another request may write the same
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(content)
         unfinished.rename(path)
     return str(top)
+
+
+def _make_private(directory: Path) -> None:
+    """As wms.wire.private_directories, which this program, sent to other hosts alone, cannot import."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        _make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def remove(paths: Iterable[Path]) -> None:

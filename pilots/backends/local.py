@@ -19,6 +19,7 @@ from pilots.backends import options as read
 from pilots.backends.commands import commands_of
 from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
+from wms.wire.private_directories import make_private
 
 #: Seconds between the signal to end, upon which pilots hand their jobs back, and the kill.
 LEAVE_WITHIN_S = 8.0
@@ -122,7 +123,7 @@ def _unpacked(place: Path) -> Path:
     if target.exists():
         return target
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(place)
         with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as unfinished:
             with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
                 archive.extractall(unfinished)

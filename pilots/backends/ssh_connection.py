@@ -12,6 +12,7 @@ from pathlib import Path
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
 from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
+from wms.wire.private_directories import make_private
 
 #: Options that need the option host.
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
@@ -232,7 +233,7 @@ def _make_private(directory: Path) -> None:
         OSError: it failed.
         BackendError: it belongs to another user.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(directory)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise BackendError(f"{directory} belongs to another account or is not a directory; remove it.")

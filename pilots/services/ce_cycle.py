@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from threading import Event, Thread
 
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, Error, connection, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
 from pilots.backends.interface import Backend, BackendError, BatchRequest, PilotOrder, SubmitResult
@@ -26,6 +25,8 @@ from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import check_pilots, note_silence
 from resources.models import ComputingElement
+from wms.kernel.clock import current_time
+from wms.kernel.db import is_database_away
 from wms.wire.protocol import LARGEST_INTEGER
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _AT_ONCE = 50
 _PILOTS_FAIL = "Its last pilots all failed"
 
 
-def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
+def serve(ce_id: int, *, clock: Clock = current_time) -> None:
     """Run a round at the CE, unless another is under way; failures of the CE are stored, not raised."""
     # Before the CE is read: a change in between is then detected by the next round.
     ce_changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())
@@ -55,7 +56,9 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
                 break
     except DatabaseError:
         raise  # our own database failed; the mark of the round expires by itself
-    except Exception as error:  # noqa: BLE001 - the border to foreign systems: each failure is stored, and the CE paused
+    except Exception as error:  # the border to foreign systems: each failure is stored, and the CE paused
+        if is_database_away(error):
+            raise
         _note_failure(ce, _sentence_of(error), now=clock())
         note_silence(ce, now=clock())
 
@@ -86,7 +89,7 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
             while not over.wait(_RENEWED_EVERY_S):
                 marked = CEHealth.objects.filter(ce=ce, busy_until__isnull=False)
                 marked.update(busy_until=clock() + BUSY_FOR)
-        except DatabaseError as error:  # the round itself will fail of it too
+        except Error as error:  # the round itself will fail of it too
             logger.warning("ce.not_marked: %s", error, extra={"ce_id": ce.pk})
         finally:
             connection.close()  # this thread's own

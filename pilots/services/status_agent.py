@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
 from pilots.domain.pilot import PilotStatus
@@ -18,6 +17,7 @@ from pilots.services import logs
 from pilots.services.reports import as_reason, end_pilot
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue
+from wms.kernel.clock import current_time
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def _keep_output(backend: Backend, pilots: Sequence[Pilot]) -> None:
             logger.warning("pilot.output_not_kept: %s", error, extra={"pilot_id": pilot.pk})
             continue
         if output:
-            logs.keep_output(output, pilot_id=pilot.pk, now=timezone.now())
+            logs.keep_output(output, pilot_id=pilot.pk, now=current_time())
 
 
 def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:

@@ -5,7 +5,6 @@ from django.contrib import admin, messages
 from django.core.validators import RegexValidator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from resources.admin.rights import sites_serving_only
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
@@ -16,6 +15,7 @@ from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import SeenRelatedFilter
+from wms.kernel.clock import current_time
 from wms.kernel.secrets import encrypt
 
 
@@ -150,7 +150,7 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[SiteToken]) -> None:
         """Revoke the tokens."""
-        now = timezone.now()
+        now = current_time()
         tokens = list(self.changeable(request, queryset).filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:
             revoke_site_token(token_id=token.pk, now=now)

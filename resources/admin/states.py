@@ -10,13 +10,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils import timezone
 
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.services.states import MAX_REASON_LENGTH, StateError, set_state
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.models import User
+from wms.kernel.clock import current_time
 
 if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts
@@ -96,7 +96,7 @@ class StatesAdmin(VOLevelAdmin[LevelT]):
         try:
             with transaction.atomic(durable=True):
                 for level in levels:
-                    set_state(level, state=state, reason=reason, until=until, by=by, now=timezone.now())
+                    set_state(level, state=state, reason=reason, until=until, by=by, now=current_time())
                     self.log_change(request, level, f"State {state}. {reason}")
         except StateError as error:
             for field, sentences in error.errors.items():

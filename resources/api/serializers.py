@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from resources.domain.enums import PayloadIdentity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
+from wms.kernel.clock import current_time
 from wms.wire.amounts import AMOUNTS
 
 LevelT = TypeVar("LevelT", bound=ResourceLevel)
@@ -34,7 +34,7 @@ class LevelOut(serializers.Serializer[LevelT]):
     @extend_schema_field(serializers.ChoiceField(choices=[str(state) for state in ResourceState]))
     def get_state(self, level: ResourceLevel) -> str:
         """Return the state in force."""
-        return level.state_at(timezone.now())
+        return level.state_at(current_time())
 
     def get_state_reason(self, level: ResourceLevel) -> str:
         """Return the reason of a state that is in force."""
@@ -75,7 +75,7 @@ class LevelOut(serializers.Serializer[LevelT]):
 
     @staticmethod
     def _is_active(level: ResourceLevel) -> bool:
-        return level.state_at(timezone.now()) is ResourceState.ACTIVE
+        return level.state_at(current_time()) is ResourceState.ACTIVE
 
 
 def site_of(level: ResourceLevel) -> Site:

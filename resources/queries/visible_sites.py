@@ -1,7 +1,6 @@
 """Sites for pages and endpoints, and the lookup of a site's token."""
 
 from django.db.models import Prefetch, QuerySet
-from django.utils import timezone
 
 from resources.models import (
     ComputingElement,
@@ -11,12 +10,13 @@ from resources.models import (
 )
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
+from wms.kernel.clock import current_time
 
 
 def site_token(token: str) -> SiteToken | None:
     """Return the token's row with its site; None: unknown, revoked or expired."""
     tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
-    return tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
+    return tokens.exclude(expires_at__lte=current_time()).select_related("site").first()
 
 
 def site_trees(actor: User) -> QuerySet[Site]:

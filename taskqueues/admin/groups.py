@@ -7,7 +7,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import ForeignKey, Model, Q
 from django.http import HttpRequest
-from django.utils import timezone
 
 from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
@@ -19,6 +18,7 @@ from wms.accounts.models import Group, Invitation, Membership, User
 from wms.kernel.admin.forms import ChoiceListField, Column, GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 
 #: Properties that managers neither give nor take.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
@@ -54,7 +54,7 @@ class InvitationForm(GenericModelForm[Invitation]):
     def clean_username(self) -> str:
         """Refuse the name of a member, and more invitations than allowed."""
         username: str = User.normalize_username(self.cleaned_data["username"])
-        group, now = self.instance.group, timezone.now()
+        group, now = self.instance.group, current_time()
         if Membership.objects.filter(group=group, user__username=username).exists():
             raise forms.ValidationError("This user is already a member of the group.")
         if Invitation.objects.filter(group=group, expires_at__gt=now).count() >= MAX_OPEN_INVITATIONS:
@@ -111,7 +111,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
             super().save_formset(request, form, formset, change)
             return
         for invitation in formset.save(commit=False):
-            services.invite(invitation.group, invitation.username, by=request.user, now=timezone.now())
+            services.invite(invitation.group, invitation.username, by=request.user, now=current_time())
         for invitation in formset.deleted_objects:
             services.withdraw(invitation)
 
@@ -132,5 +132,5 @@ class GroupAdmin(VOLevelAdmin[Group]):
             before = form.initial.get("properties") or ()
             obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})
         super().save_model(request, obj, form, change)
-        mark_changed(group_id=obj.pk, now=timezone.now())
+        mark_changed(group_id=obj.pk, now=current_time())
         send_after_commit(recalculate_changed_groups)

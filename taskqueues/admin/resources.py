@@ -10,7 +10,6 @@ from django.forms import ModelForm, ModelMultipleChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -35,6 +34,7 @@ from wms.accounts.models import VO
 from wms.kernel.admin.pages import RowLevelAdmin
 from wms.kernel.admin.rights import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 from wms.wire.amounts import AMOUNT
 
@@ -79,7 +79,7 @@ def refresh_soon(*concerned: list[VO] | None) -> None:
     """Mark the pools of these VOs (None: of all) as stale, and start their refresh after the commit."""
     everybody = any(vos is None for vos in concerned)
     vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
-    submit_pools.mark_stale(vos, now=timezone.now())
+    submit_pools.mark_stale(vos, now=current_time())
     send_after_commit(refresh_stale_submit_pools)
 
 
@@ -259,7 +259,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
             self.message_user(request, "Choose one site that you may change.", messages.ERROR)
             return None
         (site,) = allowed
-        token = issue_site_token(site, purpose=purpose, now=timezone.now())
+        token = issue_site_token(site, purpose=purpose, now=current_time())
         self.log_change(request, site, f"Token issued: {purpose}.")
         context = {
             **self.admin_site.each_context(request),

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.text import capfirst
 
 from resources.admin.rights import definitions_of_only, sites_serving_only
@@ -18,6 +17,7 @@ from wms.accounts.models import VO
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.pages import MOST_PROTECTING
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 
 
 class VOForm(GenericModelForm[VO]):
@@ -74,7 +74,7 @@ class VOAdmin(VOLevelAdmin[VO]):
     def save_model(self, request: HttpRequest, obj: VO, form: VOForm, change: bool) -> None:  # noqa: FBT001 - Django's own
         """Save it, and mark the priorities of its task queues for recalculation."""
         super().save_model(request, obj, form, change)
-        mark_groups_of(vo_id=obj.pk, now=timezone.now())
+        mark_groups_of(vo_id=obj.pk, now=current_time())
         send_after_commit(recalculate_changed_groups)
 
     def get_deleted_objects(

@@ -267,10 +267,10 @@ def test_times_on_the_page_are_updated_each_minute(
 ) -> None:
     address = f"/jobs/{make_job(owner=alice, group=group, status=status).pk}/"
     now = timezone.now().replace(second=0)
-    monkeypatch.setattr("wms.portal.views.job.timezone.now", lambda: now)
+    monkeypatch.setattr("wms.portal.views.job.current_time", lambda: now)
     before = etag_of(portal, address)
     assert etag_of(portal, address) == before
-    monkeypatch.setattr("wms.portal.views.job.timezone.now", lambda: now + timedelta(seconds=60))
+    monkeypatch.setattr("wms.portal.views.job.current_time", lambda: now + timedelta(seconds=60))
     assert etag_of(portal, address) != before
 
 

@@ -15,7 +15,6 @@ from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponseRedirect
 from django.shortcuts import resolve_url
-from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
@@ -30,6 +29,7 @@ from wms.accounts.services.people import confirm_memberships, log_in_by_provider
 from wms.kernel import secrets
 from wms.kernel.addresses import client_address
 from wms.kernel.checks import register_start_check
+from wms.kernel.clock import current_time
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -103,7 +103,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         # A new session key: whoever knew the old one has no access to the new session.
         request.session.cycle_key()
         try:
-            account = log_in_by_provider(sociallogin.identity, address=client_address(request), now=timezone.now())
+            account = log_in_by_provider(sociallogin.identity, address=client_address(request), now=current_time())
         except SuspendedError as error:
             raise ImmediateHttpResponse(refuse(request, error.detail)) from error
         sociallogin.account, sociallogin.user = account, account.user
@@ -159,7 +159,7 @@ def on_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_kwargs: o
     # After a password that was asked for on the way back, allauth has forgotten the claims; the next log-in has them.
     identity: ProviderIdentity | None = getattr(sociallogin, "identity", None)
     if identity is not None:
-        confirm_memberships(sociallogin.account, identity.groups, now=timezone.now())
+        confirm_memberships(sociallogin.account, identity.groups, now=current_time())
 
 
 def connect() -> None:

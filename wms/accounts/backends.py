@@ -6,11 +6,11 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
-from django.utils import timezone
 
 from wms.accounts.models import User
 from wms.accounts.sql import user_with, visit_of
 from wms.kernel.callers import current_request
+from wms.kernel.clock import current_time
 
 #: {key of a session: id of the user for which it was opened}: what a session holds is known only after it was read.
 _users: Final[dict[str, int]] = {}
@@ -38,7 +38,7 @@ class SessionStore(db.SessionStore):
 
     def _get_session_from_db(self) -> Session | None:
         key = self.session_key
-        visit = visit_of(key, user_id=_users.get(key), now=timezone.now()) if key else None
+        visit = visit_of(key, user_id=_users.get(key), now=current_time()) if key else None
         if visit is None:
             self._session_key = None
             return None

@@ -11,7 +11,6 @@ from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
@@ -25,6 +24,7 @@ from wms.accounts.services.second_factors import (
     needs_second_factor,
 )
 from wms.kernel.callers import current_request
+from wms.kernel.clock import current_time
 from wms.kernel.handlers import API, api_error
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
@@ -94,7 +94,7 @@ class WaitingRoom:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request."""
         user = getattr(request, "user", None)  # requests with a token skip the middleware of sessions
-        if not isinstance(user, User) or request.path in _OF_WAITING or not is_waiting(user, now=timezone.now()):
+        if not isinstance(user, User) or request.path in _OF_WAITING or not is_waiting(user, now=current_time()):
             return self.get_response(request)
         if request.path.startswith(API):
             return api_error(HTTPStatus.FORBIDDEN, WaitingError.code, WAITING)

@@ -14,15 +14,15 @@ from functools import partial
 from typing import Final
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 from django.http import HttpRequest
-from django.utils import timezone
 from rest_framework.request import Request
 
 from wms.accounts.domain import REFUSALS, SecurityEventKind
 from wms.accounts.models import SecurityEvent, User
 from wms.kernel.addresses import address_block, client_address
 from wms.kernel.callers import current_command, current_request
+from wms.kernel.clock import current_time
 from wms.kernel.log_lines import Fact, escaped, safe_facts, safe_text
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def _write(event: _Event) -> int:
     else:
         transaction.on_commit(partial(_log, event, times=1), robust=True)
     row = SecurityEvent.objects.create(
-        at=timezone.now(),
+        at=current_time(),
         kind=event.kind,
         actor_id=event.actor_id,
         actor_name=event.actor_name,
@@ -192,7 +192,7 @@ class _Refusals:
             try:
                 with transaction.atomic(durable=True):
                     _write_times(event, counted, times=times)
-            except DatabaseError:  # the request is refused all the same, and logged
+            except Error:  # the request is refused all the same, and logged
                 logger.exception("security.not_stored", extra={"kind": event.kind})
 
     def forget(self) -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from django.contrib.sessions.models import Session
 from django.db import DEFAULT_DB_ALIAS, connection, models
-from django.utils import timezone
 
 from wms.accounts.domain import GroupProperty, Standing, TokenScope
 from wms.accounts.models import VO, Group, User, lapsed_before
+from wms.kernel.clock import current_time
 from wms.kernel.fast.statements import query_directly, query_prepared
 
 
@@ -145,7 +145,7 @@ def user_with(user_id: int) -> User | None:
 def groups_of(user_id: int) -> tuple[Group, ...]:
     """Return the groups of which the user is a member, with their VOs, by name."""
     groups = []
-    for values in query_prepared(_GROUPS, user_id, lapsed_before(now=timezone.now())):
+    for values in query_prepared(_GROUPS, user_id, lapsed_before(now=current_time())):
         group = Group.from_db(DEFAULT_DB_ALIAS, _GROUP, values[: len(_GROUP)])
         group.vo = VO.from_db(DEFAULT_DB_ALIAS, _VO, values[len(_GROUP) :])
         groups.append(group)
@@ -154,7 +154,7 @@ def groups_of(user_id: int) -> tuple[Group, ...]:
 
 def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
     """Return (user, group) of those memberships whose user is not suspended."""
-    lapsed = lapsed_before(now=timezone.now())
+    lapsed = lapsed_before(now=current_time())
     return frozenset(query_prepared(_ACTIVE_MEMBERSHIPS, list(user_ids), list(group_ids), lapsed))
 
 

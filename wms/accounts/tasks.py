@@ -1,25 +1,25 @@
 """Background tasks of the accounts app; safe to run twice, late or never (the next run catches up)."""
 
 from celery import shared_task
-from django.utils import timezone
 
 from wms.accounts import security_log, services
 from wms.accounts.services import people
+from wms.kernel.clock import current_time
 
 
 @shared_task(name="accounts.remove_old_security_events", ignore_result=True, acks_late=True)
 def remove_old_security_events() -> None:
     """Every hour: remove the events older than WMS_SECURITY_LOG_DAYS."""
-    security_log.remove_old(now=timezone.now())
+    security_log.remove_old(now=current_time())
 
 
 @shared_task(name="accounts.remove_expired_invitations", ignore_result=True, acks_late=True)
 def remove_expired_invitations() -> None:
     """Every hour: remove the expired invitations."""
-    services.remove_expired_invitations(now=timezone.now())
+    services.remove_expired_invitations(now=current_time())
 
 
 @shared_task(name="accounts.remove_lapsed_memberships", ignore_result=True, acks_late=True)
 def remove_lapsed_memberships() -> None:
     """Every minute: remove the memberships by claim that no log-in has confirmed for WMS_OIDC_MEMBERSHIP_DAYS."""
-    people.remove_lapsed_memberships(now=timezone.now())
+    people.remove_lapsed_memberships(now=current_time())

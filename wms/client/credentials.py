@@ -9,6 +9,7 @@ from tempfile import NamedTemporaryFile
 
 from .connection import Connection, checked_url
 from .errors import NotLoggedInError, WrongUsageError
+from .wire.private_directories import make_private
 
 DEFAULT_URL = "http://localhost:8000"
 
@@ -22,7 +23,7 @@ def file_of(environment: Mapping[str, str]) -> Path:
 def store(server: Connection, *, environment: Mapping[str, str]) -> Path:
     """Store server and token for later commands, in a file of mode 0600."""
     path = file_of(environment)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     # A temporary file has mode 0600 from the start, whatever mode the old file had.
     with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         json.dump({"server": server.url, "token": server.token}, file)

@@ -8,6 +8,7 @@ from http.cookiejar import LWPCookieJar
 from pathlib import Path
 
 from .credentials import file_of
+from .wire.private_directories import make_private
 
 
 def devices(environment: Mapping[str, str]) -> LWPCookieJar:
@@ -27,6 +28,6 @@ def keep_devices(jar: LWPCookieJar) -> None:
     if not len(jar):
         return
     path = Path(str(jar.filename))
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     path.touch(mode=0o600)
     jar.save()

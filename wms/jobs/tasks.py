@@ -3,29 +3,29 @@
 from collections.abc import Collection
 
 from celery import shared_task
-from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
 from wms.jobs.services import counting, notices, reevaluation, sandbox_upkeep, unused_submit_pools
 from wms.kernel.after_commit import send_after_commit
+from wms.kernel.clock import current_time
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
 def remove_unused_submit_pools() -> None:
     """Remove submit pools that no job has needed for a while (RFC7); runs every 15 minutes."""
-    unused_submit_pools.remove_unused(now=timezone.now())
+    unused_submit_pools.remove_unused(now=current_time())
 
 
 @shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)
 def reevaluate_input_data() -> None:
     """Re-evaluate jobs whose input files got or lost replicas (PIL §2.2); runs every 5 seconds, and on such changes."""
-    reevaluation.reevaluate(now=timezone.now())
+    reevaluation.reevaluate(now=current_time())
 
 
 @shared_task(name="jobs.remove_unused_sandboxes", ignore_result=True, acks_late=True)
 def remove_unused_sandboxes() -> None:
     """Remove sandboxes that no job needs and that were not uploaded recently; runs every 10 minutes."""
-    sandbox_upkeep.remove_unused(now=timezone.now())
+    sandbox_upkeep.remove_unused(now=current_time())
 
 
 @shared_task(name="jobs.add_counts", ignore_result=True, acks_late=True)
@@ -37,7 +37,7 @@ def add_counts() -> None:
 @shared_task(name="jobs.send_notices", ignore_result=True, acks_late=True)
 def send_notices() -> None:
     """Send mail about submissions that have ended, to owners who want it; runs every minute."""
-    notices.send_due(now=timezone.now())
+    notices.send_due(now=current_time())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

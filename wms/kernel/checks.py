@@ -16,8 +16,13 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.db import connection
+from django.db.utils import Error as DatabaseError
 
 from wms.kernel.addresses import not_networks
+from wms.kernel.callers import current_command
+from wms.kernel.clock import current_time, start_clock
+from wms.kernel.database_version import refusal_of_database, start_watch
 
 #: Django's own limits for a secret key that cannot be guessed.
 MIN_SECRET_KEY_LENGTH = 50
@@ -46,6 +51,23 @@ MAY_BE_ZERO = frozenset(
     }
 )
 
+
+#: Commands that read and write the database, except ``migrate``, which looks by itself.
+OF_DATABASE: Final = frozenset(
+    {
+        *("changepassword", "configure", "createsuperuser", "export_configuration", "load_replicas", "pilot_token"),
+        *(
+            "recount_jobs",
+            "reset_second_factor",
+            "rotate_key",
+            "security_log",
+            "shell",
+            "site_token",
+            "token",
+            "verify",
+        ),
+    }
+)
 
 #: Checks of apps that refuse a start, too.
 _CHECKS_OF_APPS: Final[list[Callable[[], list[CheckMessage]]]] = []
@@ -82,6 +104,32 @@ def refuse_unsafe_start() -> None:
     if errors:
         reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in errors)
         raise UnsafeStartError(f"The server does not start:\n{reasons}")
+
+
+def refuse_other_database() -> None:
+    """Return if this process may use the database, whose version and clock it then follows; also if it is away.
+
+    Raises:
+        UnsafeStartError: a newer program has migrated it.
+    """
+    start_clock()
+    current_time()
+    refusal = start_watch()
+    connection.close()  # of the thread that starts the process, and needs it no longer
+    if refusal:
+        raise UnsafeStartError(f"The server does not start:\n  {refusal}")
+
+
+@register()
+def check_database_version(**_of_django: object) -> list[CheckMessage]:
+    """Return an error if this command would work with a database that a newer program has migrated."""
+    if current_command.get() not in OF_DATABASE:
+        return []
+    try:
+        refusal = refusal_of_database()
+    except DatabaseError:
+        return []  # the command says so
+    return [Error(refusal, id="wms.E016")] if refusal else []
 
 
 @register()

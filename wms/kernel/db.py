@@ -222,8 +222,9 @@ def _try_session_lock(key: LockKey, of: int) -> bool:
 
 
 #: Beginnings of PostgreSQL's codes: exceptions of the connection, no space or connections left, interventions of its
-#: operator, a database that may only be read (as while it recovers), and errors of its files.
-_CODES: Final = ("08", "530", "531", "532", "533", "57P", "25006", "58030")
+#: operator, a database that may only be read (as while it recovers), a transaction that lasted longer than the server
+#: allows, as of a process that was stopped meanwhile, and errors of its files.
+_CODES: Final = ("08", "530", "531", "532", "533", "57P", "25006", "25P03", "25P04", "58030")
 #: Seconds after which a client may try again: a restart takes about as long.
 RETRY_AFTER_S: Final = 10
 

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
 from django.urls import Resolver404, resolve
 from django.views import defaults
 
@@ -47,26 +48,27 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer a request that failed inside the server; the cause is in its log."""
-    is_away = is_database_away(sys.exc_info()[1])
+    if is_database_away(sys.exc_info()[1]):
+        return unavailable(request, "The database is away at present.")
     if not request.path.startswith(API):
-        answer = defaults.server_error(request, template_name="503.html" if is_away else "500.html")
-        if is_away:
-            answer.status_code = HTTPStatus.SERVICE_UNAVAILABLE
-            answer["Retry-After"] = str(RETRY_AFTER_S)
-        return answer
-    if is_away:
-        return api_error(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "unavailable",
-            "The database is away at present. Repeat the request later; if it changes something, look first whether it "
-            "has.",
-            retry_after_s=RETRY_AFTER_S,
-        )
+        return defaults.server_error(request)
     return api_error(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal_error",
         "The server failed; its log says why. Something may have changed: check before you repeat the request.",
     )
+
+
+def unavailable(request: HttpRequest, reason: str) -> HttpResponse:
+    """Answer a request while the database cannot be used, for the reason that a sentence says."""
+    if request.path.startswith(API):
+        advice = "Repeat the request later; if it changes something, look first whether it has."
+        return api_error(
+            HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", f"{reason} {advice}", retry_after_s=RETRY_AFTER_S
+        )
+    page = render_to_string("503.html", {"reason": reason})
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
 
 
 def no_such_address(path: str) -> JsonResponse:

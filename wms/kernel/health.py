@@ -13,6 +13,8 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 from wms.kernel import liveness
+from wms.kernel.clock import complaint_of_clock
+from wms.kernel.database_version import refusal_of_database
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +39,13 @@ def alive(request: HttpRequest) -> JsonResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if the database can be written, the broker is reachable and beat runs, else 503 with what is down."""
     parts = {"database": database_writes(), "broker": broker_answers(), "beat": beat_works()}
+    refusal = refusal_of_database() if parts["database"] else None
+    parts["database"] &= refusal is None
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
+    if refusal:
+        answer["detail"] = refusal
+    if complaint := complaint_of_clock():
+        answer["clock"] = complaint
     if all(parts.values()):
         return JsonResponse({"status": "ready", **answer})
     down = [part for part, up in parts.items() if not up]

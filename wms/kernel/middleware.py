@@ -16,7 +16,8 @@ from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from wms.kernel.addresses import comes_from_proxy
-from wms.kernel.handlers import API, api_error, is_retired, no_such_address
+from wms.kernel.database_version import refusal_of_running
+from wms.kernel.handlers import API, api_error, is_retired, no_such_address, unavailable
 from wms.kernel.rest import has_bearer_token
 from wms.kernel.rest.error_codes import PAGES
 from wms.wire.protocol import API_V1
@@ -25,6 +26,8 @@ from wms.wire.protocol import API_V1
 NOT_KEPT = "private, no-store"
 #: Methods for which a client may be redirected safely.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+#: Addresses for monitoring (wms.kernel.urls).
+_PROBES: Final = frozenset({"/healthz", "/readyz"})
 #: Begins the User-Agent of the client, also in programs that use its library; its version follows.
 CLIENT: Final = "wms-client/"
 #: Oldest version that is served. It is raised when an older one would do harm, not with each release: within a version
@@ -63,6 +66,19 @@ class PrivateAnswers:
         response = self.get_response(request)
         response.headers.setdefault("Cache-Control", NOT_KEPT)
         return response
+
+
+class KnownDatabase:
+    """Answer 503 while a newer program has migrated the database; probes of supervisors are answered as ever."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        if request.path in _PROBES or (refusal := refusal_of_running()) is None:
+            return self.get_response(request)
+        return unavailable(request, refusal)
 
 
 class StrictRequests:

@@ -16,6 +16,7 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import RedisError
 
+from wms.kernel.clock import current_time
 from wms.kernel.errors import TooManyError
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ def count(*kinds: Rate, user_id: int) -> None:
     rates = [rate for rate in kinds if rate.limit]
     if not rates:
         return
-    now = time.time()
+    now = current_time().timestamp()
     window = int(now // WINDOW_S)
     numbers = _counters.add_one([f"{rate}:{user_id}:{window}" for rate in rates])
     for rate, number in zip(rates, numbers, strict=False):

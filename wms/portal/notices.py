@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Final
 
 from django.urls import reverse
-from django.utils import timezone
 
 from matching.queries.explain.unmatched import places_only_closed_for
 from resources.queries.places import ClosedPlace, closed_places
@@ -21,6 +20,7 @@ from wms.accounts.oidc.configuration import providers
 from wms.accounts.services.people import people_who_wait
 from wms.jobs.queries.found_jobs import newest_at
 from wms.kernel import liveness
+from wms.kernel.clock import complaint_of_clock, current_time
 from wms.kernel.memo import BriefMemo
 from wms.kernel.time_texts import to_the_second
 from wms.portal import revisions
@@ -87,7 +87,7 @@ def closed_for(vo_ids: frozenset[int] | None) -> Sequence[ClosedPlace]:
         vo_ids: None: all.
     """
     configured = revisions.last_change(*revisions.configuration())
-    return _closed_for.get((configured, vo_ids), lambda: _closed(configured, vo_ids, now=timezone.now()))
+    return _closed_for.get((configured, vo_ids), lambda: _closed(configured, vo_ids, now=current_time()))
 
 
 def _closed(configured: int, vo_ids: frozenset[int] | None, *, now: datetime) -> Sequence[ClosedPlace]:
@@ -105,13 +105,15 @@ def _notices(user: User, *, vo_ids: frozenset[int], is_invited: bool, is_manager
             "jobs are kept; its operators have to start it again."
         )
         notices.append(Notice(kind=NoticeKind.ERROR, text=text))
+    if user.is_operator and (complaint := complaint_of_clock()):
+        notices.append(Notice(kind=NoticeKind.WARNING, text=complaint))
     if not vo_ids and (is_invited or not is_manager):
         notices.append(_without_group(is_invited=is_invited))
     return [*notices, *_of_people(user), *_of_places(user, vo_ids=vo_ids)]
 
 
 def _of_people(user: User) -> Sequence[Notice]:
-    waiting = _waiting.get(user.pk, lambda: people_who_wait(user, now=timezone.now()).count()) if providers() else 0
+    waiting = _waiting.get(user.pk, lambda: people_who_wait(user, now=current_time()).count()) if providers() else 0
     if not waiting:
         return ()
     text = f"{waiting} {'person waits' if waiting == 1 else 'people wait'} to be admitted."
@@ -135,7 +137,7 @@ def _of_places(user: User, *, vo_ids: frozenset[int]) -> Sequence[Notice]:
     if not closed:
         return ()
     key = (user.pk, closed, revisions.last_change(*revisions.own_jobs(user)))
-    return _of_user.get(key, lambda: _about_places(user, closed, now=timezone.now()))
+    return _of_user.get(key, lambda: _about_places(user, closed, now=current_time()))
 
 
 def _about_places(user: User, closed: Sequence[ClosedPlace], *, now: datetime) -> Sequence[Notice]:

@@ -11,10 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.utils import timezone
 
 from wms.accounts import queries
 from wms.accounts.models import User
+from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 from wms.portal.notices import Notice, notices_of
 
@@ -109,7 +109,7 @@ def header_of(user: User) -> Header:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
     # Owners of private pilots find them at the jobs that they ran.
     is_manager = queries.is_manager(user)
-    is_invited = queries.open_invitations(user, now=timezone.now()).exists()
+    is_invited = queries.open_invitations(user, now=current_time()).exists()
     return Header(
         username=user.get_username(),
         links=[*NAVIGATION, PILOTS] if is_manager else NAVIGATION,

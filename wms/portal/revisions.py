@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from django.http import QueryDict
-from django.utils import timezone
 
 from matching.queries.site_status import SiteSum, SiteSums, site_sums
 from taskqueues.models import UsageCounter
@@ -26,6 +25,7 @@ from wms.accounts.models import User
 from wms.accounts.queries import standings_of
 from wms.jobs.queries.changes import Position, before, now, touched
 from wms.jobs.sql.revisions import JobRevision
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
 from wms.portal.forms.filters import names_owner
@@ -223,7 +223,7 @@ def scope_of(user: User) -> Scope:
 
 
 def _scope(user: User) -> Scope:
-    standings = standings_of(user, now=timezone.now())
+    standings = standings_of(user, now=current_time())
     return Scope(
         groups=frozenset((each.id, each.vo_id) for each in standings if each.kind == "group"),
         sharing=frozenset(each.id for each in standings if each.kind == "group" and each.shares_jobs),
@@ -261,7 +261,7 @@ def jobs_seen_by(user: User) -> tuple[Followed]:
 
 def searched_jobs(user: User, query: QueryDict) -> tuple[Followed]:
     """Follow the jobs among which a page about jobs searches: one's own, unless its query names an owner."""
-    return jobs_seen_by(user) if names_owner(query, now=timezone.now()) else own_jobs(user)
+    return jobs_seen_by(user) if names_owner(query, now=current_time()) else own_jobs(user)
 
 
 def jobs_of_groups(user: User) -> tuple[Followed]:

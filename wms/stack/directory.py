@@ -16,6 +16,7 @@ from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_othe
 from wms.kernel.trusted_paths import UntrustedPathError, require_trusted
 from wms.stack.errors import StackError
 from wms.stack.launch import NOBODY
+from wms.wire.private_directories import make_private
 
 _ENVIRONMENT = "environment"
 #: Seconds to wait for the guard of a killed system, which takes at most 8 s.
@@ -111,7 +112,7 @@ def claimed(path: Path) -> Iterator[DataDirectory]:
     path = path.absolute()
     _require_own(path)
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path)
         running, cleaning = (os.open(path / name, os.O_RDWR | os.O_CREAT, 0o600) for name in ("lock", "cleaning.lock"))
     except OSError as error:
         raise DataDirectoryUnusableError(

@@ -1,6 +1,7 @@
 """The address of the web server: an IP address and port, or a Unix socket."""
 
 import http.client
+import json
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -79,16 +80,30 @@ class Listener:
         Args:
             host: name in the request, one of WMS_ALLOWED_HOSTS, as others are logged as errors; empty: the address.
         """
+        try:
+            status, _ = self._get("/healthz", host)
+        except (OSError, http.client.HTTPException):
+            return False
+        return status < http.HTTPStatus.INTERNAL_SERVER_ERROR
+
+    def is_silent(self, part: str, *, host: str = "") -> bool:
+        """Whether the web server's readiness, if it answers, says that the part is down; *host* as for answers()."""
+        try:
+            _, answer = self._get("/readyz", host)
+            return bool(json.loads(answer).get(part) == "down")
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+
+    def _get(self, path: str, host: str) -> tuple[int, bytes]:
         connection = (
             _UnixConnection(self.path)
             if self.path
             else http.client.HTTPConnection(self._own_host, self.port, timeout=_ANSWER_WITHIN_S)
         )
         try:
-            connection.request("GET", "/healthz", headers={"Host": host} if host else {})
-            return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
-        except (OSError, http.client.HTTPException):
-            return False
+            connection.request("GET", path, headers={"Host": host} if host else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
         finally:
             connection.close()
 

@@ -21,6 +21,8 @@ class ServicePart:
         environment: all its variables.
         quiet: keep its output for an error sentence instead of showing it.
         is_ready: called in a thread until it returns True; by default a service is ready when started.
+        works: called in a thread while it runs; the default is is_ready.
+        before_restart: called in a thread before the program, which has ended, is started again.
         stop_signal: signal to end it.
         stop_within_s: time after which it is killed with its children.
     """
@@ -30,6 +32,8 @@ class ServicePart:
     environment: Mapping[str, str]
     quiet: bool = False
     is_ready: Callable[[], bool] = _at_once
+    works: Callable[[], bool] | None = None
+    before_restart: Callable[[], object] = _at_once
     stop_signal: signal.Signals = signal.SIGTERM
     stop_within_s: float = 10.0
 

@@ -29,6 +29,10 @@ _POSTGRES_PORT = 5432
 _SUPERUSER = "postgres"
 #: Seconds for servers of an earlier `up` to end before they are killed.
 _STRAYS_WITHIN_S = 10.0
+#: Seconds for processes to end after SIGKILL; one stuck in the kernel is given up.
+_KILLED_WITHIN_S = 5.0
+#: Seconds for backends to notice that their server was killed; one that is stopped or busy does not.
+_BACKENDS_WITHIN_S = 1.0
 
 
 class ServerNotMadeError(StackError):
@@ -71,7 +75,11 @@ class PostgresServer:
                 "name the older one in WMS_PG_BINDIR, or take another data directory."
             )
         _own(self.data, identity_for_postgres())
-        _end_strays(self.data)
+        _end_strays(self.data, within_s=_STRAYS_WITHIN_S)
+
+    def end_strays(self) -> None:
+        """End what a server that was killed has left, which a new one would refuse to share its memory with."""
+        _end_strays(self.data, within_s=_BACKENDS_WITHIN_S)
 
     def command(self) -> list[str]:
         """Return the command line of the server, to be started from the main thread."""
@@ -248,14 +256,14 @@ def _own(directory: Path, identity: ProcessUser) -> None:
         os.chown(path, owner, owner, follow_symlinks=False)
 
 
-def _end_strays(data: Path) -> None:
-    """Wait for servers left in this cluster by an earlier run, kill them if need be, and remove their lock file."""
-    give_up = time.monotonic() + _STRAYS_WITHIN_S
-    while orphans := _processes_in(data):
-        if time.monotonic() > give_up:
+def _end_strays(data: Path, *, within_s: float) -> None:
+    """Wait for processes left in this cluster, kill them if need be, and remove the lock file of their server."""
+    begun = time.monotonic()
+    while (orphans := _processes_in(data)) and time.monotonic() < begun + within_s + _KILLED_WITHIN_S:
+        if time.monotonic() > begun + within_s:
             for process in orphans:
-                os.kill(process, signal.SIGKILL)
-            give_up += 1
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         time.sleep(0.05)
     # Its number may belong to another process by now, so that PostgreSQL would refuse to start.
     (data / "postmaster.pid").unlink(missing_ok=True)

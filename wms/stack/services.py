@@ -184,6 +184,7 @@ def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard
                 command=postgres.command(),
                 environment=server_environment,
                 is_ready=postgres.is_ready,
+                before_restart=postgres.end_strays,
                 stop_signal=POSTGRES_STOP_SIGNAL,
                 stop_within_s=30,
             )
@@ -235,15 +236,18 @@ def _static_files(system: System) -> list[CommandPart]:
     return [CommandPart(name="static", command=collect, environment=system.environment)]
 
 
+def _host(system: System) -> str:
+    """Return the name for requests to the web server: also at a Unix socket it answers only those for its own names."""
+    return urlsplit(system.environment["WMS_SERVER_URL"]).hostname or ""
+
+
 def _web(system: System) -> ServicePart:
-    # Of a Unix socket, too: the server answers only requests for its own names.
-    host = urlsplit(system.environment["WMS_SERVER_URL"]).hostname or ""
     concurrency = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
     return ServicePart(
         name="web",
         command=system.python("-m", "wms.web", *system.options.listener.server_options, *concurrency),
         environment=system.environment,
-        is_ready=partial(system.options.listener.answers, host=host),
+        is_ready=partial(system.options.listener.answers, host=_host(system)),
     )
 
 
@@ -272,6 +276,8 @@ def _beat(system: System) -> ServicePart:
         name="beat",
         command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
         environment=system.environment,
+        # Its tasks are done by the worker `control`, which may be the one that hangs.
+        works=lambda: not system.options.listener.is_silent("beat", host=_host(system)),
         stop_within_s=5,
     )
 

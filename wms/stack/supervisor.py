@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
+from wms.kernel.processes import is_stopped
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
 from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
@@ -22,6 +23,8 @@ _SHORTEST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 #: Seconds after which a service counts as healthy, so that its next failure is a first one again.
 _WELL_AFTER_S = 60.0
+#: Seconds in which failures are counted.
+_COUNTED_S = 600.0
 
 
 class ServiceFailedError(StackError):
@@ -41,6 +44,7 @@ class Supervisor:
         announce: called once everything is ready.
         stay: whether to run until stopped; otherwise until all stages have been started.
         report_every_s: period of a line about a service that is not ready yet.
+        watch_every_s: period in which services that run are looked at; after three times one that hangs is reported.
     """
 
     def __init__(
@@ -51,12 +55,14 @@ class Supervisor:
         announce: Callable[[], None],
         stay: bool = True,
         report_every_s: float = 60.0,
+        watch_every_s: float = 10.0,
     ) -> None:
         self._stages = stages
         self._output = output
         self._announce = announce
         self._stay = stay
         self._report_every_s = report_every_s
+        self._watch_every_s = watch_every_s
         self._running: list[list[_Child]] = []
         self._asked_to_stop = asyncio.Event()
 
@@ -121,7 +127,7 @@ class Supervisor:
             await child.succeed(part)
             return
         await child.become_ready(part, report_every_s=self._report_every_s)
-        child.keep(part)
+        child.keep(part, watch_every_s=self._watch_every_s)
 
     async def _stop(self) -> None:
         for child in self._children():
@@ -138,7 +144,7 @@ class _Child:
         self._output = output
         self._process: asyncio.subprocess.Process | None = None
         self._copying: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._keeping: list[asyncio.Task[None]] = []
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
 
     async def start(self) -> None:
@@ -187,29 +193,56 @@ class _Child:
         finally:
             end.cancel()
 
-    def keep(self, service: ServicePart) -> None:
-        """Restart the service whenever it ends, from now on."""
-        self._keeping = asyncio.create_task(self._keep(service))
+    def keep(self, service: ServicePart, *, watch_every_s: float) -> None:
+        """Restart the service whenever it ends, and report when it hangs, from now on."""
+        watching = self._watch(service, every_s=watch_every_s)
+        self._keeping = [asyncio.create_task(each) for each in (self._keep(service), watching)]
 
     async def _keep(self, service: ServicePart) -> None:
         pause_s = _SHORTEST_PAUSE_S
+        ends: deque[float] = deque()
         while True:
             begun = time.monotonic()
             code = await self._end()
-            if time.monotonic() - begun > _WELL_AFTER_S:
+            ends.append(time.monotonic())
+            if ends[-1] - begun > _WELL_AFTER_S:
                 pause_s = _SHORTEST_PAUSE_S
-            self._output.line(service.name, f"ended with {_described(code)}; it is started again in {pause_s:g} s")
+            while ends[-1] - ends[0] > _COUNTED_S:
+                ends.popleft()
+            often = f"; it has ended {len(ends)} times in {_COUNTED_S / 60:g} minutes" if len(ends) > 2 else ""
+            self._output.line(
+                service.name, f"ended with {_described(code)}; it is started again in {pause_s:g} s{often}"
+            )
             self.kill()  # its children may still hold its port
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             with suppress(OSError):  # no free process or memory: the loop tries again after the pause
+                await asyncio.to_thread(service.before_restart)
                 await self.start()
+
+    async def _watch(self, service: ServicePart, *, every_s: float) -> None:
+        works = service.works or service.is_ready
+        worked_at, report_after_s = time.monotonic(), 3 * every_s
+        await asyncio.sleep(2 * every_s)  # the others are still being started
+        while True:
+            await asyncio.sleep(every_s)
+            hangs_s = time.monotonic() - worked_at
+            assert self._process is not None  # noqa: S101 - for mypy: it was started
+            if not is_stopped(self._process.pid) and await asyncio.to_thread(works):
+                if report_after_s > 3 * every_s:
+                    self._output.line(service.name, f"works again, after {hangs_s:.0f} s")
+                worked_at, report_after_s = time.monotonic(), 3 * every_s
+            elif hangs_s >= report_after_s:
+                report_after_s *= 2
+                self._output.line(
+                    service.name, f"has not worked for {hangs_s:.0f} s; it hangs or waits for another part"
+                )
 
     async def let_go(self) -> None:
         """Stop restarting the service."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
 
     async def stop(self) -> None:
         """Signal the process to end, wait, and kill the rest of its session."""

@@ -8,7 +8,9 @@ that it gets calls at once what a real one would schedule (ADR 46). The buffer p
 
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,6 +19,7 @@ from granian.constants import RuntimeModes
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
+from wms.kernel.processes import is_stopped
 from wms.web.request_buffer import RequestBuffer
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 #: granian's threads that call the buffer, which only passes requests on and keeps pieces of bodies.
 _GRANIAN_THREADS: Final = 2
+#: Seconds after which a process counts as well: those of granian's rule.
+_WELL_AFTER_S: Final = 5.5
+#: Longest pause before a process that has ended is started again; none if it lived for twice as long.
+_LONGEST_PAUSE_S: Final = 5.0
 #: Signals that stop a process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -85,6 +92,8 @@ class _Arguments(NamedTuple):
 def run_process(*arguments: Any) -> None:  # noqa: ANN401 - granian's
     """Run one process of the server, until it is stopped."""
     given = _Arguments(*arguments)
+    if at_start := getattr(given.application, "at_start", None):
+        at_start()
     prefix = given.scope_options.get("url_path_prefix") or ""
     request_buffer = RequestBuffer(given.application, threads=given.threads, prefix=prefix)
     request_buffer.start()
@@ -127,7 +136,48 @@ def _worker(given: _Arguments) -> object:
 
 
 class WebServer(MPServer):
-    """The server: processes that share one socket."""
+    """The server: processes that share one socket.
+
+    granian ends all processes when one ends within 5.5 s of its start. Here that holds until one has lived longer, so
+    that a start that must fail fails. From then on each is started again, after a pause that grows while it ends early.
+    """
+
+    _is_well = False
+    _stopped: frozenset[int] | set[int] = frozenset()
+    _pauses_s: Final[dict[int, float]] = {}
+
+    def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:  # noqa: ANN401 - granian's
+        now = time.monotonic()
+        self._is_well |= any(now - process.birth > _WELL_AFTER_S for process in self.wrks)
+        # Without a delay they have failed; with one they live, and are replaced.
+        if self._is_well and not delay:
+            self._wait_before_restart(workers, now)
+        if not self.interrupt_signal:
+            super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        if self._is_well:
+            self.respawned_wrks.clear()
+
+    def _handle_rss_signal(self, spawn_target: Any, target_loader: Any) -> None:  # noqa: ANN401 - granian's
+        """Look at the processes, each few seconds."""
+        stopped = {process.idx for process in self.wrks if is_stopped(process.inner.pid)}
+        for index in sorted(stopped - self._stopped):
+            sys.stderr.write(f"Process {index + 1} of the web server is stopped, by a signal or a debugger.\n")
+        self._stopped = stopped
+        super()._handle_rss_signal(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+
+    def _wait_before_restart(self, workers: list[int], now: float) -> None:
+        for index in workers:
+            process = self.wrks[index]
+            lived_s = now - process.birth
+            before_s = 0.0 if lived_s > _LONGEST_PAUSE_S * 2 else self._pauses_s.get(index, 0.0)
+            self._pauses_s[index] = min(max(0.25, 2 * before_s), _LONGEST_PAUSE_S)
+            sys.stderr.write(
+                f"Process {index + 1} of the web server ended after {lived_s:.0f} s with exit code "
+                f"{process.inner.exitcode}; it is started again in {self._pauses_s[index]:g} s.\n"
+            )
+        until = now + max(self._pauses_s[index] for index in workers)
+        while not self.interrupt_signal and (left_s := until - time.monotonic()) > 0:
+            time.sleep(min(left_s, 0.1))
 
     def _init_shared_socket(self) -> None:
         """Listen once for all processes, where granian would let each listen for itself (SO_REUSEPORT).

@@ -4,9 +4,9 @@ from argparse import ArgumentTypeError
 from datetime import timedelta
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from pilots.services.registration import WantedPlace, make_by_hand
+from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 
 MAX_HOURS = 31 * 24
@@ -38,7 +38,7 @@ class Command(BaseCommand):
                 owner_name=owner,
                 group_name=group,
                 lifetime=lifetime,
-                now=timezone.now(),
+                now=current_time(),
                 at=WantedPlace(site=options["site"], ce=options["ce"], queue=options["queue"]),
                 setup=setup,
             )

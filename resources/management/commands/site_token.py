@@ -1,11 +1,11 @@
 """`manage.py site_token SITE --for advertise|register`: print a token of a site."""
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site
 from resources.services import site_tokens
+from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 from wms.kernel.names import did_you_mean
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         if row is None:
             names = Site.objects.order_by("name").values_list("name", flat=True)
             raise CommandError(f'There is no site "{site}".{did_you_mean(site, names)}')
-        now = timezone.now()
+        now = current_time()
         if setup and purpose != SiteTokenPurpose.REGISTER:
             raise CommandError("A setup is for tokens by which pilots register; leave --setup out.")
         try:

@@ -8,9 +8,11 @@ import tarfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from django.core.files.storage import storages
+from django.core.management import CommandError, call_command
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.factories import NOW, make_group, make_job, make_user, make_vo
@@ -18,7 +20,7 @@ from tests.threads import at_once
 from wms.accounts.models import Membership, User
 from wms.jobs.domain.archives import SandboxTooLargeError, UnsafeArchiveError
 from wms.jobs.models import InputSandbox, Sandbox, SandboxUpload
-from wms.jobs.services import sandboxes
+from wms.jobs.services import sandbox_check, sandboxes
 from wms.jobs.services.archives import DamagedArchiveError, NoOutputArchiveError
 from wms.jobs.services.sandboxes import (
     BadFileNameError,
@@ -300,3 +302,52 @@ def test_an_output_that_is_no_safe_tar_gz_is_refused(content: bytes, error: type
 def test_a_job_without_output_is_reported() -> None:
     with pytest.raises(NoOutputError, match="Waiting"):
         sandboxes.output_to_fetch(make_job())
+
+
+# ---- verification ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("damage", "options", "fault"),
+    [
+        (Path.unlink, [], "is missing"),
+        (lambda path: path.write_bytes(b"short"), [], "has 5 bytes, not 10"),
+        (lambda path: path.write_bytes(b"echo HELLO"), ["--contents"], "has another content"),
+    ],
+)
+def test_verify_finds_files_that_are_not_as_stored(
+    directory: Path, damage: Callable[[Path], object], options: list[str], fault: str
+) -> None:
+    named = upload(b"echo hello", owner=make_user())
+    call_command("verify", *options, stdout=io.StringIO())
+    (stored,) = (directory / name for name in files_in(directory))
+    damage(stored)
+
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="1 violations"):
+        call_command("verify", *options, stdout=out)
+    assert out.getvalue() == f"The file of sandbox sha256:{named.sandbox.digest} {fault}.\n"
+
+
+@pytest.mark.django_db
+def test_verify_accepts_a_sandbox_that_is_removed_meanwhile(directory: Path) -> None:
+    upload(b"echo hello", owner=make_user())
+    (directory / files_in(directory)[0]).unlink()
+    found = sandbox_check._fault_of
+    removed = Mock(side_effect=lambda *row, **how: (found(*row, **how), Sandbox.objects.all().delete())[0])
+    with patch.object(sandbox_check, "_fault_of", removed):
+        assert list(sandbox_check.wrong_files()) == []
+
+
+@pytest.mark.django_db
+def test_verify_says_that_it_may_not_look_at_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    upload(b"echo hello", owner=make_user())
+    refused = Mock(side_effect=PermissionError(13, "Permission denied", "/sandboxes/ab"))
+    monkeypatch.setattr(sandbox_check, "stored_size_bytes", refused)
+    out = io.StringIO()
+    call_command("verify", stdout=out)
+    assert (
+        "not looked at: files of sandboxes (/sandboxes/ab is another account's: run it as the server's)"
+        in out.getvalue()
+    )

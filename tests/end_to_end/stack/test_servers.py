@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -126,3 +127,20 @@ def test_valkey_is_started_and_stopped(sockets: Path) -> None:
 
     assert server.returncode == 0
     assert not valkey.is_ready()
+
+
+def test_postgres_is_started_again_though_a_stopped_backend_holds_its_memory(postgres: PostgresServer) -> None:
+    postgres.create()
+    with running(postgres.command(), ready=postgres.is_ready) as server:
+        postgres.create_database("wms")
+        with psycopg.connect(postgres.url("wms")) as connection:
+            backend = connection.info.backend_pid
+            os.kill(backend, signal.SIGSTOP)
+            server.kill()
+            server.wait()
+
+            postgres.end_strays()
+
+    assert not psutil.pid_exists(backend) or psutil.Process(backend).status() == psutil.STATUS_ZOMBIE
+    with running(postgres.command(), ready=postgres.is_ready):
+        psycopg.connect(postgres.url("wms")).close()

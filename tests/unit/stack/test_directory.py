@@ -1,11 +1,13 @@
 """The data directory of one system."""
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from wms.kernel.trusted_paths import UntrustedPathError
+from pilots.backends import host
 from wms.stack.directory import (
     DataDirectoryInUseError,
     DataDirectoryUnusableError,
@@ -14,6 +16,7 @@ from wms.stack.directory import (
     found_directory,
     hint_for_commands,
 )
+from wms.wire.private_directories import make_private
 
 
 def test_two_systems_never_share_a_directory(tmp_path: Path) -> None:
@@ -123,3 +126,16 @@ def test_a_custom_data_directory_is_named_for_other_commands(tmp_path: Path) -> 
     hint = hint_for_commands(tmp_path / "my demo", default=default)
     assert hint_for_commands(default, default=None) == f"For commands in other terminals: export WMS_DATA_DIR={default}"
     assert hint == f"For commands in other terminals: export WMS_DATA_DIR='{tmp_path}/my demo'"
+
+
+def test_each_directory_that_is_made_is_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with claimed(tmp_path / "new" / "data"):
+            make_private(tmp_path / "new" / "data" / "pilots" / "local")
+            host.write(str(tmp_path / "home" / "pilots"), {"one/two/file": ""})
+    finally:
+        os.umask(before)
+    made = list(tmp_path.rglob("*"))
+    assert len(made) > 9
+    assert [path for path in made if stat.S_IMODE(path.stat().st_mode) & 0o077] == []

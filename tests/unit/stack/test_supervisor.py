@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -142,6 +143,44 @@ def test_a_service_that_ends_is_started_again(tmp_path: Path) -> None:
     run([[service("web", script)]], output=output, announce=lambda: None)
 
     assert output.lines == ["web      | ended with exit code 5; it is started again in 0.5 s", "web      | second time"]
+
+
+def test_a_service_that_ends_often_is_reported_and_what_it_left_is_ended_first(tmp_path: Path) -> None:
+    output = Recorder(interrupt_at="3 times in 10 minutes")
+    journal = tmp_path / "journal"
+    part = replace(service("web", f"echo began >> {journal}; exit 5"), before_restart=partial(append, journal, "ended"))
+
+    run([[part]], output=output, announce=lambda: None)
+
+    assert output.lines[-1] == (
+        "web      | ended with exit code 5; it is started again in 2 s; it has ended 3 times in 10 minutes"
+    )
+    assert journal.read_text().split()[:4] == ["began", "ended", "began", "ended"]
+
+
+def append(journal: Path, word: str) -> None:
+    journal.write_text(f"{journal.read_text()}{word}\n")
+
+
+def test_a_service_that_hangs_is_reported_until_it_works_again(tmp_path: Path) -> None:
+    output = Recorder(interrupt_at="works again")
+    number = tmp_path / "number"
+    part = service("web", f"echo $$ > {number}; kill -STOP $$; while :; do sleep 0.01; done")
+
+    async def supervise() -> None:
+        await Supervisor(stages=[[part]], output=resuming, announce=lambda: None, watch_every_s=0.05).run()
+
+    class Resuming(Recorder):
+        def text(self, text: str) -> None:
+            if "has not worked" in text and len(output.lines) == 1:
+                os.kill(int(number.read_text()), signal.SIGCONT)
+            output.text(text)
+
+    resuming = Resuming()
+    asyncio.run(supervise())
+
+    assert output.lines[0] == "web      | has not worked for 0 s; it hangs or waits for another part"
+    assert output.lines[-1] == "web      | works again, after 0 s"
 
 
 def test_an_interrupt_while_starting_stops_what_has_been_started(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -31,6 +30,7 @@ from wms.accounts.services import SuspendedError, issue_password_link, revoke_to
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin.forms import GenericModelForm
 from wms.kernel.admin.rights import EVERYTHING, What
+from wms.kernel.clock import current_time
 from wms.kernel.compression import without_compression
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
 
     def _show_new_link(self, request: HttpRequest, user: User) -> HttpResponse:
         try:
-            link = issue_password_link(user, now=timezone.now())
+            link = issue_password_link(user, now=current_time())
         except SuspendedError as error:
             self.message_user(request, error.detail, messages.ERROR)
             return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[user.pk]))
@@ -316,7 +316,7 @@ class ApiTokenAdmin(VOLevelLedger[ApiToken]):
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         """Revoke the tokens."""
-        now = timezone.now()
+        now = current_time()
         tokens = list(queryset.filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:
             revoke_token(token_id=token.pk, now=now)

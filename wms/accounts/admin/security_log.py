@@ -5,11 +5,11 @@ from datetime import timedelta
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import SecurityEvent
+from wms.kernel.clock import current_time
 
 #: Choices of the filter by time: {days: label}.
 _PERIODS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days", "365": "Past year"}
@@ -43,7 +43,7 @@ class PeriodFilter(admin.SimpleListFilter):
     def queryset(self, _request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
         """Return the events of the period."""
         days = self.value()
-        return queryset.filter(at__gt=timezone.now() - timedelta(days=int(days))) if days in _PERIODS else queryset
+        return queryset.filter(at__gt=current_time() - timedelta(days=int(days))) if days in _PERIODS else queryset
 
 
 @admin.register(SecurityEvent)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
@@ -13,6 +12,7 @@ from rest_framework.request import Request
 from wms.accounts import queries, services
 from wms.accounts.domain import USER_TOKEN_PREFIX, TokenScope
 from wms.accounts.models import User
+from wms.kernel.clock import current_time
 from wms.kernel.rest import BearerAuthentication, has_bearer_token
 from wms.wire.protocol import API_V1
 
@@ -64,7 +64,7 @@ class UserTokenAuthentication(BearerAuthentication):
         Raises:
             AuthenticationFailed: the token is unknown, expired or revoked, or its user is suspended.
         """
-        now = timezone.now()
+        now = current_time()
         bearer = queries.bearer_of(token, now=now)
         if bearer is None:
             sentence = f"This token is unknown, expired or revoked; log in again (POST {API_V1}auth/token/)."

@@ -2,7 +2,6 @@
 
 from http import HTTPStatus
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -23,6 +22,7 @@ from wms.accounts.oidc.configuration import providers
 from wms.accounts.services import device_log_ins
 from wms.accounts.services.device_log_ins import NoProviderError, UnfinishedLogIn
 from wms.kernel.addresses import client_address
+from wms.kernel.clock import current_time
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.audience import Audience
 
@@ -66,7 +66,7 @@ class DeviceLogInView(APIView):
     def post(self, request: Request, provider: str) -> Response:
         """Return the page to open, the code to type there, and the handle by which the client asks for its token."""
         begun = device_log_ins.begin_device_log_in(
-            device_log_ins.provider_by_id(provider), address=client_address(request), now=timezone.now()
+            device_log_ins.provider_by_id(provider), address=client_address(request), now=current_time()
         )
         return Response(DeviceLogInOut(begun).data, status=HTTPStatus.CREATED, headers=_NOT_STORED)
 
@@ -90,7 +90,7 @@ class DeviceTokenView(APIView):
         Repeat the request after the interval of the log-in; if a code is needed, with the code and the new handle.
         """
         found = device_log_ins.provider_by_id(provider)
-        values, now = DeviceTokenIn.checked(request.data), timezone.now()
+        values, now = DeviceTokenIn.checked(request.data), current_time()
         lifetime = lifetime_of(values.get("days"))
         outcome = device_log_ins.continue_device_log_in(
             found, values["handle"], code=values.get("code", ""), address=client_address(request), now=now

@@ -5,7 +5,6 @@ from http import HTTPStatus
 
 from django.conf import settings
 from django.db.models import QuerySet
-from django.utils import timezone
 from django_filters import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework.generics import ListAPIView
@@ -23,6 +22,7 @@ from wms.accounts.filters import GroupFilterSet
 from wms.accounts.models import ApiToken, Group
 from wms.accounts.services.second_factors import prove_second_factor
 from wms.kernel.addresses import client_address
+from wms.kernel.clock import current_time
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, error_responses
 from wms.kernel.rest.audience import Audience
@@ -59,7 +59,7 @@ class TokenView(APIView):
         The answer sets a cookie that identifies the client: if the client sends it at its next log-in, wrong passwords
         of others at its address do not delay it.
         """
-        values, now = TokenIn.checked(request.data), timezone.now()
+        values, now = TokenIn.checked(request.data), current_time()
         lifetime = lifetime_of(values.get("days"))
         device = services.known_device(request.COOKIES, username=values["username"])
         user = services.log_in(
@@ -113,7 +113,7 @@ class TokenListView(ListAPIView[ApiToken]):
 
     def get_queryset(self) -> QuerySet[ApiToken]:
         """Return the caller's valid tokens."""
-        return queries.live_tokens(user_of(self.request), now=timezone.now())
+        return queries.live_tokens(user_of(self.request), now=current_time())
 
     @extend_schema(
         operation_id="auth_tokens_list",
@@ -139,7 +139,7 @@ class TokenRevocationView(APIView):
     )
     def delete(self, request: Request, pk: int) -> Response:
         """Revoke the token; 404 if it is no longer valid."""
-        services.revoke_visible_token(token_id=pk, by=user_of(request), now=timezone.now())
+        services.revoke_visible_token(token_id=pk, by=user_of(request), now=current_time())
         return Response(status=HTTPStatus.NO_CONTENT)
 
 
@@ -176,7 +176,7 @@ class RevokeView(APIView):
         """Revoke the caller's token."""
         if not isinstance(request.auth, UserCredential):
             raise NoTokenError("You are logged in by a session, not by a token; log out in the portal.")
-        services.revoke_token(token_id=request.auth.token_id, now=timezone.now())
+        services.revoke_token(token_id=request.auth.token_id, now=current_time())
         return Response(status=HTTPStatus.NO_CONTENT)
 
 

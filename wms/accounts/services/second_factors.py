@@ -19,12 +19,12 @@ from allauth.mfa.utils import decrypt
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
-from django.utils import timezone
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import record
 from wms.accounts.services import log_in_delay
+from wms.kernel.clock import current_time
 from wms.kernel.errors import ForbiddenError, UnauthenticatedError
 from wms.kernel.secrets import StoredSecret, UndecipherableError
 
@@ -164,7 +164,7 @@ def on_added(*, request: HttpRequest, user: User, authenticator: Authenticator, 
     if authenticator.type in _PROPER:
         record_authentication(request, user, _METHOD, id=authenticator.pk, type=authenticator.type)
     if authenticator.type == Authenticator.Type.TOTP:
-        mark_used(authenticator, str(request.POST.get("code", "")), now=timezone.now())
+        mark_used(authenticator, str(request.POST.get("code", "")), now=current_time())
 
 
 def on_used(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +17,7 @@ from wms.jobs.api.outputs import JobOut
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.models import Job
 from wms.jobs.services import control
+from wms.kernel.clock import current_time
 from wms.kernel.rest import StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
 
@@ -39,7 +39,7 @@ class JobActionView(APIView):
         """Perform the action, and return the job in its new state."""
         body = self.body.checked(request.data)
         user = user_of(request)
-        control.apply_to_one(self.action, pk, by=user, now=timezone.now(), reason=body.get("reason", ""))
+        control.apply_to_one(self.action, pk, by=user, now=current_time(), reason=body.get("reason", ""))
         return Response(JobOut(visible_job(user, pk)).data)
 
 

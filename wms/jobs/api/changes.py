@@ -5,7 +5,6 @@ from typing import Final
 
 from django.conf import settings
 from django.core import signing
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -15,6 +14,7 @@ from rest_framework.views import APIView
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.api.outputs import HistoryOut
 from wms.jobs.queries.changes import Changes, Position, changes, now
+from wms.kernel.clock import current_time
 from wms.kernel.errors import GoneError, RejectedError
 from wms.kernel.rest import StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
@@ -65,7 +65,7 @@ class ChangesOut(serializers.Serializer[Changes]):
     def get_cursor(self, part: Changes) -> str:
         """Return the end of this part, with the present time."""
         end = part.end
-        issued_at_s = int(timezone.now().timestamp())
+        issued_at_s = int(current_time().timestamp())
         return signing.dumps((end.seen, end.until, end.line, issued_at_s), salt=_SALT, compress=True)
 
 
@@ -108,7 +108,7 @@ def _position(cursor: str) -> Position:
         sentence = "This cursor is not valid; begin without one."
         raise UnknownCursorError(sentence, errors={"since": [sentence]}) from error
     position = Position(seen=seen, until=until, line=line)
-    age_s = (timezone.now() - datetime.fromtimestamp(issued_at_s, tz=UTC)).total_seconds()
+    age_s = (current_time() - datetime.fromtimestamp(issued_at_s, tz=UTC)).total_seconds()
     if age_s > settings.WMS_JOB_CHANGES_S or position.end > now().end:
         raise CursorExpiredError(
             "This cursor is no longer kept; read the list of jobs again, and begin without a cursor."

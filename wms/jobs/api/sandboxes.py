@@ -5,7 +5,6 @@ from http import HTTPStatus
 from django.conf import settings
 from django.http import FileResponse
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -20,6 +19,7 @@ from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.clock import current_time
 from wms.kernel.file_answers import file_answer
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 from wms.kernel.rest.audience import Audience
@@ -96,7 +96,7 @@ class SandboxUploadView(APIView):
         if len(request.FILES.getlist("file")) > 1:
             raise serializers.ValidationError({"file": ["Send one file; pack several into an archive."]})
         uploaded = SandboxIn.checked(request.data)["file"]
-        named = sandboxes.upload(uploaded, file_name=uploaded.name, owner=user_of(request), now=timezone.now())
+        named = sandboxes.upload(uploaded, file_name=uploaded.name, owner=user_of(request), now=current_time())
         return Response(SandboxOut(named).data, status=HTTPStatus.CREATED)
 
 

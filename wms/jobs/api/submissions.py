@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
@@ -16,6 +15,7 @@ from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.models import NameRest, SubmissionContent
 from wms.jobs.queries import submissions
 from wms.jobs.queries.submissions import CountedSubmission, PlaceCount
+from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError
 from wms.kernel.rest import CursorPages, error_responses
 from wms.kernel.rest.audience import Audience
@@ -119,7 +119,7 @@ class SubmissionView(APIView):
         counted = submissions.visible_submission(pk, by=user_of(request))
         if counted is None:
             raise NoSubmissionError(f"There is no submission {pk}, or you may not see it.")
-        jobs = submissions.jobs_of(pk, since=timezone.now())
+        jobs = submissions.jobs_of(pk, since=current_time())
         answer: dict[str, object] = {
             **SubmissionRowOut(counted).data,
             "places": PlaceCountOut(jobs.places, many=True).data,

@@ -5,7 +5,6 @@ from typing import TypeVar
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -24,6 +23,7 @@ from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import bulk, editing
+from wms.kernel.clock import current_time
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, checked_filters, error_responses
 from wms.kernel.rest.audience import Audience
@@ -141,7 +141,7 @@ class JobView(APIView):
         if not isinstance(request.data, Mapping):
             sentence = f"Send an object with the fields to be changed, not {shown(request.data)}."
             raise NoObjectError(sentence, errors={"body": [sentence]})
-        editing.edit(pk, changes=request.data, by=user_of(request), now=timezone.now())
+        editing.edit(pk, changes=request.data, by=user_of(request), now=current_time())
         return Response(JobOut(visible_job(user_of(request), pk)).data)
 
 
@@ -196,7 +196,7 @@ class JobBulkView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Perform the action where possible, and report the other jobs; jobs hidden from the caller are `not_found`."""
-        body, user, now = BulkIn.checked(request.data), user_of(request), timezone.now()
+        body, user, now = BulkIn.checked(request.data), user_of(request), current_time()
         reason = body.get("reason", "")
         if "ids" in body:
             result = bulk.act_on(body["action"], body["ids"], by=user, now=now, reason=reason)

@@ -76,6 +76,17 @@ def open_stored(digest: str) -> "File[bytes]":
     return _storage().open(_stored_name(digest))
 
 
+def stored_size_bytes(digest: str) -> int:
+    """Return the size of the stored content.
+
+    Raises:
+        FileNotFoundError: it is not stored.
+        PermissionError: this account may not look at it.
+    """
+    size_bytes: int = _storage().size(_stored_name(digest))
+    return size_bytes
+
+
 @lru_cache(maxsize=_HEADS_KEPT)
 def head_of(digest: str) -> bytes | None:
     """Return the first HEAD_BYTES of the content, which never changes; None: it is not stored."""

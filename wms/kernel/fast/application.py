@@ -1,6 +1,6 @@
 """Answers to plain requests for fast views, before these reach the frameworks (ADR 25)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from wms.kernel.addresses import is_https
+from wms.kernel.database_version import refusal_of_running
 from wms.kernel.errors import WmsError
 from wms.kernel.fast.statements import close_aged
 from wms.kernel.fast.views import FastAnswer, FastView, encode
@@ -31,9 +32,22 @@ _HEADERS: Final = (
 
 
 class FastApplication:
-    """The WSGI application in front of Django's, to which all other requests go on, also invalid ones."""
+    """The WSGI application in front of Django's, to which all other requests go on, also invalid ones.
 
-    def __init__(self, application: "WSGIApplication", views: Sequence[type[FastView]]) -> None:
+    Args:
+        application: Django's.
+        views: answered here.
+        at_start: called by a web process before its first request.
+    """
+
+    def __init__(
+        self,
+        application: "WSGIApplication",
+        views: Sequence[type[FastView]],
+        *,
+        at_start: Callable[[], object] | None = None,
+    ) -> None:
+        self.at_start = at_start
         self._application = application
         self._views = views
 
@@ -58,6 +72,8 @@ class FastApplication:
                 if caller is None or environ.get("QUERY_STRING") or not _is_ours(environ):
                     return None
                 close_aged()
+                if refusal_of_running():
+                    return None
                 _, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:

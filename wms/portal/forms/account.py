@@ -7,12 +7,12 @@ from django.conf import settings
 from django.contrib.auth.forms import PasswordChangeForm
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from django.utils import timezone
 
 from wms.accounts import services
 from wms.accounts.domain import MailWhen, TokenScope
 from wms.accounts.models import User
 from wms.kernel.addresses import client_address
+from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 from wms.portal.presentation.account import MAIL_IN_WORDS
 
@@ -45,7 +45,7 @@ class ChangePasswordForm(PasswordChangeForm):
                 username=username,
                 password=password,
                 address=client_address(self.request),
-                now=timezone.now(),
+                now=current_time(),
                 device=services.known_device(self.request.COOKIES, username=username),
             )
         except services.WrongCredentialsError as error:

@@ -6,12 +6,12 @@ from allauth.mfa.base.forms import AuthenticateForm
 from allauth.mfa.base.forms import ReauthenticateForm as ReauthenticateByCodeForm
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
-from django.utils import timezone
 
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.accounts.services.second_factors import use_code
 from wms.kernel.addresses import client_address
+from wms.kernel.clock import current_time
 from wms.kernel.errors import TooManyError, WmsError
 
 
@@ -24,7 +24,7 @@ class _Code:
         code, user = self.cleaned_data["code"], self.user
         device = services.known_device(context.request.COOKIES, username=user.username)
         try:
-            self.authenticator = use_code(user, code, device=device, now=timezone.now())
+            self.authenticator = use_code(user, code, device=device, now=current_time())
         except WmsError as error:
             raise ValidationError(error.detail) from error
         self.authenticator.user = user
@@ -53,7 +53,7 @@ class PasswordAgainForm(ReauthenticateForm):
                 password=password,
                 address=client_address(request),
                 device=services.known_device(request.COOKIES, username=username),
-                now=timezone.now(),
+                now=current_time(),
             )
         except WmsError as error:
             raise ValidationError(error.detail) from error
@@ -79,7 +79,7 @@ class LogInForm(AuthenticationForm):
                 password=password,
                 address=client_address(self.request),
                 device=services.known_device(self.request.COOKIES, username=username),
-                now=timezone.now(),
+                now=current_time(),
             )
         except WmsError as error:
             if isinstance(error, TooManyError):

@@ -16,7 +16,6 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
@@ -30,6 +29,7 @@ from wms.accounts.security_log import record
 from wms.accounts.services import people
 from wms.accounts.services.second_factors import has_second_factor
 from wms.jobs.services import notices
+from wms.kernel.clock import current_time
 from wms.kernel.compression import shows_secret
 from wms.kernel.errors import WmsError
 from wms.portal import revisions
@@ -75,7 +75,7 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
     view sets no password; the page that does requires its CSRF token.
     """
     with suppress(services.LinkOverError):  # the next page shows the error; invalid links make no sessions
-        services.user_of_link(secret, now=timezone.now())
+        services.user_of_link(secret, now=current_time())
         request.session[LINK_IN_SESSION] = secret
     return redirect("portal:password-by-link")
 
@@ -86,7 +86,7 @@ def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_password_by_link(request: HttpRequest) -> HttpResponse:
     """Let the holder of a one-time link set a password."""
-    secret, now = str(request.session.get(LINK_IN_SESSION, "")), timezone.now()
+    secret, now = str(request.session.get(LINK_IN_SESSION, "")), current_time()
     try:
         user = services.user_of_link(secret, now=now)
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
@@ -103,7 +103,7 @@ def set_password_by_link(request: HttpRequest) -> HttpResponse:
 
 def _revision(request: HttpRequest) -> Sequence[object]:
     user = signed_in(request)
-    tokens = queries.live_tokens(user, now=timezone.now()).order_by("pk").values_list("pk", "last_used_at")
+    tokens = queries.live_tokens(user, now=current_time()).order_by("pk").values_list("pk", "last_used_at")
     chosen = (user.default_group_id, user.mail_when, user.email)
     connected = [account.pk for account in _connected_accounts(user)]
     return (*chosen, has_second_factor(user), *tokens, *connected, *revisions.configuration())
@@ -147,7 +147,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
         user,
         groups=groups,
         default_group=queries.default_group_of(user, groups=groups),
-        tokens=tuple(queries.live_tokens(user, now=timezone.now())),
+        tokens=tuple(queries.live_tokens(user, now=current_time())),
         has_second_factor=has_second_factor(user),
         mail=mail_section(address=services.mail_address(user), is_on=notices.is_on()),
         institutes=institutes_of(providers().values(), _connected_accounts(user)),
@@ -162,7 +162,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
 @live(_revision)
 def tokens(request: HttpRequest) -> HttpResponse:
     """List the user's tokens, and make a new one, which is shown only once."""
-    user, now, issued = signed_in(request), timezone.now(), None
+    user, now, issued = signed_in(request), current_time(), None
     form = NewTokenForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         values = form.cleaned_data
@@ -183,7 +183,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke one of the user's tokens."""
     with refusals_as_404():
-        services.revoke_visible_token(token_id=pk, by=signed_in(request), now=timezone.now())
+        services.revoke_visible_token(token_id=pk, by=signed_in(request), now=current_time())
     messages.success(request, "The token is revoked.")
     return HttpResponseRedirect(reverse_lazy("portal:tokens"))
 
@@ -197,7 +197,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     user = signed_in(request)
     context = {
         "groups": queries.groups_of(user),
-        "invitations": queries.open_invitations(user, now=timezone.now()),
+        "invitations": queries.open_invitations(user, now=current_time()),
         "default_group_id": user.default_group_id,
         "by_claim": claimed_memberships(people.memberships_by_claim(user) if providers() else ()),
     }
@@ -209,7 +209,7 @@ def groups(request: HttpRequest) -> HttpResponse:
 def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Join the group of the invitation."""
     with refusals_as_404():
-        group = services.accept(pk, by=signed_in(request), now=timezone.now())
+        group = services.accept(pk, by=signed_in(request), now=current_time())
     messages.success(request, f"You are a member of {group} now.")
     return redirect("portal:groups")
 
@@ -219,7 +219,7 @@ def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
 def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Decline an invitation."""
     with refusals_as_404():
-        services.decline(pk, by=signed_in(request), now=timezone.now())
+        services.decline(pk, by=signed_in(request), now=current_time())
     messages.success(request, "The invitation is declined. Who sent it does not see that.")
     return redirect("portal:groups")
 

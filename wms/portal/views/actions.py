@@ -11,7 +11,6 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from wms.accounts.models import User
@@ -19,6 +18,7 @@ from wms.jobs.domain.lifecycle import Action
 from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.services import bulk, control
+from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, RejectedError, WmsError
 from wms.kernel.handlers import bad_request
 from wms.portal.forms.filters import Asked, asked_in
@@ -65,7 +65,7 @@ class Selection:
 
     def act(self, action: Action) -> bulk.BulkResult:
         """Perform the action."""
-        now = timezone.now()
+        now = current_time()
         if self.asked is None:
             return bulk.act_on(action, self.ids, by=self.by, now=now)
         return bulk.act_on_found(action, self.asked.filters, by=self.by, now=now)
@@ -91,7 +91,7 @@ def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
     """Apply the button's action to one job, and show it again."""
     action = _action(request)
     try:
-        control.apply_to_one(action, pk, by=signed_in(request), now=timezone.now())
+        control.apply_to_one(action, pk, by=signed_in(request), now=current_time())
     except NotFoundError as error:
         raise Http404(error.detail) from error
     except WmsError as error:
@@ -169,7 +169,7 @@ def _selection(request: HttpRequest) -> Selection:
         return Selection(ids=_ids(request), asked=None, by=user)
     query = QueryDict(mutable=True)
     query["q"] = request.POST.get("q", "")
-    asked = asked_in(query, by=user, now=timezone.now())
+    asked = asked_in(query, by=user, now=current_time())
     if asked.errors or asked.search.job_id is not None:
         # Without what is wrong in it, the query would match more jobs than were meant.
         raise BadRequest("The query is not that of a list; open the list again.")

@@ -10,7 +10,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
@@ -25,6 +24,7 @@ from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox
 from wms.jobs.services import sandbox_contents, sandboxes
 from wms.jobs.sql.revisions import JobRevision
+from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, UnsatisfiableRangeError, WmsError
 from wms.kernel.file_answers import file_answer
 from wms.portal import revisions
@@ -88,7 +88,7 @@ def revision_of_job(request: HttpRequest, pk: int) -> Sequence[object]:
     row = JobRevision.of(pk) if pk <= LARGEST_ID else None
     if row is None or not _is_seen_by(user, row, pk=pk):
         raise Http404
-    period = int(timezone.now().timestamp()) // _TIMES_HOLD_S if row.status in _WAITS | LEASED else 0
+    period = int(current_time().timestamp()) // _TIMES_HOLD_S if row.status in _WAITS | LEASED else 0
     if row.status in _WAITS:
         return (*row, *revision_of_waiting(user), period)
     of_pilot: Sequence[object] = ()
@@ -107,7 +107,7 @@ def _is_seen_by(user: User, row: JobRevision, *, pk: int) -> bool:
 @live(revision_of_job)
 def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one job with one of its tabs; 404 if the user may not see it."""
-    user, now = signed_in(request), timezone.now()
+    user, now = signed_in(request), current_time()
     job = get_object_or_404(queries.in_list(Job.objects.visible_to(user)), pk=pk)
     tab = tab_named(request.GET.get("tab", ""), status=job.status)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation

@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from resources.queries.visible_sites import site_names
@@ -24,6 +23,7 @@ from wms.jobs.queries.breakdown import Property
 from wms.jobs.queries.failures import failures as failures_of
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.queries.sorted_jobs import Position, sorted_part
+from wms.kernel.clock import current_time
 from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
 from wms.portal.exports import as_csv, as_json
@@ -83,7 +83,7 @@ def _revision(request: HttpRequest) -> tuple[object, ...]:
 @live(_revision)
 def job_list(request: HttpRequest) -> HttpResponseBase:
     """Show the jobs that the query selects, newest first unless the query string names another order."""
-    asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())
+    asked = asked_in(request.GET, by=signed_in(request), now=current_time())
     if asked.search.job_id is not None:
         return redirect("portal:job", pk=asked.search.job_id)
     if "menu" in request.GET:
@@ -226,7 +226,7 @@ def jobs_json(request: HttpRequest) -> HttpResponseBase:
 def _file(
     request: HttpRequest, written: Callable[[Iterable[Job]], Iterable[bytes]], *, name: str, content_type: str
 ) -> HttpResponseBase:
-    asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())
+    asked = asked_in(request.GET, by=signed_in(request), now=current_time())
     if asked.errors:
         # The list tells what is wrong; a file of other jobs than those asked for would not.
         return HttpResponseRedirect(f"{reverse('portal:jobs')}?{request.GET.urlencode()}")
@@ -240,7 +240,7 @@ def _file(
 @live(lambda request: searched_jobs(signed_in(request), request.GET))
 def failures(request: HttpRequest) -> HttpResponse:
     """Show the failed jobs that the query selects, in groups."""
-    asked = asked_in(request.GET, by=signed_in(request), now=timezone.now())
+    asked = asked_in(request.GET, by=signed_in(request), now=current_time())
     if asked.search.job_id is not None:
         return redirect("portal:job", pk=asked.search.job_id)
     found = failures_of(asked.with_filters(status=JobStatus.FAILED), by=asked.by)

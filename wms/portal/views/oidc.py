@@ -14,7 +14,6 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
@@ -25,6 +24,7 @@ from wms.accounts.oidc.flow import FlowProvider, finish, flow_provider
 from wms.accounts.security_log import has_refusal
 from wms.accounts.services import log_in_delay, people
 from wms.kernel.addresses import client_address
+from wms.kernel.clock import current_time
 from wms.kernel.errors import TooManyError, WmsError
 from wms.kernel.names import listed
 from wms.portal.pages import page_of, refusals_as_404, rows_of, show, signed_in
@@ -60,7 +60,7 @@ def begin(request: HttpRequest, provider: str) -> HttpResponse:
         return redirect("portal:home")
     next_url = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, require_https=request.is_secure())
-    now = timezone.now()
+    now = current_time()
     try:
         log_in_delay.remove_old_failures(now=now)
         attempt = log_in_delay.attempt_by_provider(found.configured.id, address=client_address(request))
@@ -131,7 +131,7 @@ def disconnect(request: HttpRequest, pk: int) -> HttpResponse:
 def waiting(request: HttpRequest) -> HttpResponse:
     """Show people who wait who admits them."""
     user = signed_in(request)
-    if not people.is_waiting(user, now=timezone.now()):
+    if not people.is_waiting(user, now=current_time()):
         return redirect("portal:home")
     vos = people.who_admits(user)
     who = f"A manager of {listed(vos, last=' or ')}" if vos else "A manager of your VO, or an operator of this server,"
@@ -149,7 +149,7 @@ def people_who_wait(request: HttpRequest) -> HttpResponse:
     groups = people.groups_to_admit_into(user)
     if not (user.is_operator or groups):
         raise Http404
-    page = page_of(rows_of(people.people_who_wait(user, now=timezone.now())), request.GET)
+    page = page_of(rows_of(people.people_who_wait(user, now=current_time())), request.GET)
     return show(request, "portal/people.html", {"page": page, "groups": groups})
 
 
@@ -162,7 +162,7 @@ def admit(request: HttpRequest, pk: int) -> HttpResponse:
     if not (group.isascii() and group.isdecimal() and len(group) < 19):
         raise Http404
     with refusals_as_404():
-        person, joined = people.admit(pk, int(group), by=signed_in(request), now=timezone.now())
+        person, joined = people.admit(pk, int(group), by=signed_in(request), now=current_time())
     messages.success(request, f"{person} is admitted, as a member of {joined}.")
     return redirect("portal:people")
 
@@ -173,7 +173,7 @@ def admit(request: HttpRequest, pk: int) -> HttpResponse:
 def refuse_person(request: HttpRequest, pk: int) -> HttpResponse:
     """Suspend a person who waits."""
     with refusals_as_404():
-        person = people.refuse(pk, by=signed_in(request), now=timezone.now())
+        person = people.refuse(pk, by=signed_in(request), now=current_time())
     messages.success(request, f"{person} is refused: the account is suspended. An operator may end that.")
     return redirect("portal:people")
 

@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from wms.accounts.models import User
 from wms.jobs.queries import accounting
 from wms.jobs.queries.accounting import Accounted
+from wms.kernel.clock import current_time
 from wms.kernel.middleware import visible
 from wms.portal.forms.plots import Choice, PlotForm
 from wms.portal.live import live
@@ -29,7 +29,7 @@ def revision_of_plots(_request: HttpRequest) -> Sequence[object]:
 @live(revision_of_plots)
 def plots(request: HttpRequest) -> HttpResponse:
     """Show the plots that the query string selects."""
-    user, now = signed_in(request), timezone.now()
+    user, now = signed_in(request), current_time()
     form = PlotForm(request.GET, user=user)
     choice = form.choice(now=now)
     state = accounting.state()
@@ -52,7 +52,7 @@ def plots(request: HttpRequest) -> HttpResponse:
 @require_safe
 def plots_csv(request: HttpRequest) -> HttpResponse:
     """Send the numbers of the plots that the query string selects as CSV."""
-    user, now = signed_in(request), timezone.now()
+    user, now = signed_in(request), current_time()
     choice = PlotForm(request.GET, user=user).choice(now=now)
     text = as_csv(_accounted(choice, user), choice.span, grouping=choice.grouping)
     return HttpResponse(

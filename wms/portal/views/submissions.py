@@ -9,7 +9,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from wms.accounts.models import User
@@ -20,6 +19,7 @@ from wms.jobs.queries import submissions
 from wms.jobs.queries.failures import failures
 from wms.jobs.queries.submissions import CountedSubmission
 from wms.jobs.services.output_archives import packed_outputs
+from wms.kernel.clock import current_time
 from wms.portal import revisions
 from wms.portal.live import live
 from wms.portal.pages import page_of, show, signed_in
@@ -36,7 +36,7 @@ def _revision_of_list(request: HttpRequest) -> Sequence[object]:
 
 
 def _revision(request: HttpRequest, pk: UUID) -> Sequence[object]:  # noqa: ARG001 - as the view
-    period = int(timezone.now().timestamp() // ANEW_AFTER_S)
+    period = int(current_time().timestamp() // ANEW_AFTER_S)
     return (*revisions.of_submission(pk), period)
 
 
@@ -61,7 +61,7 @@ def submission_list(request: HttpRequest) -> HttpResponse:
 def submission_page(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show one submission; 404 if the user may not see it."""
     user = signed_in(request)
-    counted, now = _visible(pk, user), timezone.now()
+    counted, now = _visible(pk, user), current_time()
     failed = JobFilterSet({"job_group_id": str(pk), "status": JobStatus.FAILED})
     view = submission_view(
         counted,
@@ -85,7 +85,7 @@ def submission_outputs(request: HttpRequest, pk: UUID) -> HttpResponseBase:
         return redirect("portal:submission", pk=pk)
     name = f"outputs-{content.first_job_id}-{content.last_job_id}.tar.gz"
     return StreamingHttpResponse(
-        packed_outputs(outputs, now=timezone.now()),
+        packed_outputs(outputs, now=current_time()),
         content_type="application/gzip",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

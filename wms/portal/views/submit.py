@@ -14,7 +14,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -30,6 +29,7 @@ from wms.jobs.services import sandboxes as stored_files
 from wms.jobs.services import saved_descriptions
 from wms.jobs.services.submission import SubmissionResult
 from wms.jobs.services.submission_limits import submission_in_flight
+from wms.kernel.clock import current_time
 from wms.kernel.errors import NotFoundError, RejectedError, TooManyError, WmsError
 from wms.kernel.memo import CachedLookups
 from wms.kernel.rates import Rate, count
@@ -201,7 +201,7 @@ def _answer(request: HttpRequest, shows: FormAction) -> HttpResponse:
         # Even if something else is wrong: the user need not choose them again.
         form.keep(_uploaded(form, user))
         if is_valid and action is FormAction.SUBMIT:
-            return _to_new_jobs(request, submit(form.request(), owner=user, now=timezone.now()))
+            return _to_new_jobs(request, submit(form.request(), owner=user, now=current_time()))
         if is_valid and action is FormAction.SAVE:
             return _save(request, form, shows, user=user)
         if is_valid and action in _TABS:
@@ -305,7 +305,7 @@ def _check(form: SubmissionForm, user: User, *, coming: Sequence[KeptFile] = ())
     files = {file.reference: stored_files.coming(file.name) for file in coming}
     try:
         request = form.request(replaced(form.kept_files, coming))
-        return check_of(rehearse(request, owner=user, coming_files=files, now=timezone.now()))
+        return check_of(rehearse(request, owner=user, coming_files=files, now=current_time()))
     except WmsError as error:
         return refused([sentence for sentences in error.errors.values() for sentence in sentences] or [error.detail])
 
@@ -324,7 +324,7 @@ def _save(request: HttpRequest, form: SubmissionForm, shows: FormAction, *, user
         syntax=syntax,
         text=text,
         files=form.kept_files,
-        now=timezone.now(),
+        now=current_time(),
     )
     verb = "saved, in the place of the one before" if saved.replaced else "saved"
     messages.success(request, f"{saved.description.name} is {verb}.")
@@ -335,7 +335,7 @@ def _uploaded(form: SubmissionForm, user: User) -> list[KeptFile]:
     """Store the files of the form, and return them after the kept ones."""
     new = []
     for file in form.cleaned_data.get("input_files") or ():
-        named = stored_files.upload(file, file_name=file.name, owner=user, now=timezone.now())
+        named = stored_files.upload(file, file_name=file.name, owner=user, now=current_time())
         new.append(KeptFile(stored_files.reference_of(named.sandbox), named.file_name))
     return replaced(form.kept_files, new)[:MAX_FILES]
 

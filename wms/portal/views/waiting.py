@@ -6,7 +6,6 @@ from typing import Final
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from matching.domain.findings import Explanation
@@ -18,6 +17,7 @@ from taskqueues.models import TaskQueue
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.kernel.clock import current_time
 from wms.kernel.db import database_now
 from wms.kernel.memo import BriefMemo
 from wms.portal import revisions
@@ -58,7 +58,7 @@ def _revision(request: HttpRequest) -> Sequence[object]:
 def why_page(request: HttpRequest) -> HttpResponse:
     """Show why the waiting jobs of a selection wait, by task queue."""
     user = signed_in(request)
-    asked = asked_in(request.GET, by=user, now=timezone.now())
+    asked = asked_in(request.GET, by=user, now=current_time())
     if asked.search.job_id is not None:
         return redirect("portal:job", pk=asked.search.job_id)
     context = {

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
-from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import SecurityEvent
+from wms.kernel.clock import current_time
 from wms.kernel.names import did_you_mean
 from wms.kernel.spreadsheets import cell
 
@@ -52,7 +52,7 @@ def _moment(since: str) -> datetime:
     number, unit = since[:-1], since[-1:]
     hours = {"h": 1, "d": 24}.get(unit)
     if hours is not None and number.isascii() and number.isdigit() and len(number) <= 5:
-        return timezone.now() - timedelta(hours=hours * int(number))
+        return current_time() - timedelta(hours=hours * int(number))
     try:
         moment, day = parse_datetime(since), parse_date(since)
     except ValueError:

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from wms.accounts import services
 from wms.accounts.domain import MAX_TOKEN_DAYS, TokenScope
 from wms.accounts.models import User
+from wms.kernel.clock import current_time
 from wms.kernel.errors import WmsError
 from wms.kernel.names import did_you_mean
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         lifetime = None if days is None else timedelta(days=days)
         try:
             issued = services.issue_token(
-                row, now=timezone.now(), scope=TokenScope(scope), name=name, lifetime=lifetime
+                row, now=current_time(), scope=TokenScope(scope), name=name, lifetime=lifetime
             )
         except WmsError as error:
             raise CommandError(error.detail) from error

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from wms.configuration.configure import configure
 from wms.configuration.document import content_of
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
 from wms.kernel.trusted_paths import UntrustedPathError
+from wms.kernel.clock import current_time
 
 
 class Command(BaseCommand):
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             if migrate:
                 check(source, environ=os.environ)  # before the tables are changed
                 call_command("migrate", interactive=False, verbosity=0)
-            result = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
+            result = configure(source, environ=os.environ, now=current_time(), dry_run=dry_run)
         except ConfigurationError as error:
             raise CommandError(error.about(file)) from error
         for warning in result.warnings:

@@ -1,4 +1,4 @@
-"""`manage.py migrate`: Django's command, which refuses databases from before version 0.1.0."""
+"""`manage.py migrate`: Django's command, which refuses databases from before version 0.1.0, and of newer versions."""
 
 from contextlib import nullcontext
 
@@ -9,15 +9,22 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from wms.kernel.database_version import record_version, refusal_of_database
+
 
 class Command(migrate.Command):
     def handle(self, *args: object, database: str, **options: object) -> None:
         connection = connections[database]
         _refuse_from_before_squashing(connection)
+        if refusal := refusal_of_database():
+            raise CommandError(refusal)
+        recorder = MigrationRecorder(connection)
+        before = recorder.applied_migrations()
         # All or nothing: a squashed migration that was interrupted could not be told from a version before 0.1.0.
-        is_new = not MigrationRecorder(connection).applied_migrations()
-        with transaction.atomic(using=connection.alias) if is_new else nullcontext():
+        with nullcontext() if before else transaction.atomic(using=connection.alias):
             super().handle(*args, database=database, **options)
+            if recorder.applied_migrations() != before:
+                record_version()
 
 
 def _refuse_from_before_squashing(connection: BaseDatabaseWrapper) -> None:

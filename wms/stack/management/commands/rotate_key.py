@@ -17,8 +17,8 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *_args: object, **_options: object) -> None:
-        if flaws := checks.check_current_key():
-            raise CommandError(f"Nothing is encrypted under this key. {flaws[0].msg} {flaws[0].hint}")
+        if flaws := [*checks.check_current_key(), *checks.check_database_version()]:
+            raise CommandError(f"Nothing is encrypted under this key. {flaws[0].msg} {flaws[0].hint or ''}".rstrip())
         try:
             before = rotate()
         except UnreadableSecretsError as error:
