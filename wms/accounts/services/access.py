@@ -17,8 +17,8 @@ from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
-#: Log-ins per process whose password is checked or waits for it: half of the default number of threads.
-MAX_LOG_INS: Final = 4
+#: Log-ins per process whose password is checked or waits for it; people have three of the default number of threads.
+MAX_LOG_INS: Final = 2
 _places = threading.BoundedSemaphore(MAX_LOG_INS)
 _password_lock = threading.Lock()
 #: A further place for names that found none before: who goes on with one name is served before ever new names.
