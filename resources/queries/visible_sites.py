@@ -11,17 +11,17 @@ from resources.models import (
 )
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
-from wms.accounts.models.people import VOQuerySet
 
 
 def site_token(token: str) -> SiteToken | None:
     """Return the token's row with its site; None: unknown, revoked or expired, or the site serves other VOs by now."""
     tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
     row = tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
-    return row if row is not None and vos_of_token(row).exists() else None
+    is_valid = row is not None and (row.vo_ids is None or vos_of_token(row).exists())
+    return row if is_valid else None
 
 
-def vos_of_token(token: SiteToken) -> VOQuerySet:
+def vos_of_token(token: SiteToken) -> QuerySet[VO]:
     """Return the VOs for which *token* is valid: those that its site serves now and served when it was made."""
     vos = VO.objects.all() if token.vo_ids is None else VO.objects.filter(pk__in=token.vo_ids)
     return vos.filter(pk__in=token.site.vos.all()) if token.site.vos.exists() else vos
