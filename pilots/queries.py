@@ -98,6 +98,7 @@ def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
         stream_max_mb=settings.WMS_STREAM_MAX_MB,
         min_free_disk_mb=settings.WMS_MIN_FREE_DISK_MB,
         unasked_disk_mb=settings.WMS_UNASKED_DISK_MB,
+        processes_per_core=settings.WMS_PAYLOAD_PROCESSES_PER_CORE,
     )
     bounds = [vo.longest_stalled_s, *([] if queue is None or queue.max_stalled_s is None else [queue.max_stalled_s])]
 

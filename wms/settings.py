@@ -263,6 +263,9 @@ WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
 WMS_MIN_FREE_DISK_MB = env.int("WMS_MIN_FREE_DISK_MB", default=500)
 #: Largest use of disk by a payload of a job that requested none (`disk_mb: 0`), which is ended beyond it. 0: no limit.
 WMS_UNASKED_DISK_MB = env.int("WMS_UNASKED_DISK_MB", default=1000)
+#: Most processes of a payload at once, for each processor that its job requires; it is ended beyond them. Where the
+#: kernel can count those of one payload, it has at most ten times as many processes and threads. 0: no limit.
+WMS_PAYLOAD_PROCESSES_PER_CORE = env.int("WMS_PAYLOAD_PROCESSES_PER_CORE", default=300)
 #: Longest window of the stall rule that jobs may request, unless their VO sets one; 0: any, also none.
 WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
 #: Requests of one user to the API per minute, over all tokens and sessions; 0: no limit. Pilots, jobs and sites are not

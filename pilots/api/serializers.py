@@ -205,6 +205,9 @@ class WatchdogOut(serializers.Serializer[object]):
     unasked_disk_mb = serializers.IntegerField(
         help_text="Limit of what a job without a disk requirement writes, beside its input, in MB; 0: no limit."
     )
+    processes_per_core = serializers.IntegerField(
+        help_text="Limit of the processes of a payload, for each processor that the job requires; 0: no limit."
+    )
 
 
 class AgentOut(serializers.Serializer[object]):

@@ -20,7 +20,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import NoReturn
 
-from wms.wire.http import HttpClient, is_server_address
+from wms.wire.http import HttpClient, in_clear, is_in_clear, is_server_address
 
 REFUSED, WRONG_USAGE, UNREACHABLE = 1, 2, 3
 #: Path of the agent at the server.
@@ -74,6 +74,8 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} does not exist; name another one.")
     if not is_server_address(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
+    if not options.insecure and is_in_clear(options.server):
+        raise InstallationError(WRONG_USAGE, in_clear(options.server))
     try:
         trusted = certificates_of(options.ca)
     except OSError as error:
@@ -102,6 +104,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the agent that the installer uses too."""
     parser = argparse.ArgumentParser(prog="pilot", usage="see --help", add_help=False, allow_abbrev=False)
     parser.add_argument("--server", default="")
+    parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--ca")
     parser.add_argument("--token-file", default="")
     parser.add_argument("--remove-token-file", action="store_true")

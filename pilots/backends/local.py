@@ -20,6 +20,7 @@ from pilots.backends.commands import commands_of
 from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
 from wms.wire.private_directories import make_private
+from pilots.backends.script import server_arguments
 
 #: Seconds between the signal to end, upon which pilots hand their jobs back, and the kill.
 LEAVE_WITHIN_S = 8.0
@@ -71,7 +72,7 @@ class LocalBackend(PlainHostBackend):
         )
         life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S), *self._node)
         hidden = (word for directory in self._hidden for word in ("--hide", directory))
-        program = (self._python, "-I", str(_unpacked(self._place)), "--server", self._server_url)
+        program = (self._python, "-I", str(_unpacked(self._place)), *server_arguments(self._server_url))
         return f"exec {shlex.join((*program, *token, *hidden, *place, '--stamp', order.stamp, *life))}\n"
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from pilots.backends.interface import PilotOrder
 from wms.wire import http
+from wms.wire.http import is_in_clear
 
 #: Name of the file with the secret, in the directory where a batch system starts a pilot.
 SECRET_FILE = "secret"  # noqa: S105 - its name
@@ -68,9 +69,14 @@ def pilot_script(
     place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue, "--stamp", order.stamp)
     # The directory beside it contains other pilots' directories, with the secrets of those that still wait.
     hidden = ("--hide", "..")
-    words = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *more, *hidden)
+    words = (*server_arguments(server_url), "--token-file", secret_file, "--remove-token-file", *place, *more, *hidden)
     program = f'"$PWD"/{shlex.quote(f"agent-{order.stamp}.pyz")}'
     return _script(program=program, arguments=shlex.join(words), first=(python,) if python else (), variables=proxy)
+
+
+def server_arguments(url: str) -> tuple[str, ...]:
+    """Return the agent's arguments for the server's address, of which its operator decides whether it is encrypted."""
+    return ("--server", url, "--insecure") if is_in_clear(url) else ("--server", url)
 
 
 def site_script(*, server_url: str) -> str:
@@ -79,7 +85,7 @@ def site_script(*, server_url: str) -> str:
     ``curl -s https://example.org/api/v1/pilots/pilot.sh | sh -s -- --vo V --site S --ce C --queue Q --token-file F``
     """
     program = '"$(mktemp "${TMPDIR:-/tmp}/wms-pilot.XXXXXX")"'
-    return _script(program=program, arguments=f'{shlex.join(("--server", server_url))} "$@"')
+    return _script(program=program, arguments=f'{shlex.join(server_arguments(server_url))} "$@"')
 
 
 def _script(

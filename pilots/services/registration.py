@@ -17,6 +17,7 @@ from pilots.services.tokens import issue_pilot_token
 from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site, SiteToken
 from resources.queries.places import ResourcePlace, resolve_place
+from resources.queries.visible_sites import vos_of_token
 from resources.services.setups import refuse_unknown_setup
 from resources.services.site_tokens import count_registration
 from wms.accounts.domain import SecurityEventKind
@@ -106,7 +107,8 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
 
     Raises:
         NotYourSiteError: it names another site than that of the token.
-        UnknownVOError: there is no such VO, or the site does not serve it; the error does not say which.
+        UnknownVOError: there is no such VO, or the site does not serve it, or did not when the token was made; the
+            error does not say which.
         UnknownPlaceError: the CE or queue does not exist.
         UnknownSetupError: the VO does not have the setup that it names.
         PilotTypeRefusedError: the CE accepts no generic pilots.
@@ -114,11 +116,12 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
         BlackHoleError: its host is a black hole now.
         QueueFullError: ``max_pilots`` of the queue is reached.
     """
-    site = Site.objects.get(pk=site_id)
+    token = SiteToken.objects.select_related("site").get(pk=token_id, site=site_id)
+    site = token.site
     if request.site != site.name:
         sentence = f'The token is of site {site.name} and registers no pilots of "{request.site[:128]}".'
         raise NotYourSiteError(sentence, errors={"site": [sentence]})
-    vo, queue = _vo_and_queue(request, site=site)
+    vo, queue = _vo_and_queue(request, token=token)
     refuse_unknown_setup(request.setup, vos=[vo])
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=request.host_name, now=now)
@@ -128,7 +131,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
-        setup=request.setup or vo.setup_among(_setup_of(token_id)) or "",
+        setup=request.setup or vo.setup_among(token.setup) or "",
         stamp=request.stamp,
         host_name=request.host_name,
         status=PilotStatus.RUNNING,
@@ -140,14 +143,9 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     return _with_token(pilot, now=now)
 
 
-def _setup_of(token_id: int) -> str:
-    """Return the setup of a registration token; empty: it has none, or was removed meanwhile."""
-    return SiteToken.objects.filter(pk=token_id).values_list("setup", flat=True).first() or ""
-
-
-def _vo_and_queue(request: Registration, *, site: Site) -> tuple[VO, Queue]:
+def _vo_and_queue(request: Registration, *, token: SiteToken) -> tuple[VO, Queue]:
     # NB: a site's token must not reveal even the names of other VOs.
-    vo = _vo(request.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
+    vo = _vo(request.vo, among=vos_of_token(token))
     queue = resolve_place(vo, site=request.site, ce=request.ce, queue=request.queue).queue
     if queue is None:  # names are unique within their level, so the three names give one queue
         raise AssertionError("a site, a CE and a queue by name are one queue")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from wms.wire.http import HttpClient, is_server_address
+from wms.wire.http import HttpClient, in_clear, is_in_clear, is_server_address
 from wms.wire.protocol import API_V1
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: s
 class AdvertisementServer:
     """The address where one site advertises."""
 
-    def __init__(self, url: str, *, site: str, token: str, ca: str | None) -> None:
+    def __init__(self, url: str, *, site: str, token: str, ca: str | None, insecure: bool) -> None:
         """Check the address, and read the certificates.
 
         Raises:
@@ -263,6 +263,8 @@ class AdvertisementServer:
         if not is_server_address(url):
             sentence = f'"{url}" is not an address of a server; give one such as https://wms.example.org.'
             raise EndError(sentence, WRONG_USAGE)
+        if not insecure and is_in_clear(url):
+            raise EndError(in_clear(url), WRONG_USAGE)
         self._url = url.rstrip("/")
         self._path = f"{API_V1}sites/{quote(site, safe='')}/advertisements/"
         self._token = token
@@ -338,7 +340,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             gateway.warnings.look(seen)
             return DONE
         url = options.server or environment.get("WMS_SERVER_URL", "")
-        server = AdvertisementServer(url, site=options.site, token=_token(options, environment), ca=options.ca)
+        token = _token(options, environment)
+        server = AdvertisementServer(url, site=options.site, token=token, ca=options.ca, insecure=options.insecure)
         return _run(server, gateway, every=options.every)
     except EndError as error:
         sys.stderr.write(f"wms-advertise: {error}\n")
@@ -443,6 +446,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("site", metavar="SITE", help="name of the site, as configured on the server")
     parser.add_argument("--server", metavar="URL", help="such as https://wms.example.org")
+    parser.add_argument(
+        "--insecure", action="store_true", help="send the token unencrypted to an http:// address of another machine"
+    )
     parser.add_argument("--token-file", metavar="FILE", help="holds the token; only its owner may read it (mode 0600)")
     parser.add_argument("--ca", metavar="FILE", help="certificates to trust in place of the system's")
     parser.add_argument("--every", type=_seconds, metavar="S", help="repeat every so many seconds")

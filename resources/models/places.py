@@ -363,6 +363,13 @@ class SiteToken(models.Model):
     registrations = models.PositiveIntegerField(default=0, help_text="Pilots that were registered with it.")
     registered_at = models.DateTimeField(null=True, blank=True, help_text="Last registration with it.")
     setup = chosen_setup("Setup of the pilots that register with it and choose none; empty: that of their queue.")
+    # Not a relation: a removed VO must not leave it empty.
+    vo_ids = ArrayField(
+        models.BigIntegerField(),
+        null=True,
+        editable=False,
+        help_text="The VOs that the site served when it was made; it is for no others. Empty: it served all.",
+    )
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

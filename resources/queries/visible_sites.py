@@ -14,9 +14,17 @@ from wms.kernel.clock import current_time
 
 
 def site_token(token: str) -> SiteToken | None:
-    """Return the token's row with its site; None: unknown, revoked or expired."""
+    """Return the token's row with its site; None: unknown, revoked or expired, or the site serves other VOs by now."""
     tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
-    return tokens.exclude(expires_at__lte=current_time()).select_related("site").first()
+    row = tokens.exclude(expires_at__lte=current_time()).select_related("site").first()
+    is_valid = row is not None and (row.vo_ids is None or vos_of_token(row).exists())
+    return row if is_valid else None
+
+
+def vos_of_token(token: SiteToken) -> QuerySet[VO]:
+    """Return the VOs for which *token* is valid: those that its site serves now and served when it was made."""
+    vos = VO.objects.all() if token.vo_ids is None else VO.objects.filter(pk__in=token.vo_ids)
+    return vos.filter(pk__in=token.site.vos.all()) if token.site.vos.exists() else vos
 
 
 def site_trees(actor: User) -> QuerySet[Site]:

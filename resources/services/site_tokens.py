@@ -40,10 +40,21 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime, se
     expires_at = _expiry(purpose, now=now)
     with transaction.atomic():
         token = SiteToken.objects.create(
-            site=site, purpose=purpose, digest=digest_of(plain), created_at=now, expires_at=expires_at, setup=setup
+            site=site,
+            purpose=purpose,
+            digest=digest_of(plain),
+            created_at=now,
+            expires_at=expires_at,
+            setup=setup,
+            vo_ids=_vo_ids(site),
         )
         _record_token(SecurityEventKind.TOKEN_ISSUED, token)
     return plain
+
+
+def _vo_ids(site: Site) -> list[int] | None:
+    """Return the VOs for which a token of *site* that is made now is valid; None: all."""
+    return [vo.pk for vo in site.vos.all()] or None
 
 
 def _expiry(purpose: SiteTokenPurpose, *, now: datetime) -> datetime | None:
@@ -91,7 +102,14 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
         replaced.delete()
     token, is_new = SiteToken.objects.get_or_create(
         digest=digest,
-        defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now, "setup": setup},
+        defaults={
+            "site": site,
+            "purpose": purpose,
+            "configured": True,
+            "created_at": now,
+            "setup": setup,
+            "vo_ids": _vo_ids(site),
+        },
     )
     if token.site_id != site.pk or token.purpose != purpose or not token.is_valid(now=now):
         raise TokenTakenError("This token is in use elsewhere, or was revoked; choose another one.")

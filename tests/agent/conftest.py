@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pilots.agent.data import output_spool
-from tests.agent.running import ORDINARY_USER, RunningAgent
+from tests.agent.running import ORDINARY_USER, WITHOUT_NAMESPACES, RunningAgent
 from tests.agent.scripted import ScriptedServer
 from tests.programs import directory_of_agents
 
@@ -68,3 +68,31 @@ def start_plainly(server: ScriptedServer) -> Iterator[StartAgent]:
             )
 
         yield start
+
+
+@pytest.fixture
+def start_isolated(server: ScriptedServer, tmp_path: Path) -> Iterator[StartAgent]:
+    """Return a function that starts a pilot whose payloads have this isolation."""
+    own: dict[str, dict[str, Any]] = {
+        "user id and namespaces": {},
+        "user id": {"enter": ("setpriv", "--bounding-set", "-sys_admin")},
+        "namespaces": {"user": ORDINARY_USER} if os.geteuid() == 0 else {},
+        "one payload at a time": _alone(),
+    }
+    with ExitStack() as stack:
+
+        def start(isolation: str, *, directory: Path = tmp_path, **more: Any) -> RunningAgent:
+            more = {**own[isolation], "packed": True, "python": PYTHON, **more}
+            agent = stack.enter_context(RunningAgent(server.url, directory, **more))
+            assert agent.wait() == 0, agent.log
+            assert server.node_reports[0]["node"]["isolation"] == isolation
+            return agent
+
+        yield start
+
+
+def _alone() -> dict[str, Any]:
+    """Return how a pilot starts without namespaces, as a user of its own: a second pilot of one would be noticed."""
+    uid, nobody = 59_000 + os.getpid() % 1000, "{}:{}".format(*WITHOUT_NAMESPACES["owner"])
+    words = [word.replace(nobody, f"{uid}:{uid}") for word in WITHOUT_NAMESPACES["enter"]]
+    return {"owner": (uid, uid), "enter": words}

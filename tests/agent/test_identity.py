@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from pilots.agent.base import shared_directories
 from pilots.agent.job import accounts
 from pilots.agent.job.accounts import NoAccountError
 from pilots.backends import host
@@ -493,6 +494,21 @@ def test_account_locks_of_another_user_are_not_trusted(tmp_path: Path, three: li
 
     with pytest.raises(NoAccountError):
         accounts.claim(three, owner="alice", directory=tmp_path / "locks")
+
+
+def test_a_user_of_the_node_cannot_make_two_pilots_lock_apart(
+    tmp_path: Path, three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody makes the common directory first; each slot has a directory of its own for temporary files."""
+    monkeypatch.setattr(shared_directories, "TMP", tmp_path)
+    locks = tmp_path / f"wms-accounts-{os.getuid()}"
+    locks.mkdir()
+    os.chown(locks, pwd.getpwnam(three[0]).pw_uid, -1)
+    with pytest.raises(NoAccountError, match="no account could be locked"):
+        accounts.claim(three, owner="alice")
+    locks.rmdir()
+    first, second = (accounts.claim(three, owner=owner) for owner in ("alice", "bob"))
+    assert first.account != second.account
 
 
 # ---- without another user

@@ -138,6 +138,7 @@ def test_a_site_starts_a_pilot_by_one_line(server: ScriptedServer, node: Node, s
         ("--patience-s=nan", 2),
         ("--server=wms.example.org", 2),
         ("--server=", 2),
+        ("--server=http://192.0.2.1", 2),  # in clear
         ("--ca", 2),
     ],
 )

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +22,6 @@ from pilots.agent.job.preparation import Program
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.node import cgroups
 from tests.agent.conftest import PYTHON, StartAgent
-from tests.agent.running import ORDINARY_USER, WITHOUT_NAMESPACES, RunningAgent
 from tests.agent.scripted import ScriptedServer
 
 _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
@@ -71,36 +69,8 @@ def in_memory() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-@pytest.fixture
-def start_isolated(server: ScriptedServer, tmp_path: Path) -> Iterator[StartAgent]:
-    """Return a function that starts a pilot whose payloads have this isolation."""
-    own: dict[str, dict[str, Any]] = {
-        "user id and namespaces": {},
-        "user id": {"enter": ("setpriv", "--bounding-set", "-sys_admin")},
-        "namespaces": {"user": ORDINARY_USER} if os.geteuid() == 0 else {},
-        "one payload at a time": _alone(),
-    }
-    with ExitStack() as stack:
-
-        def start(isolation: str, *, directory: Path = tmp_path, **more: Any) -> RunningAgent:
-            server.configuration["watchdog"]["memory_factor"] = 1.1
-            more = {**own[isolation], "packed": True, "python": PYTHON, **more}
-            agent = stack.enter_context(RunningAgent(server.url, directory, **more))
-            assert agent.wait() == 0, agent.log
-            assert server.node_reports[0]["node"]["isolation"] == isolation
-            return agent
-
-        yield start
-
-
-def _alone() -> dict[str, Any]:
-    """Return how a pilot starts without namespaces, as a user of its own: a second pilot of one would be noticed."""
-    uid, nobody = 59_000 + os.getpid() % 1000, "{}:{}".format(*WITHOUT_NAMESPACES["owner"])
-    words = [word.replace(nobody, f"{uid}:{uid}") for word in WITHOUT_NAMESPACES["enter"]]
-    return {"owner": (uid, uid), "enter": words}
-
-
 def _add(server: ScriptedServer, script: str, **more: Any) -> None:
+    server.configuration["watchdog"]["memory_factor"] = 1.1
     server.add_job(PYTHON, f"-c {shlex.quote('import os, time' + chr(10) + script)}", **more)
 
 

@@ -331,6 +331,13 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(options: list[str]) -> None
     assert "Traceback" not in ended.stderr
 
 
+def test_the_token_is_not_sent_in_clear_to_another_machine() -> None:
+    ended = _run("--server", "http://192.0.2.1", "--token-file", "-")
+    assert ended.returncode == 2
+    assert "http://192.0.2.1 is not encrypted" in ended.stderr
+    assert "--insecure" in ended.stderr
+
+
 @pytest.mark.parametrize("python", INTERPRETERS)
 def test_the_version_is_printed(tmp_path: Path, python: str) -> None:
     program = tmp_path / "agent.pyz"

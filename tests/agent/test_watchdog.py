@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -310,6 +311,24 @@ def test_a_payload_over_its_disk_is_stopped(server: ScriptedServer, start: Start
 
     assert _minor(server).startswith("Disk limit exceeded: ")
     assert _minor(server).endswith(" MB of 10 MB")
+
+
+def test_a_payload_with_too_many_processes_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["watchdog"]["processes_per_core"] = 20
+    forks = "i=0; while [ $i -lt 15 ]; do sleep 1000 & i=$((i+1)); done"
+    server.add_job("/bin/sh", f"-c '{forks}; sleep 1'")
+    server.add_job("/bin/sh", f"-c '{forks}; {forks}; wait'")
+    server.add_job("/bin/sh", f"-c '{forks}; {forks}; sleep 1'", processors=2)
+
+    assert start("--processors", "2").wait() == 0
+
+    within, beyond, of_two = server.leases
+    assert within.finished is not None
+    assert within.finished["exit_code"] == 0
+    assert beyond.finished is not None
+    assert re.fullmatch(r"Process limit exceeded: \d+ processes of 20 processes", beyond.finished["minor_status"])
+    assert of_two.finished is not None
+    assert of_two.finished["exit_code"] == 0
 
 
 def test_a_payload_without_disk_requirement_may_use_the_default_disk(server: ScriptedServer, start: StartAgent) -> None:

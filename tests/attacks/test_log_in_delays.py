@@ -14,6 +14,7 @@ from tests.factories import make_user
 from wms.accounts import services
 from wms.accounts.domain import digest_of
 from wms.accounts.models import FailedLogIn, User
+from wms.accounts.services import devices, log_in_delay
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +22,15 @@ LOG_IN = "/accounts/login/"
 PASSWORD = "correct horse battery staple"
 #: Where everybody seems to be behind a proxy that is not named in WMS_TRUSTED_PROXIES.
 PROXY = "10.0.0.5"
+
+
+WAIT_OF_BOB = services.waiting_cookie_name("bob")
+
+
+@pytest.fixture
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let devices wait no time at all."""
+    monkeypatch.setattr(devices, "DEVICE_WAIT", timedelta(0))
 
 
 @pytest.fixture
@@ -69,8 +79,7 @@ def test_known_programs_log_in_while_others_guess_from_the_same_address(bob: Use
     program = APIClient()
     body = {"username": "bob", "password": PASSWORD}
     assert program.post("/api/v1/auth/token/", body, format="json", REMOTE_ADDR=PROXY).status_code == 201
-    for number in range(110):
-        ask_for_token(f"random{number}", "guess")
+    guess("bob", 10)
     assert ask_for_token("bob").status_code == 429
     answer = program.post("/api/v1/auth/token/", body, format="json", REMOTE_ADDR=PROXY)
     assert answer.status_code == 201
@@ -94,9 +103,88 @@ def test_failures_of_a_hundred_random_names_delay_nobody(bob: User) -> None:
     for number in range(110):
         assert ask_for_token(f"random{number}", "guess").status_code in {401, 429}
     assert log_in(browser, "olga").status_code == 302
-    # Who comes for the first time waits a moment, and is not sent away for minutes.
-    FailedLogIn.objects.update(failed_at=datetime.now(tz=UTC) - timedelta(seconds=5))
     assert log_in(Client(), "bob").status_code == 302
+
+
+def test_a_new_browser_need_only_wait_while_others_guess_its_password(bob: User, no_wait: None) -> None:
+    guess("bob", 30)
+    browser = Client()
+    answer = log_in(browser, "bob")
+    assert (answer.status_code, int(answer.headers["Retry-After"])) == (429, 10)
+    assert log_in(Client(), "bob").status_code == 429
+    assert log_in(browser, "bob").status_code == 302
+
+
+def test_a_new_program_need_only_wait_as_well(bob: User, no_wait: None) -> None:
+    guess("bob", 30)
+    program, body = APIClient(), {"username": "bob", "password": PASSWORD}
+    answers = [program.post("/api/v1/auth/token/", body, format="json", REMOTE_ADDR=PROXY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [429, 201]
+
+
+def test_a_device_waits_twenty_seconds_from_its_first_refusal(bob: User) -> None:
+    guess("bob", 10)
+    browser = Client()
+    assert log_in(browser, "bob").status_code == 429
+    cookie = browser.cookies[WAIT_OF_BOB].value
+    assert log_in(browser, "bob").status_code == 429
+    assert browser.cookies[WAIT_OF_BOB].value == cookie
+    refused_at = datetime.now(tz=UTC)
+    for wait_s, has_waited in ((10, False), (21, True), (235, True), (241, False)):
+        device = services.waited_device(
+            {WAIT_OF_BOB: cookie}, username="bob", now=refused_at + timedelta(seconds=wait_s)
+        )
+        assert bool(device) is has_waited
+
+
+def test_waiting_allows_four_attempts_with_one_name_and_each_device_one(bob: User, no_wait: None) -> None:
+    make_user(username="eve", password=PASSWORD)
+    guess("bob", 10)
+    guess("eve", 10)
+    browsers = [Client() for _ in range(6)]
+    for device in browsers:
+        log_in(device, "bob", "guess")
+    cookies = [device.cookies[WAIT_OF_BOB].value for device in browsers]
+    browsers[0].cookies[services.waiting_cookie_name("eve")] = cookies[0]
+    assert log_in(browsers[0], "eve", "guess").status_code == 429  # a cookie is for one name
+    assert log_in(browsers[0], "bob", "guess").status_code == 200
+    browsers[0].cookies[WAIT_OF_BOB] = cookies[0]
+    assert log_in(browsers[0], "bob", "guess").status_code == 429
+    assert [log_in(each, "bob", "guess").status_code for each in browsers[1:]] == [200] * 3 + [429] * 2
+
+
+@pytest.mark.parametrize(
+    ("names", "guesses_before", "most_guesses"),
+    [("bob", 0, 30), ("another each time", 850, 166), ("20 others", 850, 100)],
+)
+def test_a_new_device_is_in_within_thirty_seconds_beside_a_guesser(
+    names: str, guesses_before: int, most_guesses: int
+) -> None:
+    """The rule, simulated: somebody at the same address tries every other second for five minutes, and goes on."""
+    start, arrives_s, guesses = datetime(2026, 6, 1, 12, tzinfo=UTC), 300, 0
+    FailedLogIn.objects.bulk_create(
+        FailedLogIn(name_digest=digest_of(f"other{number}"), address=PROXY, failed_at=start + timedelta(seconds=200))
+        for number in range(guesses_before)
+    )
+    for elapsed_s in range(0, arrives_s + 31, 2):
+        now, waited_s = start + timedelta(seconds=elapsed_s), elapsed_s - arrives_s
+        name = {"bob": "bob", "20 others": f"user{elapsed_s % 40}"}.get(names, f"new{elapsed_s}")
+        guesses += is_checked(name, now)
+        if waited_s >= 0 and waited_s % 4 == 0 and is_checked("bob", now, "w1" if waited_s >= 20 else ""):
+            break
+    else:
+        pytest.fail("the device was not let in")
+    assert guesses <= most_guesses
+
+
+def is_checked(name: str, now: datetime, waited_device: str = "") -> bool:
+    """Whether the password of an attempt is checked; it then fails."""
+    attempt = log_in_delay.attempt_of_password(username=name, address=PROXY, device="", waited_device=waited_device)
+    try:
+        log_in_delay.begin(attempt, now=now)
+    except services.TooManyFailuresError:
+        return False
+    return True
 
 
 def test_a_user_is_not_locked_out_by_a_thousand_addresses(bob: User) -> None:

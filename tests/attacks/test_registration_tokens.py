@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.test import Client
 from pytest_django import Settings
 
@@ -12,9 +12,11 @@ from pilots.models import Pilot
 from pilots.services.registration import QueueFullError, Registration, register
 from resources.domain.enums import SiteTokenPurpose
 from resources.models import Queue, SiteToken
-from resources.services.site_tokens import issue_site_token
+from resources.queries import visible_sites
+from resources.services.site_tokens import issue_site_token, set_site_token
 from tests.api.pilots.credentials import REGISTER, post, register_token
 from tests.factories import make_queue, make_vo
+from wms.accounts.models import VO
 
 
 def body_for(queue: Queue, vo: str) -> dict[str, str]:
@@ -53,6 +55,30 @@ def test_an_ended_pilot_frees_a_registration_and_registrations_are_counted(clien
     counted = SiteToken.objects.get()
     assert counted.registrations == 3
     assert counted.registered_at is not None
+
+
+@pytest.mark.django_db
+def test_a_token_is_for_the_vos_that_its_site_served_when_it_was_made(client: Client) -> None:
+    queue, first, second = make_queue(), make_vo(), make_vo()
+    site = queue.ce.site
+    site.vos.set([first])
+    token, of_configuration = register_token(site), "text-of-the-configuration-file"
+    with transaction.atomic():
+        set_site_token(site, purpose=SiteTokenPurpose.REGISTER, plain=of_configuration, now=datetime.now(tz=UTC))
+    advertise = issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=datetime.now(tz=UTC))
+
+    def registers(vo: VO, token: str) -> int:
+        return post(client, REGISTER, body_for(queue, vo.name), token=token).status_code
+
+    site.vos.set([first, second])
+    assert [registers(first, each) for each in (token, of_configuration)] == [201, 201]
+    assert [registers(second, each) for each in (token, of_configuration)] == [400, 400]
+    assert registers(second, register_token(site)) == 201
+    site.vos.set([second])
+    assert [registers(vo, each) for vo in (first, second) for each in (token, of_configuration)] == [401] * 4
+    assert visible_sites.site_token(advertise) is None
+    site.vos.clear()  # which serves all now
+    assert [registers(vo, token) for vo in (first, second)] == [201, 400]
 
 
 @pytest.mark.django_db(transaction=True)

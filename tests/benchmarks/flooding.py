@@ -1,8 +1,9 @@
-"""A program that floods a web server, with the standard library alone: ``flooding.py KIND PORT SECONDS [TOKEN]``.
+"""A program that floods a web server, with the standard library alone: ``flooding.py KIND PORT SECONDS [CREDENTIAL]``.
 
 It prints the statuses of its answers, and is a separate process so that it takes no time from other clients.
 """
 
+import http.client
 import json
 import socket
 import sys
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import cycle
 from threading import Thread
 from typing import Final
 
@@ -19,6 +21,8 @@ _ANONYMOUS_BYTES: Final = 64_000_000
 _SUBMISSIONS: Final = 8
 _STALLED: Final = 48
 _ANONYMOUS: Final = 16
+_BROWSERS: Final = 16
+_PAGES: Final = ("/", "/jobs/", "/submissions/", "/failures/", "/task-queues/", "/sites/", "/shares/")
 _NO_ANSWER: Final = "no answer"
 
 
@@ -40,6 +44,25 @@ def anonymous(port: int, _token: str) -> Counter[str]:
     body = b"[1," * (_ANONYMOUS_BYTES // 3)
     request = _head("/api/v1/auth/token/", length=len(body)) + body
     return _together([lambda: _exchange(port, request)] * _ANONYMOUS)
+
+
+def pages(port: int, cookie: str, *, seconds: float) -> Counter[str]:
+    """Open pages with 16 clients of one user, each as soon as the one before is there."""
+    until_s = time.monotonic() + seconds
+
+    def browse() -> str:
+        status = _NO_ANSWER
+        opened = http.client.HTTPConnection(_HOST, port, timeout=_WAIT_S)
+        for page in cycle(_PAGES):
+            if time.monotonic() >= until_s:
+                return status
+            opened.request("GET", page, headers={"Cookie": cookie})
+            response = opened.getresponse()
+            response.read()
+            status = str(response.status)
+        return status
+
+    return _together([browse] * _BROWSERS)
 
 
 def stalled(port: int, _token: str, *, seconds: float) -> Counter[str]:
@@ -92,8 +115,8 @@ def _exchange(port: int, request: bytes, *, wait_s: float = _WAIT_S) -> str:
 if __name__ == "__main__":
     kind, number, duration, *credential = sys.argv[1:]
     given = credential[0] if credential else ""
-    if kind == "stalled":
-        found = stalled(int(number), given, seconds=float(duration))
+    if kind in {"stalled", "pages"}:
+        found = {"stalled": stalled, "pages": pages}[kind](int(number), given, seconds=float(duration))
     else:
         found = {"submissions": submissions, "anonymous": anonymous}[kind](int(number), given)
     sys.stdout.write(json.dumps(found))

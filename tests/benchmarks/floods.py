@@ -1,4 +1,4 @@
-"""``floods``: others during three floods: 8 × 10 MB of JDL, 48 stalled bodies, 16 anonymous bodies of 64 MB."""
+"""``floods``: others during four floods: 8 × 10 MB of JDL, 48 stalled bodies, 16 anonymous ones of 64 MB, pages."""
 
 import json
 import subprocess
@@ -16,6 +16,7 @@ from tests.benchmarks.client import Answer, BadAnswerError, Client
 from tests.benchmarks.http import PROCESSES, WARM_UP_S, Asking
 from tests.benchmarks.measuring import NotMeasurableError, Report, percentile
 from tests.benchmarks.options import Options
+from tests.benchmarks.portal import cookie_of
 from tests.benchmarks.surroundings import Surroundings, Web
 from tests.benchmarks.workloads.loaded import LoadedWorkload
 from tests.benchmarks.workloads.loading import load, loaded_sizes
@@ -26,6 +27,7 @@ FLOODS = {
     "submissions": "8 × 10 MB of JDL by one user",
     "stalled": "48 stalled bodies",
     "anonymous": "16 anonymous bodies of 64 MB",
+    "pages": "16 clients of one user that open pages",
 }
 PROGRAM = Path(__file__).with_name("flooding.py")
 PILOTS = 4
@@ -44,10 +46,12 @@ def run(ready: Surroundings, options: Options) -> Report:
     processes = options.processes or PROCESSES
     pilots = options.pilots or PILOTS
     report = Report(benchmark="floods", sizes={**loaded_sizes(loaded), "pilots": pilots, "web processes": processes})
-    token = make_token(loaded.owners[0])
+    owner = loaded.owners[0]
+    token = make_token(owner)
     for flood, what in FLOODS.items():
         with ready.web(processes=processes) as web:
-            _measure(report, web, loaded, options, flood=flood, what=what, token=token, pilots=pilots)
+            credential = cookie_of(owner) if flood == "pages" else token
+            _measure(report, web, loaded, options, flood=flood, what=what, credential=credential, pilots=pilots)
     return report
 
 
@@ -59,7 +63,7 @@ def _measure(
     *,
     flood: str,
     what: str,
-    token: str,
+    credential: str,
     pilots: int,
 ) -> None:
     others = _Others(loaded, port=web.port, seed=options.seed, pilots=pilots)
@@ -70,7 +74,7 @@ def _measure(
         before = report.add(f"others' match before {what}", others.latencies_s)
         memory.begin()
         others.latencies_s.clear()
-        command = [sys.executable, str(PROGRAM), flood, str(web.port), str(options.seconds / 2), token]
+        command = [sys.executable, str(PROGRAM), flood, str(web.port), str(options.seconds / 2), credential]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flooding:
             while flooding.poll() is None:
                 others.ask_for(0.5)

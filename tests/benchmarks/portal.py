@@ -113,12 +113,12 @@ def _reader(what: str, user: User) -> Reader:
     }
     return Reader(
         what=what,
-        cookie=_cookie_of(user),
+        cookie=cookie_of(user),
         addresses={page: address.format(**places) for page, address in PAGES.items()},
     )
 
 
-def _cookie_of(user: User) -> str:
+def cookie_of(user: User) -> str:
     """Return the cookie of a new session."""
     session = Session()
     session.force_login(user)

@@ -175,15 +175,29 @@ MAX_FAILURES_OF_NAME_AND_ADDRESS = 10
 MAX_FAILURES_OF_NAME = 100
 #: Free failures of all names at one address, which may be that of a whole institute.
 MAX_FAILURES_OF_ADDRESS = 100
+#: The same for a name that has hardly failed there: somebody's guesses at other names do not delay it.
+MAX_FAILURES_OF_ADDRESS_FOR_OTHERS = 1000
 
 OF_NAME_AND_ADDRESS = FailureDelay(
     free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=FAILURE_WINDOW
 )
-#: For a name under attack from many addresses. NB: the delay never counts failures at other addresses: an attacker
-#: could then block the true user for ever.
+#: For a name under attack from many addresses, and at an address with many failures. NB: the delay never counts
+#: failures at other addresses: an attacker could then block the true user for ever.
 OF_ATTACKED_NAME_AND_ADDRESS = FailureDelay(free=3, first_s=10, longest_s=300, window=FAILURE_WINDOW)
 #: Short, as others at this address wait too: about as many attempts in the window as are free.
 OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=FAILURE_WINDOW)
+OF_ADDRESS_FOR_OTHERS = FailureDelay(
+    free=MAX_FAILURES_OF_ADDRESS_FOR_OTHERS, first_s=1, longest_s=5, window=FAILURE_WINDOW
+)
+#: Time that an unknown device waits once its log-in was delayed; then one attempt with it is not delayed (ADR 88).
+DEVICE_WAIT = timedelta(seconds=20)
+#: Time for which such a device may use this attempt: less than the window, in which it cannot be used again.
+DEVICE_WAIT_AGE = timedelta(minutes=4)
+#: Of the ids of such devices; those of known ones are hexadecimal.
+WAITED_DEVICE_PREFIX = "w"
+#: Such attempts in the window, of one name at one address and of all names there.
+MAX_WAITED_OF_NAME_AND_ADDRESS = 4
+MAX_WAITED_OF_ADDRESS = 100
 #: For a browser that the user has logged in with before.
 OF_DEVICE = FailureDelay(free=10, first_s=10, longest_s=300, window=FAILURE_WINDOW)
 #: For codes of one account, from anywhere: only attempts with the right password come so far.
@@ -212,10 +226,14 @@ def held_until(failures: Iterable[datetime], limit: FailureDelay, *, now: dateti
 def delayed_until(failures: Iterable[Failure], *, now: datetime) -> datetime | None:
     """Return the time of the next allowed attempt of a name at an address, or None if it is allowed now."""
     recent = [failure for failure in failures if failure.failed_at > now - FAILURE_WINDOW]
+    at_address = [failure.failed_at for failure in recent if failure.same_address]
+    of_name_there = [failure.failed_at for failure in recent if failure.same_address and failure.same_name]
     is_attacked = sum(failure.same_name for failure in recent) >= MAX_FAILURES_OF_NAME
-    of_both = OF_ATTACKED_NAME_AND_ADDRESS if is_attacked else OF_NAME_AND_ADDRESS
+    is_strict = is_attacked or len(at_address) >= MAX_FAILURES_OF_ADDRESS
+    of_both = OF_ATTACKED_NAME_AND_ADDRESS if is_strict else OF_NAME_AND_ADDRESS
+    has_failed_often = len(of_name_there) >= OF_ATTACKED_NAME_AND_ADDRESS.free
     ends = (
-        held_until((each.failed_at for each in recent if each.same_name and each.same_address), of_both, now=now),
-        held_until((each.failed_at for each in recent if each.same_address), OF_ADDRESS, now=now),
+        held_until(of_name_there, of_both, now=now),
+        held_until(at_address, OF_ADDRESS if has_failed_often else OF_ADDRESS_FOR_OTHERS, now=now),
     )
     return max(filter(None, ends), default=None)

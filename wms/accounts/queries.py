@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from wms.accounts import sql
-from wms.accounts.domain import FAILURE_WINDOW, Failure, Standing, digest_of
+from wms.accounts.domain import FAILURE_WINDOW, WAITED_DEVICE_PREFIX, Failure, Standing, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, Group, Invitation, Membership, User
 from wms.accounts.sql import Bearer
 
@@ -108,7 +108,10 @@ def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[
     """Return the failed log-ins, without a known device, that may delay the next one of this name or address."""
     # Uses index: failed_log_in_recent
     rows = FailedLogIn.objects.filter(
-        Q(name_digest=name_digest) | Q(address=address), device="", of_code=False, failed_at__gt=now - FAILURE_WINDOW
+        Q(name_digest=name_digest) | Q(address=address),
+        Q(device="") | Q(device__startswith=WAITED_DEVICE_PREFIX),
+        of_code=False,
+        failed_at__gt=now - FAILURE_WINDOW,
     ).values_list("failed_at", "name_digest", "address")
     return [
         Failure(failed_at=failed_at, same_name=bytes(name) == name_digest, same_address=where == address)

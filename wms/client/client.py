@@ -27,7 +27,8 @@ class Client:
     Args:
         url: address of the server; None: as above.
         token: token of a user; None: as above.
-        environment: the variables, also for the place of the stored log-in.
+        environment: the variables, also for the place of the stored log-in; ``WMS_INSECURE=1`` allows the address of
+            another machine to be ``http://``.
 
     Raises:
         NotLoggedInError: there is no token for this server.

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 from .downloads import Download, OnBytes
 from .errors import ClientError, NotReachableError, ServerRefusedError, WrongUsageError
 from .retries import Retries
-from .wire.http import Body, Exchange, HttpClient, NotSentError, is_server_address, retry_after_s
+from .wire.http import Body, Exchange, HttpClient, NotSentError, in_clear, is_in_clear, is_server_address, retry_after_s
 from .wire.multipart import MultipartFile, ShorterFileError
 from .wire.version import __version__
 
@@ -40,14 +40,20 @@ Record = Mapping[str, Any]
 Query = Mapping[str, "str | int | Iterable[str]"]
 
 
-def checked_url(url: str) -> str:
+def checked_url(url: str, *, insecure: bool) -> str:
     """Return the address of a server without a final slash.
 
+    Args:
+        url: as given.
+        insecure: whether credentials may be sent unencrypted.
+
     Raises:
-        WrongUsageError: it is not a server's address.
+        WrongUsageError: it is not a server's address, or not an encrypted one.
     """
     if not is_server_address(url):
         raise WrongUsageError(f'"{url}" is not an address of a server; give one such as https://wms.example.org.')
+    if not insecure and is_in_clear(url):
+        raise WrongUsageError(in_clear(url))
     return url.rstrip("/")
 
 

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 #: Names listed in a sentence; the rest are counted.
 MOST_LISTED = 5
+#: Unicode's categories of controls, formats, lone surrogates, and separators of lines and paragraphs.
+_NOT_IN_ONE_LINE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: Characters between names; a name holds none of them.
 _SEPARATORS = re.compile(r"[\s,;]+")
 
@@ -35,6 +37,15 @@ def composed_all(value: object) -> object:
     if isinstance(value, dict):
         return {composed_all(name): composed_all(inner) for name, inner in value.items()}
     return [composed_all(inner) for inner in value] if isinstance(value, list) else value
+
+
+def is_one_line(text: str) -> bool:
+    """Return whether *text* has none of the characters that end a line, steer a terminal, or hide what is shown.
+
+    These are the controls, such as ESC, the separators of lines and paragraphs, and all format characters: those that
+    change the direction of a text, and those without width.
+    """
+    return text.isprintable() or not any(category(character) in _NOT_IN_ONE_LINE for character in text)
 
 
 def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:

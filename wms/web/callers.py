@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
@@ -14,12 +14,28 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
+from wms.kernel.handlers import API
 from wms.kernel.rest import BearerAuthentication, has_bearer_token
+from wms.kernel.tokens import PREFIXES
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
 
     from django.contrib.auth.base_user import AbstractBaseUser
+
+
+#: Tokens of pilots and jobs.
+_PREFIXES: Final = tuple(PREFIXES.values())
+#: Addresses that supervisors and load balancers ask, and those at which sites and new pilots have other tokens.
+_OF_MACHINES: Final = ("/healthz", "/readyz", "/pilots/register/", "/advertisements/")
+
+
+def is_of_machine(environ: "WSGIEnvironment") -> bool:
+    """Return whether a request is of a pilot, a job, a site or a supervisor, by its address and its token's kind."""
+    path = environ["PATH_INFO"]
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+    has_token = path.startswith(API) and scheme.lower() == "bearer" and token.strip().startswith(_PREFIXES)
+    return has_token or path.endswith(_OF_MACHINES)
 
 
 def caller_of(environ: "WSGIEnvironment") -> str | None:

@@ -11,10 +11,10 @@ from django.conf import settings
 from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse
 from wms.web.bodies import BodyFailure, IncomingBody, IncompleteBodies, LongBody, ShortBody, UnreadBody
-from wms.web.callers import caller_of
+from wms.web.callers import caller_of, is_of_machine
 from wms.web.environ import environ_of
 from wms.web.streams import StreamedAnswers
-from wms.web.thread_pool import ThreadPool, logged
+from wms.web.thread_pool import PoolShare, ThreadPool, logged
 from wms.web.unread import UnreadAnswers
 
 if TYPE_CHECKING:
@@ -51,13 +51,15 @@ class RequestBuffer:
 
     Args:
         application: answers the requests.
-        threads: requests that are answered at once, beside those with a body over 256 kB.
+        threads: requests that are answered at once, beside those with a body over 256 kB; three eighths of them may be
+            of people, so that pilots find a thread while many pages are open.
         prefix: of all paths.
     """
 
     def __init__(self, application: "WSGIApplication", *, threads: int, prefix: str = "") -> None:
         self._application = application
         self._pool = ThreadPool(threads, idle_s=_IDLE_THREAD_S)
+        self._of_people = PoolShare(self._pool, size=max(1, threads * 3 // 8))
         self._large = ThreadPool(settings.WMS_WEB_LARGE_BODIES_AT_ONCE, idle_s=_IDLE_THREAD_S)
         self._prefix = prefix
         self._incomplete = IncompleteBodies()
@@ -97,10 +99,13 @@ class RequestBuffer:
             body.begin()
         else:
             take = partial(self._take_long, scope.path, environ, protocol, length_bytes)
-            self._pool.submit(partial(_safely, scope, protocol, take))
+            self._threads_for(environ).submit(partial(_safely, scope, protocol, take))
+
+    def _threads_for(self, environ: "WSGIEnvironment") -> ThreadPool | PoolShare:
+        return self._pool if is_of_machine(environ) else self._of_people
 
     def _answer(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
-        self._pool.submit(partial(answer, self._application, environ, protocol, streams=self._streams))
+        self._threads_for(environ).submit(partial(answer, self._application, environ, protocol, streams=self._streams))
 
     def _take_long(self, path: str, environ: "WSGIEnvironment", protocol: "HTTPProtocol", length_bytes: int) -> None:
         """Read a long body if its caller is known and the view accepts its length."""
@@ -110,7 +115,7 @@ class RequestBuffer:
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol, streams=self._streams)
         elif self._incomplete.counts(caller):
             is_large = length_bytes > _LARGE_BYTES
-            pool = self._large if is_large else self._pool
+            pool = self._large if is_large else self._threads_for(environ)
             end = partial(self._end_long, caller, environ, protocol, pool)
             rate = partial(self._rate, caller) if is_large else None
             body = LongBody(protocol, end, length_bytes=length_bytes, bytes_per_s=rate)
@@ -133,7 +138,7 @@ class RequestBuffer:
         body: IO[bytes] | BodyFailure,
     ) -> None:
         self._incomplete.remove(incoming)
-        self._pool.submit(partial(self._end, environ, protocol, body))
+        self._threads_for(environ).submit(partial(self._end, environ, protocol, body))
 
     def _end(self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", body: IO[bytes] | BodyFailure) -> None:
         """Answer a request whose body is complete or has failed."""
@@ -148,7 +153,7 @@ class RequestBuffer:
         caller: str,
         environ: "WSGIEnvironment",
         protocol: "HTTPProtocol",
-        pool: ThreadPool,
+        pool: ThreadPool | PoolShare,
         incoming: IncomingBody,
         body: IO[bytes] | BodyFailure,
     ) -> None:
@@ -162,7 +167,7 @@ class RequestBuffer:
                 self._incomplete.forgets(caller)
 
         self._incomplete.remove(incoming)
-        (self._pool if isinstance(body, BodyFailure) else pool).submit(end)
+        (self._threads_for(environ) if isinstance(body, BodyFailure) else pool).submit(end)
 
 
 def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock, Thread
 from typing import Final, TypeAlias
 
@@ -96,6 +97,42 @@ class ThreadPool:
                 return False
         # It got work in this moment.
         return thread.wake.acquire()
+
+
+class PoolShare:
+    """A part of a pool: work of one kind, which gets at most so many of its threads at once.
+
+    Args:
+        pool: whose threads do the work.
+        size: threads at most.
+    """
+
+    def __init__(self, pool: ThreadPool, *, size: int) -> None:
+        self._pool = pool
+        self._size = size
+        self._lock = Lock()
+        self._busy = 0
+        self._waiting: deque[Work] = deque()
+
+    def submit(self, work: Work) -> None:
+        """Run a piece of work as soon as the share and the pool have a thread for it; an exception is logged."""
+        with self._lock:
+            if self._busy == self._size:
+                self._waiting.append(work)
+                return
+            self._busy += 1
+        self._pool.submit(partial(self._serve, work))
+
+    def _serve(self, work: Work) -> None:
+        with logged("A request failed."):
+            work()
+        with self._lock:
+            if not self._waiting:
+                self._busy -= 1
+                return
+            following = self._waiting.popleft()
+        # Behind work that waits for the pool: this share may hold no thread that others need.
+        self._pool.submit(partial(self._serve, following))
 
 
 def _run(thread: _PoolThread) -> None:

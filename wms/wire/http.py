@@ -257,6 +257,27 @@ def is_server_address(url: str) -> bool:
     return bool(is_address and not (parts.username or parts.query or parts.fragment))
 
 
+def is_in_clear(url: str) -> bool:
+    """Return whether what is sent to this address crosses a network unencrypted: ``http://``, not to this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
+
+def in_clear(url: str) -> str:
+    """Return the sentence with which a program refuses to send a credential unencrypted."""
+    return (
+        f"{url} is not encrypted: everybody on the way could read your password or token. Give an https:// address, or "
+        "add --insecure if you trust this network."
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host in {"localhost", "localhost.localdomain"} or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def is_direct(host: str, port: int, no_proxy: str) -> bool:
     """Return whether a host is reached without a proxy: a loopback address, or one of *no_proxy*.
 
@@ -267,7 +288,7 @@ def is_direct(host: str, port: int, no_proxy: str) -> bool:
         address = ip_address(host)
     except ValueError:
         address = None
-    if host in {"localhost", "localhost.localdomain"} or (address and address.is_loopback):
+    if _is_loopback(host):
         return True
     for entry in no_proxy.lower().replace(",", " ").split():
         name = entry.removesuffix(f":{port}") if entry.count(":") == 1 or "]:" in entry else entry

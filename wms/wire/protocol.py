@@ -130,6 +130,8 @@ class WatchdogMargins(NamedTuple):
     stream_max_mb: float = 1000
     #: Disk of a job that requires none, without its input; 0: all that the node has above min_free_disk_mb.
     unasked_disk_mb: float = 1000
+    #: Processes for each processor of the job; 0: no limit.
+    processes_per_core: float = 300
 
 
 def output_sandbox_name(job_id: int) -> str:

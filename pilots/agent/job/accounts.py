@@ -72,7 +72,7 @@ def claim_uid(owner: Path, *, directory: Path | None = None) -> Claim:
         NoAccountError: all are taken, or the locks cannot be made.
     """
     try:
-        lock_directory = common_directory(_DIRECTORY) if directory is None else _private(directory)
+        lock_directory = _lock_directory() if directory is None else _private(directory)
         with (lock_directory / "choice").open("a+b") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             used = {uid for _, uids in _processes() for uid in uids}
@@ -203,7 +203,7 @@ def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) ->
         raise NoAccountError("the computing element names no payload_users")
     accounts = [_account(name) for name in sorted(set(names), key=lambda name: _rank(owner, name))]
     try:
-        lock_directory = common_directory(_DIRECTORY) if directory is None else _private(directory)
+        lock_directory = _lock_directory() if directory is None else _private(directory)
         with (lock_directory / "choice").open("ab") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             return _choose(accounts, owner, lock_directory)
@@ -264,6 +264,17 @@ def _account(name: str) -> Account:
 def _rank(owner: str, name: str) -> bytes:
     """Return the sort key of an account for one owner: random, but equal on all nodes (rendezvous hashing)."""
     return hashlib.sha256(f"{owner}/{name}".encode()).digest()
+
+
+def _lock_directory() -> Path:
+    """Return the directory of the locks of all pilots of this user.
+
+    Raises:
+        OSError: it cannot be made, or belongs to somebody else, who would make each pilot lock for itself, so that
+            payloads of two owners get one account.
+    """
+    common = shared_directories.TMP / _DIRECTORY.format(uid=os.getuid())
+    return _private(common) if os.path.lexists(common) else common_directory(_DIRECTORY)
 
 
 def common_directory(name: str) -> Path:

@@ -30,6 +30,9 @@ from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
 from wms.wire.protocol import Usage, WatchdogMargins
 
+#: Processes and threads that the kernel allows for each process that the watchdog allows: many programs start a thread
+#: for each core of the node. The watchdog ends a payload with a sentence; this is the wall between two of its looks.
+_TASKS_PER_PROCESS = 10
 #: Seconds of CPU time by which the kernel's limit of a single process exceeds the watchdog's limit of the payload.
 _BEYOND_CPU_S = 60.0
 #: Signal that the kernel sends when the pilot's main process ends.
@@ -174,6 +177,7 @@ class Execution:
             return PayloadProcess(
                 program, identity=identity, workspace=workspace, streams=streams,
                 max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
+                max_tasks=self._limits.processes * _TASKS_PER_PROCESS,
                 namespaces=self._namespaces(workspace, uid=identity.uid),
             )  # fmt: skip
         except NotStartedError as error:
@@ -316,6 +320,7 @@ def limits_of(job: LeasedJob, margins: WatchdogMargins, *, wall_left_s: float, s
         memory_mb=job.memory_mb * margins.memory_factor or math.inf,
         disk_mb=job.disk_mb or math.inf,
         unasked_disk_mb=math.inf if job.disk_mb else margins.unasked_disk_mb or math.inf,
+        processes=margins.processes_per_core * job.processors or math.inf,
         stream_mb=margins.stream_max_mb or math.inf,
         min_free_disk_mb=margins.min_free_disk_mb,
         stalled_s=stall_window_s(job, margins),

@@ -78,6 +78,7 @@ class PayloadProcess:
         workspace: Workspace,
         streams: Streams,
         max_cpu_s: float,
+        max_tasks: float,
         record: PayloadRecord,
         namespaces: Sequence[str] = (),
     ) -> None:
@@ -89,6 +90,7 @@ class PayloadProcess:
             workspace: of the job.
             streams: descriptors of its output, which the caller closes.
             max_cpu_s: limit of any single process, set in the kernel.
+            max_tasks: limit of its processes and threads, set in the kernel where it counts them for each payload.
             record: of the payload's processes.
             namespaces: first words of the command line of a payload with namespaces of its own.
 
@@ -108,9 +110,9 @@ class PayloadProcess:
             stderr = complaints.fileno() if identity.is_other or namespaces else None
             self._top = start(command, wire=supervisors, stderr=stderr)
             supervisors.close()
-            self._request_start(program, streams, max_cpu_s=max_cpu_s)
+            self._request_start(program, streams, max_cpu_s=max_cpu_s, max_tasks=max_tasks)
             try:
-                self._begin()
+                self._begin(max_tasks)
             except (OSError, ValueError, MalformedAnswerError):
                 self.close()
                 raise NotStartedError(last_line(complaints) or "its supervisor gave no answer") from None
@@ -182,20 +184,22 @@ class PayloadProcess:
         if self._group is not None:
             cgroups.remove(self._group)
 
-    def _begin(self) -> None:
+    def _begin(self, max_tasks: float) -> None:
         """Wait for the supervisor, and have it start the payload."""
         self._wire.settimeout(_SUPERVISOR_BEGINS_WITHIN_S)
         first, self.shared_memory, _, _ = socket.recv_fds(self._wire, 1, 2)
         self._supervisor_pid = json_fields.whole(self._receive(first), "supervisor")
         self._wire.settimeout(None)
-        self._make_group()
+        self._make_group(max_tasks)
         self._killed_before = self._killed_for_memory()
         self._send(b"G")
 
-    def _make_group(self) -> None:
+    def _make_group(self, max_tasks: float) -> None:
         group = cgroups.make_group(f"wms-payload-{self._record.match_id}")
         if group is not None and cgroups.add_to(group, self._supervisor_pid):
             self._group = group
+            if math.isfinite(max_tasks):
+                cgroups.limit_tasks(group, int(max_tasks))
             self._record.note_group(group)
         elif group is not None:
             cgroups.remove(group)
@@ -205,7 +209,7 @@ class PayloadProcess:
         with suppress(OSError):
             self._top.send_signal(signal.SIGCONT)
 
-    def _request_start(self, program: Program, streams: Streams, *, max_cpu_s: float) -> None:
+    def _request_start(self, program: Program, streams: Streams, *, max_cpu_s: float, max_tasks: float) -> None:
         request = {
             "uid": self._identity.uid,
             "executable": str(program.executable),
@@ -213,6 +217,8 @@ class PayloadProcess:
             "environment": dict(program.environment),
             "directory": str(program.directory),
             "max_cpu_s": math.ceil(max_cpu_s) if math.isfinite(max_cpu_s) else None,
+            "max_tasks": int(max_tasks) if math.isfinite(max_tasks) else None,
+            "is_exclusive": self._identity.is_exclusive,
         }
         with suppress(OSError):  # it has ended, so there will be no answer
             socket.send_fds(self._wire, [b"F"], [streams.stdout, streams.stderr])

@@ -4,8 +4,9 @@ It adopts every process that the payload leaves behind, in whatever session or p
 the pilot does (even by SIGKILL), it kills all of them, so that nothing of a job outlives its lease.
 
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
-line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: G (start the
-payload), T (SIGTERM to all) and K (SIGKILL to all). The supervisor answers with two lines of JSON:
+line of JSON (uid, is_exclusive: whether only this payload has it, executable, arguments, environment, directory,
+max_cpu_s, max_tasks), then single letters: G (start the payload), T (SIGTERM to all) and K (SIGKILL to all). The
+supervisor answers with two lines of JSON:
 ``{"supervisor": pid}`` at its start, with descriptors of its own /dev/shm and /proc/sysvipc/shm, and when no process is
 left ``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}``, or ``{"error": errno}`` if the payload could not be
 started. Where sudo gives the payload another user (identity.py), the supervisor has the same user, because the pilot
@@ -170,6 +171,8 @@ def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
     _limit(request["max_cpu_s"])
+    if request["is_exclusive"] or _has_counts_of_its_own():
+        _limit_tasks(request["max_tasks"])
     executable, arguments, environment = str(request["executable"]), request["arguments"], request["environment"]
     if not (isinstance(arguments, list) and isinstance(environment, dict)):
         raise TypeError("the request has no arguments or no environment")
@@ -254,6 +257,20 @@ def _limit(max_cpu_s: object) -> None:
         most_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
         soft_s = max_cpu_s if most_s == resource.RLIM_INFINITY else min(max_cpu_s, most_s)
         resource.setrlimit(resource.RLIMIT_CPU, (soft_s, most_s))
+
+
+def _has_counts_of_its_own() -> bool:
+    """Return whether the kernel counts the tasks of the payload apart: since Linux 5.14 by user namespaces."""
+    version = tuple(int(number) for number in os.uname().release.split("-")[0].split(".")[:2])
+    return _has_namespaces() and version >= (5, 14)
+
+
+def _limit_tasks(max_tasks: object) -> None:
+    """Limit processes and threads; the kernel counts all of a user, so that the user must be the payload's own."""
+    if isinstance(max_tasks, int):
+        hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        most = max_tasks if hard == resource.RLIM_INFINITY else min(max_tasks, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
 def _watch(wire: socket.socket, woken: int, payload: int) -> tuple[int, bool]:

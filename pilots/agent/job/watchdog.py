@@ -40,6 +40,8 @@ class PayloadLimits:
     disk_mb: float = math.inf
     #: Of a job that requires no disk.
     unasked_disk_mb: float = math.inf
+    #: At once.
+    processes: float = math.inf
     #: Of standard output and error each.
     stream_mb: float = math.inf
     #: Free space that must be left on the file system.
@@ -118,6 +120,7 @@ class Watchdog:
         self._warned: set[str] = set()
         #: Files in memory at the highest use of memory.
         self._files_mb = 0.0
+        self._process_count = 0
         #: Read by the thread of the heartbeat; replaced as a whole.
         self.usage = Usage(cpu_s=0.0, wall_s=0.0)
 
@@ -127,7 +130,7 @@ class Watchdog:
         memory = self._read_memory(tree.processes)
         if memory.total_mb > (self.usage.memory_mb or 0.0):
             self._files_mb = memory.files_mb
-        now = self._clock()
+        now, self._process_count = self._clock(), len(tree.processes)
         self.usage = self.usage._replace(
             cpu_s=max(self.usage.cpu_s or 0.0, self._meter.add(tree)),
             wall_s=now - self._started_at,
@@ -206,6 +209,7 @@ class Watchdog:
         yield _Measured(
             "disk limit of a job without a disk requirement", used.disk_mb or 0.0, limits.unasked_disk_mb, "MB"
         )
+        yield _Measured("process limit", self._process_count, limits.processes, "processes")
         for number, descriptor in enumerate(self._streams):
             name = ("standard output", "standard error")[number]
             yield _Measured(f"limit of {name}", _size_mb(descriptor), limits.stream_mb, "MB")

@@ -104,6 +104,12 @@ def add_to(group: Path, pid: int) -> bool:
     return True
 
 
+def limit_tasks(group: Path, most: int) -> None:
+    """Limit the processes and threads of a group, if the kernel counts them for it."""
+    with suppress(OSError):  # no such file: it does not
+        (group / "pids.max").write_text(f"{most}\n")
+
+
 def kill(group: Path) -> None:
     """Send SIGKILL to every process of a group and of its subgroups, whatever its user."""
     try:

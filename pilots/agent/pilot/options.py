@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pilots.agent.node.site_environment import best_scratch, scratch_directories
 from pilots.agent.pilot.drain import DRAIN_FILE
 from wms.wire.amounts import AMOUNTS, StatedAmounts
+from wms.wire.http import in_clear, is_in_clear
 from wms.wire.protocol import PROTOCOL
 from wms.wire.version import __version__
 
@@ -67,8 +68,11 @@ _NEVER_NONE = frozenset({"processors", "memory_mb", "wall_time_s"})
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """Return the options; if they are wrong, print a sentence and exit with 2."""
-    values = vars(_parser().parse_args(arguments))
-    del values["remove_program"]
+    parser = _parser()
+    values = vars(parser.parse_args(arguments))
+    if not values["insecure"] and is_in_clear(values["server"]):
+        parser.error(in_clear(values["server"]))
+    del values["remove_program"], values["insecure"]
     work_dir = values["work_dir"] or best_scratch(scratch_directories(os.environ))
     drain_file = values["drain_file"] or work_dir / DRAIN_FILE
     tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
@@ -84,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"wms pilot agent {__version__}, protocol {PROTOCOL}")
     parser.add_argument("--server", type=_url, required=True, metavar="URL", help="such as https://wms.example.org")
+    parser.add_argument(
+        "--insecure", action="store_true", help="send the token unencrypted to an http:// address of another machine"
+    )
     token = parser.add_mutually_exclusive_group(required=True)
     token.add_argument(
         "--token-file",

@@ -25,7 +25,10 @@ def failures(count: int, *, name: bool, address: bool, seconds_ago: float = 0) -
         (failures(10, name=True, address=True), True),
         (failures(10_000, name=True, address=False), False),  # from elsewhere: nobody is locked out by others
         (failures(99, name=False, address=True), False),
-        (failures(100, name=False, address=True), True),
+        (failures(999, name=False, address=True), False),  # guesses at other names
+        (failures(1000, name=False, address=True), True),
+        (failures(98, name=False, address=True) + failures(3, name=True, address=True), True),
+        (failures(98, name=False, address=True) + failures(2, name=True, address=True), False),
         (failures(95, name=True, address=False) + failures(5, name=True, address=True), True),
         (failures(97, name=True, address=False) + failures(2, name=True, address=True), False),
         (failures(9, name=True, address=True) + failures(50, name=False, address=True), False),
@@ -45,7 +48,7 @@ def test_each_further_failure_doubles_the_delay_since_the_newest(count: int, del
     assert delayed_until(found, now=NOW) == NOW - timedelta(seconds=5) + timedelta(seconds=delay_s)
 
 
-@pytest.mark.parametrize(("count", "delay_s"), [(100, 1), (101, 2), (102, 4), (103, 5), (5000, 5)])
+@pytest.mark.parametrize(("count", "delay_s"), [(1000, 1), (1001, 2), (1002, 4), (1003, 5), (5000, 5)])
 def test_the_delay_of_an_address_is_seconds_only(count: int, delay_s: int) -> None:
     found = failures(count, name=False, address=True, seconds_ago=0)
     assert delayed_until(found, now=NOW) == NOW + timedelta(seconds=delay_s)

@@ -97,7 +97,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("WMS_SERVER_URL", "WMS_TOKEN", "XDG_CONFIG_HOME"):
+    for name in ("WMS_SERVER_URL", "WMS_TOKEN", "WMS_INSECURE", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
@@ -120,6 +120,39 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Types:
 
 
 # ---- Logging in ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [["--user", "alice"], ["--token"], ["--oidc"]])
+def test_no_credential_is_asked_for_or_sent_in_clear(
+    way: list[str], types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    types("secret\n")
+    assert main(["login", "--server", "http://wms.example.org", *way]) == 2
+    said = capsys.readouterr().err
+    assert "http://wms.example.org is not encrypted" in said
+    assert "--insecure" in said
+    assert sys.stdin.read() == "secret\n"
+
+
+def test_an_address_in_clear_is_used_where_the_user_allows_it(
+    server: FakeServer, home: Path, types: Types, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clear = server.url.replace("127.0.0.1", "0.0.0.0")  # this machine, but not by a loopback address
+    server.answers(201, {"token": "t1", "expires_at": "2026-06-01T12:00:00Z"})
+    types("secret\n")
+    assert main(["login", "--server", clear, "--user", "alice", "--insecure"]) == 0
+    server.answers(200, EXPLANATION)
+    assert main(["explain", "7"]) == 0
+    assert server.requests[-1][2] == "Bearer t1"
+    # A token of the environment is another matter.
+    (home / ".config" / "wms" / "login.json").unlink()
+    monkeypatch.setenv("WMS_SERVER_URL", clear)
+    monkeypatch.setenv("WMS_TOKEN", "t2")
+    assert main(["explain", "7"]) == 2
+    assert "is not encrypted" in capsys.readouterr().err
+    monkeypatch.setenv("WMS_INSECURE", "1")
+    assert main(["explain", "7"]) == 0
+    assert server.requests[-1][2] == "Bearer t2"
 
 
 def test_the_device_cookie_is_sent_at_the_next_log_in(server: FakeServer, home: Path, types: Types) -> None:

@@ -133,7 +133,7 @@ def test_an_archive_of_exactly_the_limits_is_accepted_and_one_more_is_not() -> N
         check(file("a"), file("b"), file("c"), max_members=2)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "a\tb", "\udcff", "é" * 128])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "a\tb", "a\u202eb", "a\u200bb", "\udcff", "é" * 128])
 def test_bad_file_names_have_a_flaw(name: str) -> None:
     assert flaw_of_name(name) is not None
 

@@ -217,6 +217,13 @@ def test_an_invalid_server_url_is_wrong_usage(url: str) -> None:
     assert "is not an address of a server" in ran.stderr
 
 
+def test_a_token_is_sent_in_clear_only_where_that_is_allowed() -> None:
+    ran = run("A", "--server", "http://0.0.0.0:9", WMS_ADVERTISE_TOKEN="t")
+    assert (ran.returncode, "is not encrypted" in ran.stderr) == (2, True)
+    ran = run("A", "--server", "http://0.0.0.0:9", "--insecure", WMS_ADVERTISE_TOKEN="t")
+    assert (ran.returncode, "does not answer" in ran.stderr) == (3, True)
+
+
 def test_a_token_that_others_may_read_is_not_used(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("secret\n")

@@ -9,7 +9,7 @@ from queue import Queue
 import pytest
 
 from tests.pace import wait_for, within
-from wms.web.thread_pool import ThreadPool
+from wms.web.thread_pool import PoolShare, ThreadPool
 
 
 def thread_of(pool: ThreadPool) -> threading.Thread:
@@ -99,3 +99,39 @@ def test_finished_work_is_not_referenced() -> None:
     pool.submit(request.answer)
     del request
     wait_for(lambda: kept() is None, every_s=0.01)
+
+
+def test_a_share_of_a_pool_leaves_threads_to_others() -> None:
+    pool, done = ThreadPool(3, idle_s=600), Queue[str]()
+    share = PoolShare(pool, size=2)
+    release = threading.Event()
+
+    def work(name: str) -> None:
+        done.put(f"{name} began")
+        release.wait(timeout=within(60))
+        done.put(f"{name} ended")
+
+    for name in ("first", "second", "third"):
+        share.submit(partial(work, name))
+    assert {done.get(timeout=within(10)) for _ in range(2)} == {"first began", "second began"}
+    for number in range(20):
+        pool.submit(partial(done.put, f"other {number}"))
+    assert [done.get(timeout=within(10)) for _ in range(20)] == [f"other {number}" for number in range(20)]
+    release.set()
+    rest = {done.get(timeout=within(10)) for _ in range(4)}
+    assert rest == {"first ended", "second ended", "third began", "third ended"}
+    share.submit(partial(done.put, "later"))
+    assert done.get(timeout=within(10)) == "later"
+
+
+def test_a_failure_frees_the_share(caplog: pytest.LogCaptureFixture) -> None:
+    pool, done = ThreadPool(2, idle_s=600), Queue[str]()
+    share = PoolShare(pool, size=1)
+
+    def fail() -> None:
+        raise ValueError("planted")
+
+    share.submit(fail)
+    share.submit(partial(done.put, "next"))
+    assert done.get(timeout=within(10)) == "next"
+    assert "A request failed." in caplog.text

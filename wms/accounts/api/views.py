@@ -57,7 +57,8 @@ class TokenView(APIView):
         """Return a new token of the user.
 
         The answer sets a cookie that identifies the client: if the client sends it at its next log-in, wrong passwords
-        of others at its address do not delay it.
+        of others at its address do not delay it. So does a delayed log-in (429): a client that sends this cookie
+        20 seconds later is not delayed again.
         """
         values, now = TokenIn.checked(request.data), current_time()
         lifetime = lifetime_of(values.get("days"))
@@ -68,6 +69,7 @@ class TokenView(APIView):
             address=client_address(request),
             now=now,
             device=device,
+            waited_device=services.waited_device(request.COOKIES, username=values["username"], now=now),
         )
         prove_second_factor(user, values.get("code", ""), device=device, now=now)
         issued = services.issue_token(
@@ -79,6 +81,15 @@ class TokenView(APIView):
         )
         response = Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
         services.remember_device(response, user, path=request.path)
+        return response
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Answer as every view; a client whose log-in is delayed also gets the cookie that shortens its wait."""
+        response = super().handle_exception(exc)
+        if isinstance(exc, services.TooManyFailuresError):
+            username, path = self.request.data["username"], self.request.path
+            now = timezone.now()
+            services.let_device_wait(response, self.request.COOKIES, username=username, path=path, now=now)
         return response
 
 

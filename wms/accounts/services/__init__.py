@@ -9,7 +9,14 @@ from wms.accounts.services.access import (
     left_for,
     log_in,
 )
-from wms.accounts.services.devices import device_cookie_name, known_device, remember_device
+from wms.accounts.services.devices import (
+    device_cookie_name,
+    known_device,
+    let_device_wait,
+    remember_device,
+    waited_device,
+    waiting_cookie_name,
+)
 from wms.accounts.services.invitations import (
     NoInvitationError,
     accept,
@@ -65,6 +72,7 @@ __all__ = [
     "known_device",
     "leave",
     "left_for",
+    "let_device_wait",
     "log_in",
     "mail_address",
     "note_use",
@@ -75,5 +83,7 @@ __all__ = [
     "revoke_visible_token",
     "set_password_by_link",
     "user_of_link",
+    "waited_device",
+    "waiting_cookie_name",
     "withdraw",
 ]

@@ -17,10 +17,16 @@ from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
-#: Log-ins per process whose password is checked or waits for it: half of the default number of threads.
-MAX_LOG_INS: Final = 4
+#: Log-ins per process whose password is checked or waits for it; people have three of the default number of threads.
+MAX_LOG_INS: Final = 2
 _places = threading.BoundedSemaphore(MAX_LOG_INS)
 _password_lock = threading.Lock()
+#: A further place for names that found none before: who goes on with one name is served before ever new names.
+_place_of_refused = threading.BoundedSemaphore(1)
+#: Digests of these names, the newest last.
+_refused_names: dict[bytes, None] = {}
+_MAX_REFUSED_NAMES: Final = 10_000
+_refused_names_lock = threading.Lock()
 
 
 class WrongCredentialsError(UnauthenticatedError):
@@ -53,7 +59,9 @@ class GroupNeededError(RejectedError):
     code = "group_needed"
 
 
-def log_in(*, username: str, password: str, address: str, now: datetime, device: str = "") -> User:
+def log_in(
+    *, username: str, password: str, address: str, now: datetime, device: str = "", waited_device: str = ""
+) -> User:
     """Return the user with this name and password; the caller checks a second factor.
 
     An unknown name takes as long as a wrong password.
@@ -64,6 +72,7 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
         address: of the caller, for the delay.
         now: end of the window of failures.
         device: a browser that this user has logged in with before (``known_device``); empty: none.
+        waited_device: a browser that has waited after a delayed log-in (``waited_device``); empty: none.
 
     Raises:
         WrongCredentialsError: they do not match, or the user is suspended.
@@ -71,10 +80,12 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
         TooManyLogInsError: too many concurrent log-ins; the password was not checked.
     """
     log_in_delay.remove_old_failures(now=now)
-    password_attempt = log_in_delay.attempt_of_password(username=username, address=address, device=device)
+    password_attempt = log_in_delay.attempt_of_password(
+        username=username, address=address, device=device, waited_device=waited_device
+    )
     attempt = log_in_delay.begin(password_attempt, now=now)
     try:
-        with _turn():
+        with _turn(password_attempt.name_digest):
             user = authenticate(username=username, password=password)
     except TooManyLogInsError:
         log_in_delay.succeeded(attempt)  # the password was not checked
@@ -88,7 +99,7 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def _turn(name_digest: bytes) -> Iterator[None]:
     """Check one password at a time in this process, while a few more wait.
 
     The hash takes 100 MB and all processors for a moment, by design. A flood of log-ins, even with wrong passwords,
@@ -97,14 +108,29 @@ def _turn() -> Iterator[None]:
     Raises:
         TooManyLogInsError: too many wait already.
     """
-    if not _places.acquire(blocking=False):
+    place = _place_for(name_digest)
+    if place is None:
         sentence = "Too many log-ins are in progress; try again in a second."
         raise TooManyLogInsError(sentence, retry_after_s=1)
     try:
         with _password_lock:
             yield
     finally:
-        _places.release()
+        place.release()
+
+
+def _place_for(name_digest: bytes) -> threading.BoundedSemaphore | None:
+    """Return an acquired place, or None; the name is then preferred at its next attempt."""
+    with _refused_names_lock:
+        was_refused = name_digest in _refused_names
+        for place in (_places, _place_of_refused) if was_refused else (_places,):
+            if place.acquire(blocking=False):
+                _refused_names.pop(name_digest, None)
+                return place
+        _refused_names[name_digest] = None
+        if len(_refused_names) > _MAX_REFUSED_NAMES:
+            del _refused_names[next(iter(_refused_names))]
+    return None
 
 
 def acting_group(user: User, name: str | None) -> Group:

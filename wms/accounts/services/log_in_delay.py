@@ -11,9 +11,13 @@ from django.db.models import Q
 from wms.accounts import queries
 from wms.accounts.domain import (
     CODE_FAILURE_WINDOW,
+    DEVICE_WAIT,
     FAILURE_WINDOW,
+    MAX_WAITED_OF_ADDRESS,
+    MAX_WAITED_OF_NAME_AND_ADDRESS,
     OF_CODES,
     OF_DEVICE,
+    WAITED_DEVICE_PREFIX,
     SecurityEventKind,
     delayed_until,
     digest_of,
@@ -40,6 +44,7 @@ class Attempt:
         name_digest: SHA-256 of the name as typed, or of the account of a code.
         address_block: of the client; see ``wms.kernel.addresses.address_block``.
         device: a browser that this account has logged in with before; empty: none known.
+        waited_device: one that has waited after a delayed log-in (``devices.waited_device``); empty: none.
         target: the account, for the security log.
     """
 
@@ -47,10 +52,11 @@ class Attempt:
     address_block: str
     device: str
     target: str
+    waited_device: str = ""
     of_code: bool = False
 
 
-def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
+def attempt_of_password(*, username: str, address: str, device: str, waited_device: str = "") -> Attempt:
     """Return the attempt with *username* from *address*."""
     # An unknown name is not recorded: people type passwords into its field.
     exists = User.objects.filter(username=username).exists()
@@ -58,6 +64,7 @@ def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
         name_digest=digest_of(username),
         address_block=address_block(address)[:64],
         device=device,
+        waited_device="" if device else waited_device,
         target=f"user {username}" if exists else "no such user",
     )
 
@@ -99,11 +106,13 @@ def begin(attempt: Attempt, *, now: datetime) -> int:
             return FailedLogIn.objects.create(
                 name_digest=attempt.name_digest,
                 address=attempt.address_block,
-                device=attempt.device,
+                device=attempt.device or attempt.waited_device,
                 of_code=attempt.of_code,
                 failed_at=now,
             ).pk
     record(SecurityEventKind.LOG_IN_DELAYED, address=attempt.address_block, target=attempt.target)
+    if not attempt.of_code and not attempt.device:
+        until = min(until, now + DEVICE_WAIT)  # with the cookie that the answer sets
     seconds = math.ceil((until - now).total_seconds())
     what = "wrong codes" if attempt.of_code else "failed log-ins"
     raise TooManyFailuresError(f"Too many {what}; try again in {seconds} seconds.", retry_after_s=seconds)
@@ -125,8 +134,21 @@ def _until(attempt: Attempt, *, now: datetime) -> datetime | None:
         return held_until(_times(attempt, now - CODE_FAILURE_WINDOW), OF_CODES, now=now)
     if attempt.device:
         return held_until(_times(attempt, now - FAILURE_WINDOW), OF_DEVICE, now=now)
+    if attempt.waited_device and _may_use_wait(attempt, now - FAILURE_WINDOW):
+        return None
     failures = queries.recent_failures(name_digest=attempt.name_digest, address=attempt.address_block, now=now)
     return delayed_until(failures, now=now)
+
+
+def _may_use_wait(attempt: Attempt, after: datetime) -> bool:
+    # Uses index: failed_log_in_recent
+    at_address = FailedLogIn.objects.filter(
+        address=attempt.address_block, device__startswith=WAITED_DEVICE_PREFIX, of_code=False, failed_at__gt=after
+    )
+    used = [(bytes(name), device) for name, device in at_address.values_list("name_digest", "device")]
+    of_name = [device for name, device in used if name == attempt.name_digest]
+    is_within_limits = len(used) < MAX_WAITED_OF_ADDRESS and len(of_name) < MAX_WAITED_OF_NAME_AND_ADDRESS
+    return is_within_limits and attempt.waited_device not in of_name
 
 
 def _times(attempt: Attempt, after: datetime) -> list[datetime]:

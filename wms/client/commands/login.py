@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from contextlib import suppress
 from getpass import getpass
+from typing import NamedTuple
 
 from .. import credentials
 from ..connection import Connection, checked_url
@@ -21,6 +22,11 @@ from .command import Command, CommandOutput, CommandSession
 
 def _configure_login(parser: ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help="address of the server; left out: prompt")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="send password and token unencrypted to an http:// address of another machine; later commands do so too",
+    )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--user", metavar="NAME", help="user name; left out: prompt, as always for the password")
     way.add_argument(
@@ -35,12 +41,25 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
     """Prompt for missing values, log in, and store the token."""
     environment = session.environment
     default = credentials.known_url(environment)
-    url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default)
+    url = checked_url(options.server or _prompt(f"Server [{default}]: ") or default, insecure=options.insecure)
     if options.oidc is not None:
-        return _login_by_provider(url, options.oidc, environment)
-    if options.token:
-        return _login_by_token(url, environment)
-    username = options.user or _prompt("User: ")
+        logged_in = _by_provider(url, options.oidc)
+    elif options.token:
+        logged_in = _by_token(url)
+    else:
+        logged_in = _by_password(url, options.user, environment)
+    return _stored(logged_in, insecure=options.insecure, environment=environment)
+
+
+class _LoggedIn(NamedTuple):
+    server: Connection
+    username: str
+    #: None: of a token that was made elsewhere.
+    expires_at: str | None
+
+
+def _by_password(url: str, user: str | None, environment: Mapping[str, str]) -> _LoggedIn:
+    username = user or _prompt("User: ")
     password = _secret("Password: ")
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
@@ -54,34 +73,34 @@ def _login(options: Namespace, session: CommandSession) -> CommandOutput:
         body["code"] = _prompt("Code of your second factor: ")
         answer = server.post(f"{API_V1}auth/token/", body, expects="token")
     keep_devices(cookies)
-    return _stored(Connection(url, token=answer["token"]), username, answer["expires_at"], environment)
+    return _LoggedIn(Connection(url, token=answer["token"]), username, answer["expires_at"])
 
 
-def _login_by_token(url: str, environment: Mapping[str, str]) -> CommandOutput:
+def _by_token(url: str) -> _LoggedIn:
     token = _secret("Token: ").strip()
     if not token:
         raise WrongUsageError("No token was given; make one on the page of your account in the portal.")
     server = Connection(url, token=token)
-    return _stored(server, _username_of(server), None, environment)
+    return _LoggedIn(server, _username_of(server), None)
 
 
-def _login_by_provider(url: str, provider: str, environment: Mapping[str, str]) -> CommandOutput:
+def _by_provider(url: str, provider: str) -> _LoggedIn:
     def tell(line: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
     answer = log_in_by_provider(Connection(url), provider, tell=tell, ask=_prompt)
     server = Connection(url, token=answer["token"])
-    return _stored(server, _username_of(server), answer["expires_at"], environment)
+    return _LoggedIn(server, _username_of(server), answer["expires_at"])
 
 
 def _username_of(server: Connection) -> str:
     return str(server.get(f"{API_V1}auth/me/", expects="username")["username"])
 
 
-def _stored(server: Connection, username: str, expires_at: str | None, environment: Mapping[str, str]) -> CommandOutput:
-    """Store the token; *expires_at* is None of a token that was made elsewhere."""
-    path = credentials.store(server, environment=environment)
+def _stored(logged_in: _LoggedIn, *, insecure: bool, environment: Mapping[str, str]) -> CommandOutput:
+    server, username, expires_at = logged_in
+    path = credentials.store(server, insecure=insecure, environment=environment)
     result = {"server": server.url, "username": username, "expires_at": expires_at, "stored_in": str(path)}
     until = ", by the token" if expires_at is None else f" until {moment(expires_at)}"
     return CommandOutput(result, [f"Logged in at {server.url} as {plain(username)}{until}."])

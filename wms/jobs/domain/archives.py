@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
-from unicodedata import category
 
 from wms.kernel.errors import RejectedError, TooLargeError
+from wms.kernel.names import is_one_line
 from wms.wire.archives import (
     MAX_DEPTH,
     MAX_PART_BYTES,
@@ -38,7 +38,7 @@ def flaw_of_name(name: str) -> str | None:
         return "is empty" if not name else "is that of a directory"
     if "/" in name:
         return "has a slash in it"
-    if not name.isprintable() and any(category(character) in {"Cc", "Cs"} for character in name):
+    if not is_one_line(name):
         return "has a control character or a byte that is not UTF-8 in it"
     if len(name.encode()) > MAX_PART_BYTES:
         return f"is longer than {MAX_PART_BYTES} bytes"

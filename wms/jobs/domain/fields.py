@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from wms.kernel.names import composed_names
+from wms.kernel.names import composed_names, is_one_line
 
 MAX_NAME: Final = 255
 MAX_ENTRIES: Final = 1000
@@ -14,7 +14,6 @@ MAX_NUMBER: Final = 2**63 - 1
 
 Scalar: TypeAlias = str | int | float | bool
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # PostgreSQL stores neither NUL nor a lone surrogate
 _SHOWN_CHARACTERS: Final = 60
 _MAX_FAULTS: Final = 5
@@ -163,8 +162,4 @@ def _line_problem(value: object, *, most: int, empty: bool) -> str:
         return "a non-empty string"
     if len(value) > most:
         return f"at most {most} characters long, not {len(value)}"
-    if value.isprintable():
-        return ""
-    if _CONTROL.search(value) or _UNSTORABLE.search(value):
-        return f"free of control characters and line breaks, not {shown(value)}"
-    return ""
+    return "" if is_one_line(value) else f"free of control characters and line breaks, not {shown(value)}"

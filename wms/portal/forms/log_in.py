@@ -73,13 +73,15 @@ class LogInForm(AuthenticationForm):
             return self.cleaned_data
         if self.request is None:
             raise ValueError("the form needs a request")
+        now = current_time()
         try:
             self.user_cache = services.log_in(
                 username=username,
                 password=password,
                 address=client_address(self.request),
                 device=services.known_device(self.request.COOKIES, username=username),
-                now=current_time(),
+                waited_device=services.waited_device(self.request.COOKIES, username=username, now=now),
+                now=now,
             )
         except WmsError as error:
             if isinstance(error, TooManyError):

@@ -16,6 +16,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_http_methods
 
@@ -54,6 +55,13 @@ class LogInView(LoginView):
         if isinstance(form, LogInForm) and form.retry_after_s is not None:
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS
             response.headers["Retry-After"] = str(form.retry_after_s)
+            services.let_device_wait(
+                response,
+                self.request.COOKIES,
+                username=form.cleaned_data["username"],
+                path="/accounts/",
+                now=timezone.now(),
+            )
         return response
 
 
