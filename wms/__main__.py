@@ -7,9 +7,9 @@ from django.core.management import execute_from_command_line
 from django.db.utils import Error as DatabaseError
 
 from wms.kernel.callers import current_command
-from wms.kernel.trusted_paths import UntrustedPathError
 from wms.kernel.clock import start_clock
 from wms.kernel.db import is_database_away
+from wms.kernel.trusted_paths import UntrustedPathError
 
 
 def main() -> None:

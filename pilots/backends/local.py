@@ -19,8 +19,8 @@ from pilots.backends import options as read
 from pilots.backends.commands import commands_of
 from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
-from wms.wire.private_directories import make_private
 from pilots.backends.script import server_arguments
+from wms.wire.private_directories import make_private
 
 #: Seconds between the signal to end, upon which pilots hand their jobs back, and the kill.
 LEAVE_WITHIN_S = 8.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wms.kernel.trusted_paths import UntrustedPathError
 from pilots.backends import host
+from wms.kernel.trusted_paths import UntrustedPathError
 from wms.stack.directory import (
     DataDirectoryInUseError,
     DataDirectoryUnusableError,

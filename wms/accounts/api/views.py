@@ -88,7 +88,7 @@ class TokenView(APIView):
         response = super().handle_exception(exc)
         if isinstance(exc, services.TooManyFailuresError):
             username, path = self.request.data["username"], self.request.path
-            now = timezone.now()
+            now = current_time()
             services.let_device_wait(response, self.request.COOKIES, username=username, path=path, now=now)
         return response
 

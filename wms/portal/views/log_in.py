@@ -16,13 +16,13 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_http_methods
 
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
+from wms.kernel.clock import current_time
 from wms.portal.forms.log_in import LogInForm
 
 #: Session key between password and code: the user's session hash at the time of the password.
@@ -60,7 +60,7 @@ class LogInView(LoginView):
                 self.request.COOKIES,
                 username=form.cleaned_data["username"],
                 path="/accounts/",
-                now=timezone.now(),
+                now=current_time(),
             )
         return response
 

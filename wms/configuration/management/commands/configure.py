@@ -10,8 +10,8 @@ from wms.configuration.configure import configure
 from wms.configuration.document import content_of
 from wms.configuration.problems import ConfigurationError
 from wms.configuration.schema import check
-from wms.kernel.trusted_paths import UntrustedPathError
 from wms.kernel.clock import current_time
+from wms.kernel.trusted_paths import UntrustedPathError
 
 
 class Command(BaseCommand):
