@@ -74,6 +74,7 @@ SLOW: Final = (
     "tests/attacks/test_streamed_answers.py",
     "tests/attacks/test_symbolic_links.py",
     "tests/attacks/test_unread_answers.py",
+    "tests/chaos/test_short_run.py",
     "tests/concurrency",
     "tests/fuzz",
     "tests/portal/test_oidc_of_another_provider.py",
