@@ -138,27 +138,29 @@ def against_ledger(query: Query, ledger: Ledger, *, sandboxes: Path) -> Iterator
 
 
 def _ended_otherwise(statuses: Mapping[int, str], ledger: Ledger) -> Iterator[Violation]:
-    sent, told = defaultdict(set), defaultdict(set)
+    sent: dict[int, set[int]] = defaultdict(set)
+    told: dict[int, set[int]] = defaultdict(set)
     for end in ledger.ends:
         sent[end.job].add(end.exit_code)
         told[end.job] |= {end.exit_code} if end.told else set()
-    for job, status in statuses.items():
-        if ledger.accepted.get(job) is not Kind.SIMULATED:
-            continue
-        may_be = _possible(sent[job], told[job], is_killed=job in ledger.killed, may_be=job in ledger.perhaps_killed)
-        if status not in may_be:
-            what = f"job {job} is {status}; exit codes sent {sorted(sent[job])}, accepted {sorted(told[job])}"
-            yield Violation(invariant=ENDED_OTHERWISE, what=what)
+    for job in statuses.keys() & ledger.accepted.keys():
+        if statuses[job] not in _possible(job, ledger, sent=sent[job], told=told[job]):
+            codes = f"exit codes sent {sorted(sent[job])}, accepted {sorted(told[job])}"
+            yield Violation(invariant=ENDED_OTHERWISE, what=f"job {job} is {statuses[job]}; {codes}")
 
 
-def _possible(sent: Iterable[int], told: Iterable[int], *, is_killed: bool, may_be: bool) -> frozenset[str]:
+def _possible(job: int, ledger: Ledger, *, sent: Iterable[int], told: Iterable[int]) -> frozenset[str]:
     """Return the statuses that a job may have, by the exit codes that pilots sent, and were told to be accepted."""
-    if is_killed:
+    if job in ledger.killed:
         return frozenset({"Killed"})
+    if ledger.accepted[job] is Kind.PARKED:
+        return frozenset({"Waiting", "Killed"})
+    if ledger.accepted[job] is Kind.REAL:  # it runs again until its payload has ended by itself, with 0
+        return frozenset({"Done"})
     status_of = {0: "Done", 1: "Failed"}
-    known = {status_of[code] for code in told if code in status_of}
-    ends = known or {status_of[code] for code in sent if code in status_of}
-    return frozenset(ends | ({"Killed"} if may_be else set()))
+    accepted = {status_of[code] for code in told if code in status_of}
+    ends = accepted or {status_of[code] for code in sent if code in status_of}
+    return frozenset(ends | ({"Killed"} if job in ledger.perhaps_killed else set()))
 
 
 def _missing_output(job: int, output: str, found: tuple[str, str], sandboxes: Path) -> Iterator[Violation]:

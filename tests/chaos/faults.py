@@ -156,10 +156,8 @@ def faults_of(target: Target) -> Mapping[str, Callable[[], bool]]:
         faults[f"all of {part} hangs"] = partial(_hang, target, partial(_all_of, target, part), longest_s=15)
     for name in ("the control worker", "Valkey", "beat"):
         faults[f"{name} is stopped"] = partial(_hang, target, partial(target.part, name), longest_s=8)
-    faults |= {
-        kind: partial(_restart, target, number)
-        for kind, number in zip(_RESTARTS, (signal.SIGKILL, signal.SIGTERM), strict=True)
-    }
+    for kind, number in zip(_RESTARTS, (signal.SIGKILL, signal.SIGTERM), strict=True):
+        faults[kind] = partial(_restart, target, number)
     faults["connections of clients are cut"] = partial(_cut_clients, target)
     faults["connections of the database are cut"] = partial(_cut_database, target)
     faults["a real pilot is killed"] = partial(_kill, target, target.agents)

@@ -84,6 +84,12 @@ class Ledger:
         with self._lock:
             self.accepted |= dict.fromkeys(jobs, kind)
 
+    def outstanding(self, kind: Kind) -> int:
+        """Return the number of jobs of which no lease has ended yet."""
+        with self._lock:
+            ended = {lease.job for lease in self.leases.values() if lease.ended < inf} | self.killed
+            return sum(of is kind and job not in ended for job, of in self.accepted.items())
+
     def answered(self, path: str, status: int, body: bytes, *, sent: float, heard: float) -> None:
         """Note an answer of the server, whether or not its client gets it."""
         with self._lock:
@@ -115,7 +121,7 @@ class Ledger:
         yield from self._dead_leases()
 
     def _run_twice(self) -> Iterator[Violation]:
-        of_job = defaultdict(list)
+        of_job: dict[int, list[Attempt]] = defaultdict(list)
         for attempt in self.attempts:
             of_job[attempt.job].append(attempt)
         for job, attempts in of_job.items():
@@ -124,7 +130,7 @@ class Ledger:
                     yield Violation(invariant=RUN_TWICE, what=f"job {job}, leases {one.lease} and {other.lease}")
 
     def _dead_leases(self) -> Iterator[Violation]:
-        of_job = defaultdict(list)
+        of_job: dict[int, list[tuple[float, str]]] = defaultdict(list)
         for number, lease in self.leases.items():
             of_job[lease.job].append((lease.answered, number))
             if lease.accepted > lease.ended:

@@ -131,8 +131,9 @@ class _SimulatedJob:
             self._output = f"sha256:{sha256(content).hexdigest()}"
 
     def _finish(self, exit_code: int) -> None:
-        body = {"exit_code": exit_code, "usage": {"cpu_s": 1.0}}
-        body |= {"output_sandbox": self._output} if self._output else {}
+        body: dict[str, object] = {"exit_code": exit_code, "usage": {"cpu_s": 1.0}}
+        if self._output:
+            body["output_sandbox"] = self._output
         told = self._caller.ask("POST", f"/matches/{self._id}/finish/", body).status == HTTPStatus.OK
         end = End(job=self._job, lease=self._id, exit_code=exit_code, output=self._output, told=told)
         self._world.ledger.ends.append(end)

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from threading import Lock, Thread
 from typing import ClassVar, NamedTuple
@@ -40,6 +40,11 @@ class _Answer(NamedTuple):
     body: bytes
 
 
+class _Server(ThreadingHTTPServer):
+    #: Connections that wait to be accepted, as of clients whose connections were cut all at once.
+    request_queue_size = 128
+
+
 class SpoilingProxy(LoopbackServer):
     """``with SpoilingProxy(…) as proxy``: listens at ``proxy.url``, and spoils a part of the exchanges.
 
@@ -48,10 +53,15 @@ class SpoilingProxy(LoopbackServer):
         spoiled: probability that an exchange is spoiled.
     """
 
+    kind = _Server
+
     def __init__(self, *, server_port: int, spoiled: float, seed: int, ledger: Ledger, figures: Figures) -> None:
-        handler = type("_Bound", (_Handler,), {"proxy": self})
-        super().__init__(handler)
-        self._http.request_queue_size = 128
+        this = self
+
+        class Handler(_Handler):
+            proxy = this
+
+        super().__init__(Handler)
         self.server_port = server_port
         self.spoiled = spoiled
         self._chance = Random(seed)
@@ -100,7 +110,12 @@ class SpoilingProxy(LoopbackServer):
     def repeat(self, request: _Request, *, latest_s: float) -> None:
         """Send the request once more, in a thread of its own."""
         pause_s = self._chance.uniform(0, latest_s)
-        thread = Thread(daemon=True, target=lambda: (time.sleep(pause_s), self.forward(request)))
+
+        def later() -> None:
+            time.sleep(pause_s)
+            self.forward(request)
+
+        thread = Thread(target=later, daemon=True)
         self._later.append(thread)
         thread.start()
 

@@ -127,6 +127,7 @@ def _prepared(stack: ExitStack, options: Options, directory: Path, shared: Path)
     data = directory / "data"
     data.mkdir(mode=0o700)
     disk, clocks = SmallDisk(data), Clocks(directory)
+    stack.callback(disk.remove)
     settings = SETTINGS | clocks.environment
     system = System(_Resources(directory=directory, options=options), settings, web_workers=2)
     stack.callback(system.close)

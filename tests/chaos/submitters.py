@@ -28,27 +28,26 @@ class Submitter:
         token = self._caller.ask("POST", "/auth/token/", self._log_in).body["token"]
         self._caller.credential = token
         while not self._world.submitted.wait(self._chance.uniform(0.2, 1.5)):
-            if self._outstanding(Kind.SIMULATED) < _ENOUGH_WAITING:
+            if self._world.ledger.outstanding(Kind.SIMULATED) < _ENOUGH_WAITING:
                 self._submit()
             self._chance.choice([self._kill, self._hold_and_release, self._look, self._look])()
-
-    def _outstanding(self, kind: Kind) -> int:
-        ledger = self._world.ledger
-        ended = {end.job for end in list(ledger.ends)} | ledger.killed
-        return sum(of is kind and job not in ended for job, of in list(ledger.accepted.items()))
 
     def _submit(self) -> None:
         kind = self._chance.choices([Kind.SIMULATED, Kind.PARKED, Kind.REAL], [20, 1, 2])[0]
         if kind is Kind.REAL and not self._wants_real():
             kind = Kind.SIMULATED
-        job = {"cpu_time_s": self._chance.choice([300, 3000]), "priority": self._chance.choice([1, 5, 10])}
+        job: dict[str, object] = {
+            "cpu_time_s": self._chance.choice([300, 3000]),
+            "priority": self._chance.choice([1, 5, 10]),
+        }
         many = 1
         if kind is Kind.REAL:
             job |= {**self._world.payload(self._chance.uniform(0.2, 6.0)), "sites": [REAL_SITE]}
         else:
             many = self._chance.randint(1, 8)
             job |= {"executable": "simulated.sh", "sites": [SIMULATED_SITE]}
-            job |= {"tags": [PARKED_TAG]} if kind is Kind.PARKED else {}
+            if kind is Kind.PARKED:
+                job["tags"] = [PARKED_TAG]
         request = {"request_id": str(uuid4()), "jobs": [job] * many}
         answer = self._caller.ask("POST", "/jobs/", request)
         if answer.status != HTTPStatus.CREATED:
@@ -60,7 +59,7 @@ class Submitter:
         self._own += jobs if kind is Kind.SIMULATED else []
 
     def _wants_real(self) -> bool:
-        return self._world.with_agents and self._outstanding(Kind.REAL) < _ENOUGH_REAL
+        return self._world.with_agents and self._world.ledger.outstanding(Kind.REAL) < _ENOUGH_REAL
 
     def _kill(self) -> None:
         if self._own and self._chance.random() < 0.5:

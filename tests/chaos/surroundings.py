@@ -13,6 +13,7 @@ _NAMESPACE: Final = "WMS_CHAOS_NAMESPACE"
 _ROOM_MB: Final = 4096
 #: From <linux/mount.h>.
 _MS_REMOUNT: Final = 32
+_MNT_DETACH: Final = 2
 #: The kernel's largest pid_max, as in clock.c.
 _PROCESSES: Final = 4_194_304
 
@@ -49,6 +50,11 @@ class SmallDisk:
     def empty(self) -> None:
         """Give the room back."""
         self._mount(_MS_REMOUNT, mb=_ROOM_MB)
+
+    def remove(self) -> None:
+        """Unmount it."""
+        if self.is_there:
+            ctypes.CDLL(None).umount2(self._directory, _MNT_DETACH)
 
     def _mount(self, flags: int, *, mb: int = 0, kb: int = 0) -> bool:
         size = f"size={mb}m" if mb else f"size={kb}k"
