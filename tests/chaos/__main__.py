@@ -12,7 +12,7 @@ from typing import Final
 
 from docs.generators.markdown import with_part
 from tests.chaos.run import Options, Result, run
-from tests.chaos.surroundings import enter_mount_namespace
+from tests.chaos.surroundings import account, enter_mount_namespace
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 PART: Final = "The last run"
@@ -29,6 +29,7 @@ def main(arguments: list[str]) -> int:
         submitters=options.submitters,
         agents=options.agents,
         spoiled=options.spoiled,
+        log=options.log,
     )
     result = run(size)
     text = _text(result, size, beside=options.beside)
@@ -46,7 +47,7 @@ def _text(result: Result, options: Options, *, beside: str) -> str:
         "seconds of faults": f"{options.seconds:.0f}",
         "simulated pilots, real pilots, submitters": f"{options.pilots}, {options.agents}, {options.submitters}",
         "machine": f"{os.cpu_count()} processors, {platform.system()} {platform.release()}",
-        "account": "root" if os.geteuid() == 0 else "an ordinary user",
+        "account": account(),
         "beside it ran": beside,
         "left out": "; ".join(result.left_out) or "nothing",
     }
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--submitters", type=int, default=3, help="users at a time (default: %(default)s)")
     parser.add_argument("--agents", type=int, default=2, help="real pilots at a time (default: %(default)s)")
     parser.add_argument("--spoiled", type=float, default=0.1, help="part of the exchanges (default: %(default)s)")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="where the output of the system is kept")
     parser.add_argument("--write", action="store_true", help="write the figures into docs/reliability.md")
     parser.add_argument("--beside", default="not said", help="what else the machine does, for the page")
     return parser

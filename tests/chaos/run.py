@@ -1,7 +1,5 @@
 """One run: start everything, inflict faults, let all work end, and check."""
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,7 +14,7 @@ import psycopg
 
 from tests.chaos import checker, faults
 from tests.chaos.figures import Figures, Violation
-from tests.chaos.ledger import Kind, Ledger
+from tests.chaos.ledger import RUN_TWICE, Kind, Ledger
 from tests.chaos.pilots import SimulatedPilot
 from tests.chaos.proxy import SpoilingProxy
 from tests.chaos.sample import PASSWORD, SETTINGS, USERS, configuration
@@ -47,6 +45,7 @@ class Options:
         submitters: users at a time.
         agents: most real pilots at a time.
         spoiled: probability that an exchange is spoiled.
+        log: the file for the output of the system; None: it is not kept.
     """
 
     seconds: float
@@ -55,6 +54,7 @@ class Options:
     submitters: int
     agents: int
     spoiled: float
+    log: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +131,8 @@ def _prepared(stack: ExitStack, options: Options, directory: Path, shared: Path)
     settings = SETTINGS | clocks.environment
     system = System(_Resources(directory=directory, options=options), settings, web_workers=2)
     stack.callback(system.close)
+    if (log := options.log) is not None:
+        stack.callback(lambda: log.write_text(system.output))
     proxy = stack.enter_context(
         SpoilingProxy(
             server_port=system.port, spoiled=options.spoiled, seed=options.seed, ledger=ledger, figures=figures
@@ -245,7 +247,7 @@ def _check_the_end(chaos: _Run) -> None:
     chaos.violations += checker.against_ledger(chaos.system.tuples, ledger, sandboxes=sandboxes)
     chaos.violations += ledger.contradictions()
     for one, other in twice_at_once(chaos.shared):
-        chaos.violated(checker.RUN_TWICE, f"job {one.job}, payloads {one.copy} and {other.copy}")
+        chaos.violated(RUN_TWICE, f"job {one.job}, payloads {one.copy} and {other.copy}")
     verified = chaos.system.verify()
     if verified.returncode != 0:
         chaos.violated("The command verify agrees", verified.stdout[-500:])
@@ -255,9 +257,6 @@ def _stop(chaos: _Run, directory: Path) -> None:
     chaos.system.stop()
     if not _in_time(lambda: not processes_of(directory), 30.0):
         chaos.violated(checker.LEFT_OVER, "; ".join(processes_of(directory)))
-    kept = os.environ.get("WMS_CHAOS_KEEP")
-    if kept:
-        shutil.copy(directory / "up.log", kept)
 
 
 def _in_time(condition: Callable[[], object], within_s: float) -> bool:

@@ -28,9 +28,14 @@ def enter_mount_namespace(module: str) -> None:
     unshare = [shutil.which("unshare") or "unshare", "--mount"]
     unshare += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     allowed = subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode == 0
-    os.environ[_NAMESPACE] = "own" if allowed else "none"
+    os.environ[_NAMESPACE] = account() if allowed else ""
     if allowed:
         os.execv(unshare[0], [*unshare, sys.executable, "-m", module, *sys.argv[1:]])
+
+
+def account() -> str:
+    """Return the kind of account that started this program, which may be another than that of its namespace."""
+    return os.environ.get(_NAMESPACE) or ("root" if os.geteuid() == 0 else "an ordinary user")
 
 
 class SmallDisk:
@@ -38,7 +43,7 @@ class SmallDisk:
 
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory).encode()
-        self.is_there = os.environ.get(_NAMESPACE) == "own" and self._mount(0, mb=_ROOM_MB)
+        self.is_there = bool(os.environ.get(_NAMESPACE)) and self._mount(0, mb=_ROOM_MB)
 
     def fill(self) -> None:
         """Leave no room, with a little for what is being written in this moment."""

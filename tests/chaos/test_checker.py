@@ -52,12 +52,13 @@ class Healthy:
 def query(statement: str) -> Rows:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        return cursor.fetchall()
+        rows: Rows = cursor.fetchall()
+        return rows
 
 
-def change(statement: str, *values: object) -> None:
+def change(statement: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement)
         assert cursor.rowcount > 0, "nothing was planted"
 
 
