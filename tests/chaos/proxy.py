@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import ClassVar, NamedTuple
 
 from tests.chaos.figures import Figures
@@ -71,6 +71,7 @@ class SpoilingProxy(LoopbackServer):
         self._clients: set[socket.socket] = set()
         self._later: list[Thread] = []
         self._is_cut = False
+        self._is_over = Event()
 
     def cut(self, *, for_s: float) -> None:
         """Break all connections of clients off, and refuse new ones for a while."""
@@ -84,7 +85,8 @@ class SpoilingProxy(LoopbackServer):
         self._is_cut = False
 
     def join(self) -> None:
-        """Wait for the repetitions that are still to come."""
+        """Wait for the repetitions on their way; no other is sent."""
+        self._is_over.set()
         for thread in self._later:
             thread.join()
 
@@ -112,8 +114,8 @@ class SpoilingProxy(LoopbackServer):
         pause_s = self._chance.uniform(0, latest_s)
 
         def later() -> None:
-            time.sleep(pause_s)
-            self.forward(request)
+            if not self._is_over.wait(pause_s):
+                self.forward(request)
 
         thread = Thread(target=later, daemon=True)
         self._later.append(thread)
