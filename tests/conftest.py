@@ -62,6 +62,7 @@ SLOW: Final = (
     "tests/end_to_end",
     "tests/openid_connect",
     "tests/attacks",
+    "tests/chaos/test_short_run.py",
     "tests/concurrency",
     "tests/fuzz",
     "tests/portal/test_oidc_of_another_provider.py",

@@ -29,6 +29,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     r"uv sync .*": "tests have no package index",
     r"(FUZZ_EXAMPLES=\d+ |WMS_TESTS_NODE=\S+ )?uv run( --all-groups)? pytest( .*)?": "this is a part of it",
     r"uv run( --group slow)? python -m tests\.(benchmarks|screenshots) .*": "tests/end_to_end runs small ones",
+    r"uv run python -m tests\.chaos.*": "tests/chaos runs a short one",
     r"uv run --all-groups python -m tests\.branches": "it reads what a run of the tests has stored",
     r"\.ci/(run|lowest).*": "it runs this test",
     r"uv run --group slow mkdocs serve": "test_site.py builds the site",

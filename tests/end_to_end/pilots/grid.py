@@ -139,12 +139,14 @@ class System:
     Args:
         farms: to which it sends pilots.
         settings: environment variables of the system.
+        web_workers: processes of its web server.
     """
 
-    def __init__(self, farms: Resources, settings: Mapping[str, str]) -> None:
+    def __init__(self, farms: Resources, settings: Mapping[str, str], *, web_workers: int = 1) -> None:
         self.data = farms.directory / "data"
         self.port = free_port()
-        self._settings = dict(settings)
+        self.settings = dict(settings)
+        self._web_workers = str(web_workers)
         self._file = farms.directory / "configuration.yaml"
         self._file.write_text(yaml.safe_dump(farms.configuration()))
         self._log = farms.directory / "up.log"
@@ -156,14 +158,20 @@ class System:
         """Everything that the system has printed."""
         return self._log.read_text(errors="replace")
 
+    @property
+    def process(self) -> int:
+        """The number of the supervisor's process."""
+        assert self._up is not None
+        return self._up.pid
+
     def start(self) -> None:
         """Start the system and wait until it is ready."""
         begun = self._log.stat().st_size if self._log.exists() else 0
         options = ["--config", str(self._file), "--data-dir", str(self.data), "--port", str(self.port)]
         with self._log.open("ab") as log:
             up = self._up = subprocess.Popen(
-                manage("up", *options, "--web-workers", "1"),
-                env=environment() | self._settings,
+                manage("up", *options, "--web-workers", self._web_workers),
+                env=environment() | self.settings,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -186,7 +194,7 @@ class System:
 
     def verify(self) -> subprocess.CompletedProcess[str]:
         """Run `manage.py verify`."""
-        variables = environment() | self._settings | {"WMS_DATA_DIR": str(self.data)}
+        variables = environment() | self.settings | {"WMS_DATA_DIR": str(self.data)}
         return subprocess.run(
             manage("verify"), env=variables, capture_output=True, text=True, timeout=within(READY_WITHIN_S), check=False
         )
@@ -248,6 +256,11 @@ class System:
         """Return the rows of a query of the database."""
         with psycopg.connect(self._database(), autocommit=True, row_factory=dict_row) as connection:
             return connection.execute(statement, values).fetchall()
+
+    def tuples(self, statement: str) -> Sequence[Sequence[Any]]:
+        """Return the rows of a query of the database as tuples."""
+        with psycopg.connect(self._database(), autocommit=True) as connection:
+            return connection.execute(statement.encode()).fetchall()
 
     def jobs(self) -> Mapping[int, dict[str, Any]]:
         """Return every job with its status, minor status, reschedules and site."""
