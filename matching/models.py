@@ -43,6 +43,10 @@ class Match(models.Model):
         help_text="Whether it ended because the pilot, or the pilot's process for the job, died while the payload ran.",
     )
 
+    changes = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Reports that changed minor or application status, but not the status."
+    )
+
     class Meta:
         verbose_name_plural = "matches"
         constraints = [

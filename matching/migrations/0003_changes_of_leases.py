@@ -1,0 +1,25 @@
+"""Count changes of a lease; install functions, triggers and views."""
+
+from django.db import migrations, models
+
+from wms.kernel.sql_texts import InstallTexts
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("matching", "0002_sql_texts"),
+        ("jobs", "0004_stored_bytes"),
+        ("pilots", "0006_cut_usage"),
+    ]
+    operations = [
+        migrations.AddField(
+            model_name="match",
+            name="changes",
+            field=models.SmallIntegerField(
+                db_default=0,
+                default=0,
+                help_text="Reports that changed minor or application status, but not the status.",
+            ),
+        ),
+        InstallTexts("matching", digest="7d80e2e5fccada8efa2543900c5d0090f8267c26c0a134f6269c4296783efbfa"),
+    ]
