@@ -46,6 +46,9 @@ class Match(models.Model):
     changes = models.SmallIntegerField(
         default=0, db_default=0, help_text="Reports that changed minor or application status, but not the status."
     )
+    output_names = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Logical names that were new when it reserved or registered them."
+    )
 
     class Meta:
         verbose_name_plural = "matches"

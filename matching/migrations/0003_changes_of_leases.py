@@ -21,5 +21,14 @@ class Migration(migrations.Migration):
                 help_text="Reports that changed minor or application status, but not the status.",
             ),
         ),
+        migrations.AddField(
+            model_name="match",
+            name="output_names",
+            field=models.SmallIntegerField(
+                db_default=0,
+                default=0,
+                help_text="Logical names that were new when it reserved or registered them.",
+            ),
+        ),
         InstallTexts("matching", digest="7d80e2e5fccada8efa2543900c5d0090f8267c26c0a134f6269c4296783efbfa"),
     ]

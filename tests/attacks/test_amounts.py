@@ -24,7 +24,9 @@ from rest_framework.test import APIClient
 from matching.models import Match
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from pilots.models import Pilot
+from pilots.domain.logs import LogPart
+from pilots.models import Pilot, PilotLog, PilotLogPart
+from pilots.services import logs
 from taskqueues.models import Limit, LimitEvent
 from tests.clock import pass_time, stop_clock
 from tests.factories import (
@@ -430,6 +432,17 @@ def test_usage_within_the_lease_is_counted_as_reported(lease: Match, settings: S
     job = Job.objects.get(pk=lease.job_id)
     assert (job.cpu_s, job.wall_s) == (199, 99)
     assert Pilot.objects.get(pk=lease.pilot_id).cut_usage == ""
+
+
+@pytest.mark.django_db
+def test_a_log_with_a_gap_before_each_character_has_a_bounded_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_PARTS", 5)
+    pilot = make_pilot()
+    for offset in range(0, 40, 2):
+        logs.append(LogPart(offset=offset, text="x"), pilot_id=pilot.pk, now=timezone.now())
+    assert PilotLogPart.objects.filter(log=pilot.pk).count() == 5
+    logs.append(LogPart(offset=39, text="the end"), pilot_id=pilot.pk, now=timezone.now())
+    assert PilotLog.objects.get(pk=pilot.pk).received == 46
 
 
 # ---- Bytes -----------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
 #: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
     "jobs_sandboxupload": ", NULL",
-    "matching_match": ", 0",
+    "matching_match": ", 0, 0",
     "pilots_director": ", '', ''",
     "pilots_pilot": ", '', ''",
     "resources_computingelement": ", ''",

@@ -45,7 +45,7 @@ class UnusableSandboxError(RejectedError):
 
 
 class TooManyOutputsError(ConflictError):
-    """Too many different output sandboxes were uploaded for one job."""
+    """Too many different outputs were stored for one job."""
 
     code = "too_many_outputs"
 

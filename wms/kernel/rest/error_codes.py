@@ -202,8 +202,8 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
             "report its status only",
         ),
         "too_many_gateways": ("the site has as many gateways as it may", "use the names of existing gateways"),
+        "too_many_outputs": ("too many different outputs were stored for the job", "store each once"),
         "too_many_tokens": ("the user has as many tokens as allowed", "revoke some in the portal"),
-        "too_many_outputs": ("too many different output sandboxes were stored for the job", "store one, once"),
     },
     HTTPStatus.GONE: {
         "cursor_expired": (
