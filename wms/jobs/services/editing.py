@@ -68,7 +68,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
         _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
         text = descriptions.as_stored(edited, setup=edited.setup)
-        count_in_day(by, job.group, jobs=0, description_bytes=len(text.encode()))
+        count_in_day(by, job.group, jobs=0, description_bytes=lambda: len(text.encode()))
         Job.objects.filter(pk=job_id).update(
             stored_description=store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )

@@ -138,7 +138,7 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
-    described_bytes = _description_bytes([new for new, _ in jobs])
+    described_bytes = partial(_description_bytes, [new for new, _ in jobs])
     left = count_in_day(arrival.owner, arrival.group, jobs=len(jobs), description_bytes=described_bytes)
     for sentence in filter(None, [left, warn_of_outputs(arrival.owner)]):
         arrival.warn(sentence)
@@ -169,10 +169,9 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
 def _description_bytes(jobs: Sequence[NewJob]) -> int:
     """Return the size of the descriptions of new jobs, as if none were stored yet; equal ones are stored once."""
     kinds = {id(job.kind): job.kind for job in jobs}
-    described = {(id(job.kind), job.arguments) for job in jobs}
     sizes = {key: len(kind.description.encode()) for key, kind in kinds.items()}
-    arguments = len("".join([arguments for _, arguments in described]).encode())
-    return arguments + sum([sizes[key] for key, _ in described])
+    described = {(id(job.kind), job.arguments) for job in jobs}
+    return sum([sizes[key] + len(arguments) for key, arguments in described])
 
 
 @transaction_required

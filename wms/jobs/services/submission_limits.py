@@ -1,7 +1,7 @@
 """Limits of each user: simultaneous submissions, waiting jobs, and what is made in a day."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -85,7 +85,7 @@ def refuse_too_many_waiting(owner: User, group: Group, *, coming: int) -> None:
 
 
 @transaction_required
-def count_in_day(owner: User, group: Group, *, jobs: int, description_bytes: int) -> str:
+def count_in_day(owner: User, group: Group, *, jobs: int, description_bytes: Callable[[], int]) -> str:
     """Count what *owner* makes against what a user may make in a day; other submissions of the user wait.
 
     Jobs count for the whole day, whatever becomes of them. Jobs in groups with PRODUCTION are not counted.
@@ -94,7 +94,7 @@ def count_in_day(owner: User, group: Group, *, jobs: int, description_bytes: int
         owner: of the jobs.
         group: in which they act.
         jobs: that are new.
-        description_bytes: size of the descriptions that may be stored for them.
+        description_bytes: returns the size of the descriptions that may be stored for them.
 
     Returns:
         A sentence on what is left, if that is little; else empty.
@@ -105,10 +105,11 @@ def count_in_day(owner: User, group: Group, *, jobs: int, description_bytes: int
     most_jobs, most_bytes = settings.WMS_MAX_JOBS_PER_DAY, settings.WMS_MAX_DESCRIPTION_BYTES_PER_DAY
     if not (most_jobs or most_bytes) or GroupProperty.PRODUCTION in group.properties:
         return ""
-    today = count_today(owner.pk, jobs=jobs, description_bytes=description_bytes)
+    size_bytes = description_bytes()
+    today = count_today(owner.pk, jobs=jobs, description_bytes=size_bytes)
     bounds = [
         (today.jobs, most_jobs, jobs, "jobs"),
-        (today.description_bytes, most_bytes, description_bytes, "bytes of descriptions"),
+        (today.description_bytes, most_bytes, size_bytes, "bytes of descriptions"),
     ]
     for made, most, coming, noun in bounds:
         if 0 < most < made:
