@@ -52,6 +52,7 @@ def stored_by(*, owner: int) -> StoredAmount:
 
 def stored_in(*, vo: int) -> StoredAmount:
     """Return what all users have stored in a VO."""
+    # Uses index: stored_bytes_of_vo
     return _stored(vo=vo)
 
 
