@@ -30,5 +30,5 @@ class Migration(migrations.Migration):
                 help_text="Logical names that were new when it reserved or registered them.",
             ),
         ),
-        InstallTexts("matching", digest="7d80e2e5fccada8efa2543900c5d0090f8267c26c0a134f6269c4296783efbfa"),
+        InstallTexts("matching", digest="6713b58b14d3e368b4967d2f424d2f38521bf1346b21016d31d7a1727a1db800"),
     ]

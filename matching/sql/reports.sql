@@ -94,10 +94,14 @@ CREATE FUNCTION wms_possible_usage(
     INOUT wall_s double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    -- Of the job. Null, unknown: one.
+    -- Of the job; of one that has its node alone, those of its queue. Unknown: one.
     processors CONSTANT double precision := coalesce((
-        SELECT (stored.description ->> 'processors')::double precision
-          FROM jobs_job AS job JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
+        SELECT greatest((stored.description ->> 'processors')::double precision,
+                        CASE WHEN stored.description -> 'tags' ? 'WholeNode' THEN queue.processors END)
+          FROM jobs_job AS job
+          JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
+          LEFT JOIN pilots_pilot AS pilot ON pilot.id = the_pilot
+          LEFT JOIN resources_queue AS queue ON queue.id = pilot.queue_id
          WHERE job.id = the_job
     ), 1);
     most_cpu_s CONSTANT double precision := processors * longest_s;

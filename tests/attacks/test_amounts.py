@@ -33,6 +33,7 @@ from tests.factories import (
     LARGE_SLOT,
     make_group,
     make_job,
+    make_match,
     make_pilot,
     make_pilot_token,
     make_queue,
@@ -52,6 +53,7 @@ from wms.jobs.services import bulk, counting, sandbox_upkeep
 from wms.jobs.services.sandbox_upkeep import SandboxQuotaError
 from wms.jobs.services.sandboxes import store_output
 from wms.kernel import rates
+from wms.kernel.db import database_now
 from wms.schedule import BEAT
 
 JOBS, BULK = "/api/v1/jobs/", "/api/v1/jobs/bulk/"
@@ -432,6 +434,20 @@ def test_usage_within_the_lease_is_counted_as_reported(lease: Match, settings: S
     job = Job.objects.get(pk=lease.job_id)
     assert (job.cpu_s, job.wall_s) == (199, 99)
     assert Pilot.objects.get(pk=lease.pilot_id).cut_usage == ""
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("clock")
+def test_a_job_that_has_its_node_alone_may_use_all_processors_of_its_queue(group: Group, settings: Settings) -> None:
+    settings.WMS_USAGE_FACTOR = 1.5
+    stop_clock()
+    job = make_job(group=group, status=JobStatus.RUNNING, tags=["WholeNode"])
+    now = database_now()
+    lease = make_match(job=job, pilot=make_pilot(vo=job.vo, queue=make_queue(processors=8)), leased_at=now)
+    pass_time(seconds=100)
+    assert of_lease(lease, "heartbeat", {"cpu_s": 799}).status_code == 200
+    assert of_lease(lease, "heartbeat", {"cpu_s": 9999}).status_code == 200
+    assert Job.objects.get(pk=job.pk).cpu_s == 1200
 
 
 @pytest.mark.django_db
