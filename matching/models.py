@@ -43,6 +43,13 @@ class Match(models.Model):
         help_text="Whether it ended because the pilot, or the pilot's process for the job, died while the payload ran.",
     )
 
+    changes = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Reports that changed minor or application status, but not the status."
+    )
+    output_names = models.SmallIntegerField(
+        default=0, db_default=0, help_text="Logical names that were new when it reserved or registered them."
+    )
+
     class Meta:
         verbose_name_plural = "matches"
         constraints = [

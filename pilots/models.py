@@ -155,6 +155,15 @@ class Pilot(models.Model):
         null=True, blank=True, help_text="Number of task queues left by each condition at the last empty match."
     )
 
+    cut_usage = models.CharField(
+        max_length=255,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The last job for which it reported more CPU or wall-clock time than its lease allows.",
+    )
+
     objects = PilotQuerySet.as_manager()
 
     class Meta:

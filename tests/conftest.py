@@ -51,7 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STATIC_ROOT = None  # WhiteNoise warns of a directory that is not there
     # All processes of the tests have one Redis, and users of the same numbers; servers of end-to-end tests count.
     settings.WMS_MAX_REQUESTS_PER_MINUTE = settings.WMS_MAX_SUBMISSIONS_PER_MINUTE = 0
-    settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
+    settings.WMS_MAX_SANDBOXES_PER_MINUTE = settings.WMS_MAX_CHANGES_PER_MINUTE = 0
+    settings.WMS_USAGE_FACTOR = 1e12  # tests report hours of usage a moment after the match
 
 
 #: Where all tests are slow: they run pilots, batch systems, browsers, other accounts, web servers or the whole system,

@@ -66,6 +66,8 @@ BEAT: dict[str, BeatEntry] = {
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # WMS_SECURITY_LOG_DAYS: an hour more does not matter.
     "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
+    # Expired sessions are invalid; an hour more of their rows does not matter.
+    "remove-expired-sessions": every(3600, "accounts.remove_expired_sessions"),
     # WMS_INVITATION_S: expired ones are invalid, but stay in the managers' lists until removed.
     "remove-expired-invitations": every(3600, "accounts.remove_expired_invitations"),
     # Submission, matching and tokens compare the time themselves; lists and rights of sight follow within a minute.

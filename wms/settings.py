@@ -247,13 +247,19 @@ WMS_INVITATION_S = env.int("WMS_INVITATION_S", default=30 * 24 * 3600)
 #: Largest sandbox: sandboxes are for scripts and small files; data belong on storage elements.
 WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
 #: Quota of a user's uploaded sandboxes that are not deleted with their jobs, each content counted once; outputs of jobs
-#: do not count.
+#: have one of their own.
 WMS_SANDBOX_QUOTA_BYTES = env.int("WMS_SANDBOX_QUOTA_BYTES", default=1024 * 1024 * 1024)
+#: Quota of the output sandboxes of a user's jobs that are not deleted, counted for each job; 0: no limit. Further
+#: outputs are refused, and the jobs say so.
+WMS_OUTPUT_QUOTA_BYTES = env.int("WMS_OUTPUT_QUOTA_BYTES", default=20 * 1024 * 1024 * 1024)
+#: Quota of all sandboxes and outputs of a VO's users; 0: no limit. Uploaded sandboxes count in the VO of their owner's
+#: default group.
+WMS_VO_QUOTA_BYTES = env.int("WMS_VO_QUOTA_BYTES", default=200 * 1024 * 1024 * 1024)
 #: Time after its upload for which a sandbox without jobs, or with deleted jobs only, is kept; it is removed within as
 #: long again.
 WMS_SANDBOX_GRACE_S = env.int("WMS_SANDBOX_GRACE_S", default=24 * 3600)
-#: Least free space, in MiB, on the disk of the sandbox store; uploads below it are refused (503 `no_room`): outputs of
-#: jobs are in no quota, and a full disk stops the database beside it.
+#: Least free space, in MiB, on the disk of the sandbox store; uploads below it are refused (503 `no_room`), whoever
+#: sends them: a full disk stops the database beside it. The quotas should be met first.
 WMS_SANDBOX_MIN_FREE_MB = env.int("WMS_SANDBOX_MIN_FREE_MB", default=1024)
 #: Largest standard output, and standard error, of a payload, which is ended beyond it: only the end is kept, and nobody
 #: reads as much. 0: no limit.
@@ -279,6 +285,26 @@ WMS_MAX_SANDBOXES_PER_MINUTE = env.int("WMS_MAX_SANDBOXES_PER_MINUTE", default=6
 WMS_MAX_SUBMISSIONS_IN_FLIGHT = env.int("WMS_MAX_SUBMISSIONS_IN_FLIGHT", default=2)
 #: Jobs of one user that wait, are held or are being checked, in groups without the property PRODUCTION; 0: no limit.
 WMS_MAX_WAITING_JOBS_PER_USER = env.int("WMS_MAX_WAITING_JOBS_PER_USER", default=50_000)
+#: Jobs that one user may submit in a day (UTC), killed and deleted ones included, in groups without the property
+#: PRODUCTION; 0: no limit. More than may wait at a time.
+WMS_MAX_JOBS_PER_DAY = env.int("WMS_MAX_JOBS_PER_DAY", default=100_000)
+#: Bytes of the descriptions that one user may store in a day (UTC), those of edited jobs included; 0: no limit. Jobs
+#: that differ in nothing but their names share one.
+WMS_MAX_DESCRIPTION_BYTES_PER_DAY = env.int("WMS_MAX_DESCRIPTION_BYTES_PER_DAY", default=1024 * 1024 * 1024)
+#: Changes of one user per minute that make no job: each job that is held, released or edited, each token, and each form
+#: that is sent in the portal; 0: no limit. To kill, reschedule or delete a job does not count: that is possible only a
+#: few times for each job. Operators are not limited.
+WMS_MAX_CHANGES_PER_MINUTE = env.int("WMS_MAX_CHANGES_PER_MINUTE", default=1000)
+#: Reports of one lease that change the minor or application status of its job, but not its status; 0: no limit. Further
+#: ones are refused; heartbeats and reports of the status are not.
+WMS_MAX_CHANGES_PER_LEASE = env.int("WMS_MAX_CHANGES_PER_LEASE", default=100)
+#: CPU time of a job that counts, as a factor of its time under lease by the database's clock times its processors, and
+#: wall-clock time, as a factor of its time under lease. What a pilot reports beyond it is cut, and noted at the pilot.
+WMS_USAGE_FACTOR = env.float("WMS_USAGE_FACTOR", default=1.5)
+#: Valid tokens of one user; 0: no limit. More are refused until some are revoked or expire.
+WMS_MAX_TOKENS_PER_USER = env.int("WMS_MAX_TOKENS_PER_USER", default=200)
+#: Sessions of one user in the portal; 0: no limit. A further log-in ends the one that was begun first.
+WMS_MAX_SESSIONS_PER_USER = env.int("WMS_MAX_SESSIONS_PER_USER", default=50)
 #: Days for which the security log is kept: as long as an incident may take to be noticed.
 WMS_SECURITY_LOG_DAYS = env.int("WMS_SECURITY_LOG_DAYS", default=365)
 #: Largest unpacked size of an archive on a worker node.
@@ -389,6 +415,7 @@ MIDDLEWARE = [
     "wms.kernel.middleware.PageUsers",
     "wms.kernel.middleware.PageMessages",
     "allauth.account.middleware.AccountMiddleware",
+    "wms.accounts.middleware.ChangeRate",
     "wms.accounts.middleware.RequiredSecondFactor",
     "wms.accounts.middleware.WaitingRoom",
 ]

@@ -1,8 +1,6 @@
-"""Install functions, triggers and views."""
+"""Install functions, triggers and views, which the newest migration does (ADR 50)."""
 
 from django.db import migrations
-
-from wms.kernel.sql_texts import InstallTexts
 
 
 class Migration(migrations.Migration):
@@ -15,6 +13,4 @@ class Migration(migrations.Migration):
         ("resources", "0001_squashed_0_1_0"),
         ("taskqueues", "0001_squashed_0_1_0"),
     ]
-    operations = [
-        InstallTexts("matching", digest="a1d6b33a5ba3698612ba72a40d5663ed188535b44e2ac52a1b5c3182846f73cc"),
-    ]
+    operations = []

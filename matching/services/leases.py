@@ -47,16 +47,16 @@ R = TypeVar("R")
 
 _HEARTBEAT: Final = (
     "SELECT wms_heartbeat($1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::bytea, $8::bytea, "
-    "$9::bigint[], $10::float8, $11::float8)::text"
+    "$9::bigint[], $10::float8, $11::float8, $12::float8)::text"
 )
 _REPORT_STATUS: Final = (
-    "SELECT wms_report_status($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::text, $7::float8, $8::float8)"
-    "::text"
+    "SELECT wms_report_status($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::text, $7::float8, $8::float8, "
+    "$9::integer)::text"
 )
 _FINISH: Final = (
     "SELECT wms_finish($1::uuid, $2::bigint, $3::text, $4::text[], $5::text, $6::boolean, $7::boolean, $8::integer, "
     "$9::float8, $10::float8, $11::float8, $12::float8, $13::text, $14::text, $15::bytea, $16::bytea, $17::float8, "
-    "$18::boolean)::text"
+    "$18::float8, $19::boolean)::text"
 )
 #: {status: those of leased jobs from which it can be reached}, as PostgreSQL's arrays.
 _SOURCES: Final = {status: array_of(sorted(sources_of(status) & LEASED)) for status in JobStatus}
@@ -67,6 +67,12 @@ class NoSuchLeaseError(NotFoundError):
 
     def __init__(self) -> None:
         super().__init__("There is no such lease for this token.")
+
+
+class TooManyChangesOfLeaseError(ConflictError):
+    """The lease has changed the words of its job WMS_MAX_CHANGES_PER_LEASE times; only its status may still change."""
+
+    code = "too_many_changes_of_lease"
 
 
 class LeaseEndedError(ConflictError):
@@ -125,6 +131,7 @@ def report_status(
         PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
         LeaseEndedError: the lease has ended; nothing has changed.
         IllegalTransitionError: the job cannot become *status* any more; nothing has changed.
+        TooManyChangesOfLeaseError: only words would change, and did too often; nothing has changed.
     """
     answer = _ask(
         "report_status",
@@ -134,7 +141,7 @@ def report_status(
         _SOURCES[status],
         minor,
         application,
-        *_texts(settings.WMS_LEASE_S, seen_within_s()),
+        *_texts(settings.WMS_LEASE_S, seen_within_s(), settings.WMS_MAX_CHANGES_PER_LEASE),
     )
     return _renewal(answer)
 
@@ -150,7 +157,7 @@ def heartbeat(
     Args:
         match_id: the lease.
         of: primary key of the pilot that must hold the lease; None: already checked.
-        usage: of the payload so far.
+        usage: of the payload so far; time beyond what the lease allows is cut, and noted at the pilot.
         tails: its last lines.
         acknowledged: ids of executed commands.
 
@@ -165,7 +172,7 @@ def heartbeat(
             *_texts(match_id, of, *usage),
             *_stored(tails),
             array_of(acknowledged) if acknowledged else None,
-            *_texts(settings.WMS_LEASE_S, seen_within_s()),
+            *_texts(settings.WMS_LEASE_S, seen_within_s(), settings.WMS_USAGE_FACTOR),
         )
         if answer.get("goes_back"):
             put_back(Match.objects.get(pk=match_id), minor=None, memo={})
@@ -209,7 +216,7 @@ def finish(
         *_texts(match_id, of, *_result(exit_code, minor, job_at_fault=job_at_fault, supervisor_died=supervisor_died)),
         *_texts(exit_code, *usage, output_sandbox and output_sandbox.removeprefix(SANDBOX_PREFIX), OUTPUT_SANDBOX_NAME),
         *_stored(tails),
-        *_texts(seen_within_s()),
+        *_texts(seen_within_s(), settings.WMS_USAGE_FACTOR),
     )
     return _end(match_id, parameters, gives_back=exit_code == RESCHEDULE_EXIT_CODE, minor=minor)
 
@@ -311,6 +318,12 @@ def _refusal(answer: _Answer) -> WmsError:
             return _ended(answer["end_reason"])
         case "illegal_transition":
             return transitions.illegal(answer["job"], JobStatus(answer["status"]), JobStatus(answer["target"]))
+        case "too_many_changes":
+            most = settings.WMS_MAX_CHANGES_PER_LEASE
+            return TooManyChangesOfLeaseError(
+                f"This lease has changed the minor or application status of job {answer['job']} {most:,} times, as "
+                "often as it may; report only changes of its status, and send heartbeats."
+            )
         case _:
             return sandboxes.no_such_output()
 

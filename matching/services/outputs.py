@@ -14,6 +14,7 @@ from typing import Final, TypedDict
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F
 from django.utils.functional import cached_property
 
 from matching.models import Match
@@ -25,8 +26,9 @@ from resources.services.replicas import record, supersede
 from wms.jobs.domain.data import home_of, is_own, lease_directory, output_directory, sandbox_lfn
 from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
+from wms.jobs.services.sandboxes import TooManyOutputsError
 from wms.kernel.errors import ConflictError, RejectedError
-from wms.wire.protocol import MAX_LFN, NAME_TAKEN
+from wms.wire.protocol import MAX_LFN, MAX_OUTPUT_FILES, NAME_TAKEN
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +111,7 @@ def reserve_names(match_id: UUID, files: Sequence[OutputFile], *, storage_elemen
         JobIsOverError: the job's output is not accepted any more.
         NotOutputOfJobError: a file, or the storage element, is not one of this job's.
         NameTakenError: the lease has reserved all names that a file may get for other contents.
+        TooManyOutputsError: the lease would make more names than a job has output files.
     """
     with transaction.atomic(durable=True):
         lease = _Lease(match_id)
@@ -140,6 +143,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         NotOutputOfJobError: the file, or the storage element, is not one of this job's.
         NameTakenError: another file has this name, or another job is storing one under it.
         ReplicasError: the storage element does not exist or does not serve the job's VO.
+        TooManyOutputsError: as for ``reserve_names``.
     """
     with transaction.atomic(durable=True):
         lease = _Lease(match_id)
@@ -209,6 +213,18 @@ class _Lease:
             sentence = f"Output of job {self.job.pk} goes to {expected}, not to {shown(name)}."
             raise NotOutputOfJobError(sentence, errors={"storage_element": [sentence]})
 
+    def count_names(self, new: int) -> None:
+        """Count names that no lease has used before.
+
+        Raises:
+            TooManyOutputsError: they are too many for one lease.
+        """
+        within = Match.objects.filter(pk=self.match.pk, output_names__lte=_MOST_NAMES - new)
+        if new and not within.update(output_names=F("output_names") + new):
+            raise TooManyOutputsError(
+                f"Job {self.job.pk} may have {MAX_OUTPUT_FILES} output files; no more names are reserved for it."
+            )
+
     def content(self, file: OutputFile, storage_element: str) -> LeftContent:
         """Return what the lease may leave of a file."""
         return LeftContent(
@@ -236,6 +252,7 @@ class _Names:
         # A row is made first, so that of two leases that reserve a name at once, one waits for the other. In the order
         # of names, which is that of all that lock several, so that they do not deadlock.
         ordered = sorted(lfns)
+        lease.count_names(len(ordered) - OutputName.objects.filter(vo=vo, lfn__in=ordered).count())
         OutputName.objects.bulk_create([OutputName(vo=vo, lfn=lfn) for lfn in ordered], ignore_conflicts=True)
         rows = OutputName.objects.filter(vo=vo, lfn__in=ordered).order_by("lfn").select_for_update(of=("self",))
         self._rows = {row.lfn: row for row in rows}
@@ -347,6 +364,8 @@ def _reserve(lease: _Lease, files: Sequence[OutputFile], storage_element: str, *
 
 #: Names that _candidates returns.
 _CANDIDATES: Final = 3
+#: New names of one lease.
+_MOST_NAMES: Final = MAX_OUTPUT_FILES * _CANDIDATES
 
 
 def _candidates(lfn: str, lease: _Lease) -> tuple[str, str, str]:

@@ -25,14 +25,18 @@ CREATE FUNCTION wms_reported_lease(
 ) RETURNS TABLE (
     job_id bigint,
     pilot_id bigint,
+    leased_at timestamptz,
+    ended_at timestamptz,
     reported_at timestamptz,
+    -- Reports that changed only the words of the job.
+    changes smallint,
     -- Of the job.
     status text,
     is_leased boolean,
     is_unseen boolean,
     refusal json
 ) LANGUAGE sql STABLE AS $$
-    SELECT its.job_id, its.pilot_id, its.reported_at, job.status,
+    SELECT its.job_id, its.pilot_id, its.leased_at, its.ended_at, its.reported_at, its.changes, job.status,
            job.status = ANY ('{Matched,Running,Stalled,Completing}'),
            (pilot.last_seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE,
            CASE WHEN pilot.revoked_at IS NOT NULL THEN json_build_object('code', 'pilot_revoked')
@@ -76,6 +80,42 @@ BEGIN
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     VALUES (the_job, right_now, the_status, moved.minor_status, moved.application_status, 'pilot ' || the_pilot);
     RETURN true;
+END
+$$;
+
+-- The CPU and wall-clock time that count: at most what the lease and its processors allow. A pilot that reports more gets a
+-- note, one for each job.
+CREATE FUNCTION wms_possible_usage(
+    the_job bigint,
+    the_pilot bigint,
+    -- Seconds under the lease, times the factor that allows for inexact clocks.
+    longest_s double precision,
+    INOUT cpu_s double precision,
+    INOUT wall_s double precision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    -- Of the job; of one that has its node alone, those of its queue. Unknown: one.
+    processors CONSTANT double precision := coalesce((
+        SELECT greatest((stored.description ->> 'processors')::double precision,
+                        CASE WHEN stored.description -> 'tags' ? 'WholeNode' THEN queue.processors END)
+          FROM jobs_job AS job
+          JOIN jobs_storeddescription AS stored ON stored.id = job.stored_description_id
+          LEFT JOIN pilots_pilot AS pilot ON pilot.id = the_pilot
+          LEFT JOIN resources_queue AS queue ON queue.id = pilot.queue_id
+         WHERE job.id = the_job
+    ), 1);
+    most_cpu_s CONSTANT double precision := processors * longest_s;
+    note text;
+BEGIN
+    IF cpu_s > most_cpu_s THEN
+        note := format('job %s: %s s of CPU time reported, %s s counted', the_job, round(cpu_s::numeric), round(most_cpu_s::numeric));
+    ELSIF wall_s > longest_s THEN
+        note := format('job %s: %s s of wall-clock time reported, %s s counted', the_job, round(wall_s::numeric), round(longest_s::numeric));
+    END IF;
+    UPDATE pilots_pilot SET cut_usage = note
+     WHERE id = the_pilot AND note IS NOT NULL AND NOT starts_with(cut_usage, format('job %s:', the_job));
+    cpu_s := least(cpu_s, most_cpu_s);
+    wall_s := least(wall_s, longest_s);
 END
 $$;
 
@@ -131,7 +171,8 @@ CREATE FUNCTION wms_heartbeat(
     -- Ids of commands that the pilot has executed; null: none.
     acknowledged bigint[],
     lease_s double precision,
-    seen_within_s double precision
+    seen_within_s double precision,
+    usage_factor double precision
 ) RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
@@ -141,10 +182,11 @@ DECLARE
     lease record;
     its_job record;
     answer json;
+    longest_s double precision;
     is_done boolean;
     is_killed boolean := false;
 BEGIN
-    SELECT its.job_id, its.pilot_id, its.reported_at, its.is_unseen, its.refusal INTO lease
+    SELECT its.job_id, its.pilot_id, its.leased_at, its.reported_at, its.is_unseen, its.refusal INTO lease
       FROM wms_reported_lease(the_match, the_pilot, seen_within_s, right_now) AS its;
     IF NOT FOUND OR lease.refusal IS NOT NULL THEN
         RETURN lease.refusal;
@@ -152,6 +194,11 @@ BEGIN
     IF lease.is_unseen THEN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
+    END IF;
+    longest_s := usage_factor * extract(epoch FROM right_now - lease.leased_at);
+    IF the_cpu_s > longest_s OR the_wall_s > longest_s THEN
+        SELECT * INTO the_cpu_s, the_wall_s
+          FROM wms_possible_usage(lease.job_id, lease.pilot_id, longest_s, the_cpu_s, the_wall_s);
     END IF;
     UPDATE jobs_job
        SET heartbeat_at = right_now,
@@ -218,7 +265,9 @@ CREATE FUNCTION wms_report_status(
     -- Null: unchanged.
     the_application_status text,
     lease_s double precision,
-    seen_within_s double precision
+    seen_within_s double precision,
+    -- Reports of a lease that may change words only; 0: any number.
+    most_changes integer
 ) RETURNS json LANGUAGE plpgsql
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
@@ -227,6 +276,7 @@ DECLARE
     right_now CONSTANT timestamptz := wms_now();
     lease record;
     answer json;
+    changes_words boolean;
     is_done boolean;
 BEGIN
     SELECT * INTO lease FROM wms_reported_lease(the_match, the_pilot, seen_within_s, right_now);
@@ -238,6 +288,14 @@ BEGIN
             'code', 'illegal_transition', 'job', lease.job_id, 'status', lease.status, 'target', the_status
         );
     END IF;
+    changes_words := lease.is_leased AND lease.status = the_status AND EXISTS (
+        SELECT FROM jobs_job AS job
+         WHERE job.id = lease.job_id
+           AND (job.minor_status <> the_minor_status OR job.application_status <> the_application_status)
+    );
+    IF changes_words AND most_changes > 0 AND lease.changes >= most_changes THEN
+        RETURN json_build_object('code', 'too_many_changes', 'job', lease.job_id);
+    END IF;
     IF lease.is_unseen THEN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
@@ -247,11 +305,7 @@ BEGIN
             lease.job_id, lease.pilot_id, lease.status, the_status,
             coalesce(the_minor_status, ''), the_application_status, right_now
         );
-    ELSIF lease.is_leased AND EXISTS (
-        SELECT FROM jobs_job AS job
-         WHERE job.id = lease.job_id
-           AND (job.minor_status <> the_minor_status OR job.application_status <> the_application_status)
-    ) THEN
+    ELSIF changes_words THEN
         is_done := wms_move_leased_job(
             lease.job_id, lease.pilot_id, lease.status, the_status,
             the_minor_status, the_application_status, right_now
@@ -264,7 +318,7 @@ BEGIN
     END IF;
     UPDATE matching_match
        SET expires_at = wms_renewed_until(expires_at, reported_at, lease_s, right_now), reported_status = the_status,
-           reported_at = right_now
+           reported_at = right_now, changes = changes + changes_words::integer
      WHERE id = the_match AND ended_at IS NULL
     -- Uses index: command_to_be_obeyed
     RETURNING json_build_object('expires_at', expires_at, 'commands', (
@@ -304,6 +358,7 @@ CREATE FUNCTION wms_finish(
     the_std_output bytea,
     the_std_error bytea,
     seen_within_s double precision,
+    usage_factor double precision,
     -- Whether the caller can put the job back into a task queue; if it has to and cannot, nothing changes.
     may_go_back boolean
 ) RETURNS json LANGUAGE plpgsql
@@ -316,6 +371,7 @@ DECLARE
     is_open boolean;
     ends_job boolean;
     goes_back boolean;
+    longest_s double precision;
     the_output bigint;
     its_job record;
     is_done boolean;
@@ -360,6 +416,11 @@ BEGIN
     IF lease.is_unseen THEN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
+    END IF;
+    longest_s := usage_factor * extract(epoch FROM coalesce(lease.ended_at, right_now) - lease.leased_at);
+    IF the_cpu_s > longest_s OR the_wall_s > longest_s THEN
+        SELECT * INTO the_cpu_s, the_wall_s
+          FROM wms_possible_usage(lease.job_id, lease.pilot_id, longest_s, the_cpu_s, the_wall_s);
     END IF;
     UPDATE jobs_job
        SET status = CASE WHEN ends_job THEN the_status ELSE status END,

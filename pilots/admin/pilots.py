@@ -69,7 +69,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     ordering = ("-id",)
     actions = ("drain", "kill")
     fieldsets = (
-        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "setup")}),
+        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "setup", "cut_usage")}),
         ("Place", {"fields": ("queue", "site", "ce", "host_name")}),
         ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
         ("Batch system", {"fields": ("stamp", "batch_id", "asked_for")}),

@@ -47,6 +47,10 @@ class PilotRowOut(serializers.Serializer[Pilot]):
     started_at = serializers.DateTimeField(allow_null=True, help_text="Time of its start.")
     last_seen_at = serializers.DateTimeField(allow_null=True, help_text="Time of its last request.")
     ended_at = serializers.DateTimeField(allow_null=True, help_text="Time of its end.")
+    cut_usage = serializers.CharField(
+        help_text="The last job for which it reported more CPU or wall-clock time than its lease allows, with what was "
+        "counted; empty: none."
+    )
 
     def get_site(self, pilot: Pilot) -> str | None:
         """Return the site of its queue, else the one that it was made for."""

@@ -12,6 +12,9 @@ TAIL_LENGTH = 896 * 1024
 #: Characters of one stored part: PostgreSQL keeps so much within the row itself. So a few lines a minute make neither
 #: a row each nor a rewritten megabyte.
 PART_LENGTH = 2000
+#: Parts of one log, four times as many as it has without gaps: a pilot that leaves a gap with each chunk would make a
+#: row of each character.
+MOST_PARTS = 4 * (HEAD_LENGTH + TAIL_LENGTH) // PART_LENGTH
 #: Characters stored of the output that a batch system kept.
 MAX_OUTPUT_LENGTH = 128 * 1024
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Length
 
-from pilots.domain.logs import PART_LENGTH, LogPart, left_out_of, new_part_of, shortened
+from pilots.domain.logs import MOST_PARTS, PART_LENGTH, LogPart, left_out_of, new_part_of, shortened
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services.reports import PilotRevokedError
 from wms.kernel.db import transaction_required
@@ -88,5 +88,7 @@ def _write(new: LogPart, *, pilot_id: int) -> None:
         length=new.offset - F("offset"), length__lte=PART_LENGTH - len(new.text)
     )
     # Ten thousand pilots send a few lines a minute each: appending leaves the text before it in place.
-    if not ends_here.update(text=Concat(F("text"), Value(new.text))):
+    if ends_here.update(text=Concat(F("text"), Value(new.text))):
+        return
+    if PilotLogPart.objects.filter(log=pilot_id).count() < MOST_PARTS:
         PilotLogPart.objects.create(log_id=pilot_id, offset=new.offset, text=new.text)

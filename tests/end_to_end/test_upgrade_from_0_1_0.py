@@ -59,13 +59,15 @@ def database(name: str, *, template: str = "template0") -> Iterator[str]:
         connection.execute(f'DROP DATABASE "{own}"')
 
 
-#: Columns that tables have got since.
+#: Values of the columns that tables have got since.
 NEW_COLUMNS: Final = {
-    "pilots_director": 2,
-    "pilots_pilot": 1,
-    "resources_computingelement": 1,
-    "resources_queue": 1,
-    "resources_sitetoken": 1,
+    "jobs_sandboxupload": ", NULL",
+    "matching_match": ", 0, 0",
+    "pilots_director": ", '', ''",
+    "pilots_pilot": ", '', ''",
+    "resources_computingelement": ", ''",
+    "resources_queue": ", ''",
+    "resources_sitetoken": ", ''",
 }
 
 
@@ -122,9 +124,9 @@ def rows_of(url: str) -> list[str]:
 
 
 def as_upgraded(row: str) -> str:
-    """Return a row of a dump with what the migrations change: a word, and new columns, which are empty texts."""
+    """Return a row of a dump with what the migrations change: a word, and new columns."""
     found = re.match(r"INSERT INTO public\.(\w+) .*\);$", row)
-    added = ", ''" * (NEW_COLUMNS.get(found.group(1), 0) if found else 0)
+    added = NEW_COLUMNS.get(found.group(1), "") if found else ""
     return f"{row.removesuffix(');')}{added});" if added else row.replace("pulse", "liveness")
 
 
@@ -143,8 +145,9 @@ def upgraded(former: str) -> Iterator[str]:
 
 
 def test_an_upgraded_database_has_the_tables_of_a_new_one_and_all_its_rows(former: str, upgraded: str) -> None:
-    # Django's content type and permissions of a model that was renamed, and those of one that is new and empty.
-    counted = re.compile(r"--|$|.*(outputname|output name|auth_permission_id_seq|django_content_type_id_seq)")
+    # Django's content types and permissions of a model that was renamed, and of new ones; rows of what is counted now.
+    names = "outputname|output name|madetoday|made today|usersession|user session|storedbytes|stored bytes"
+    counted = re.compile(rf"--|$|.*({names}|auth_permission_id_seq|django_content_type_id_seq)")
     rows = [row for row in rows_of(upgraded) if not counted.match(row)]
     assert rows == sorted(as_upgraded(row) for row in rows_of(former) if not counted.match(row))
     with database("new") as new:

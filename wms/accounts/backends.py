@@ -1,13 +1,16 @@
 """Log-in by password; and sessions, read with their users, as every open page reads both every few seconds."""
 
+from datetime import datetime
 from typing import Final
 
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
+from django.db import transaction
 
-from wms.accounts.models import User
+from wms.accounts.models import User, UserSession
 from wms.accounts.sql import user_with, visit_of
 from wms.kernel.callers import current_request
 from wms.kernel.clock import current_time
@@ -36,6 +39,13 @@ class SessionStore(db.SessionStore):
             _users[self.session_key] = int(str(held[SESSION_KEY]))
         return held
 
+    def save(self, must_create: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
+        """Store the session; one in which a user has logged in ends those beyond WMS_MAX_SESSIONS_PER_USER."""
+        super().save(must_create)
+        user_id = None if must_create else self.get(SESSION_KEY)
+        if self.session_key and user_id is not None:
+            _note_session(self.session_key, user_id=int(str(user_id)), now=current_time())
+
     def _get_session_from_db(self) -> Session | None:
         key = self.session_key
         visit = visit_of(key, user_id=_users.get(key), now=current_time()) if key else None
@@ -44,6 +54,24 @@ class SessionStore(db.SessionStore):
             return None
         self.user_read = visit.user
         return visit.session
+
+
+@transaction.atomic
+def _note_session(session_key: str, *, user_id: int, now: datetime) -> None:
+    """Note that a user is logged in by a session, which is stored; beyond the bound, those begun first end.
+
+    The oldest end, instead of a refused log-in, because a user without a session could end none.
+    """
+    session = UserSession(session_id=session_key, user_id=user_id, begun_at=now)
+    if UserSession.objects.filter(pk=session_key, user=user_id).exists():
+        return
+    # Locked, so that log-ins at once are counted one after another. No row: the user was deleted meanwhile.
+    if not User.objects.select_for_update(no_key=True).filter(pk=user_id).exists():
+        return
+    UserSession.objects.bulk_create([session], ignore_conflicts=True)
+    if most := settings.WMS_MAX_SESSIONS_PER_USER:
+        newest_first = UserSession.objects.filter(user=user_id).order_by("-begun_at", "-pk")
+        Session.objects.filter(pk__in=list(newest_first.values_list("pk", flat=True)[most:])).delete()
 
 
 class PasswordBackend(ModelBackend):

@@ -1,4 +1,4 @@
-"""Middleware of the security log, of required second factors, and of people who wait to be admitted."""
+"""Middleware of the security log, of the rate of changes, of second factors, and of people who wait to be admitted."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -10,11 +10,12 @@ from django.contrib import messages
 from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import has_refusal, record
+from wms.accounts.services.access import take_changes
 from wms.accounts.services.people import WAITING, WaitingError, is_waiting
 from wms.accounts.services.second_factors import (
     Requirement,
@@ -26,6 +27,7 @@ from wms.accounts.services.second_factors import (
 from wms.kernel.callers import current_request
 from wms.kernel.clock import current_time
 from wms.kernel.handlers import API, api_error
+from wms.kernel.rates import RateExceededError
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
     {
@@ -99,6 +101,30 @@ class WaitingRoom:
         if request.path.startswith(API):
             return api_error(HTTPStatus.FORBIDDEN, WaitingError.code, WAITING)
         return redirect("portal:waiting")
+
+
+class ChangeRate:
+    """Count each form that a user sends as a change; beyond WMS_MAX_CHANGES_PER_MINUTE it is refused (429).
+
+    Below /api/ the services count, since a request may change many rows there, or none.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        user = getattr(request, "user", None)
+        if request.method != "POST" or request.path.startswith(API) or not isinstance(user, User):
+            return self.get_response(request)
+        try:
+            take_changes(1, by=user)
+        except RateExceededError as error:
+            context = {"sentence": error.detail, "back": request.path}
+            answer = render(request, "429.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
+            answer.headers["Retry-After"] = str(error.retry_after_s)
+            return answer
+        return self.get_response(request)
 
 
 class SecurityLog:

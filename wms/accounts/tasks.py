@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from wms.accounts import security_log, services
-from wms.accounts.services import people
+from wms.accounts.services import people, sessions
 from wms.kernel.clock import current_time
 
 
@@ -23,3 +23,9 @@ def remove_expired_invitations() -> None:
 def remove_lapsed_memberships() -> None:
     """Every minute: remove the memberships by claim that no log-in has confirmed for WMS_OIDC_MEMBERSHIP_DAYS."""
     people.remove_lapsed_memberships(now=current_time())
+
+
+@shared_task(name="accounts.remove_expired_sessions", ignore_result=True, acks_late=True)
+def remove_expired_sessions() -> None:
+    """Every hour: remove the sessions of the portal that have expired."""
+    sessions.remove_expired_sessions(now=current_time())

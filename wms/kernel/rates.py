@@ -1,4 +1,4 @@
-"""Rate limits of users: requests per minute, counted in Redis for all web processes together.
+"""Rate limits of users: requests and changes per minute, counted in Redis for all web processes together.
 
 While Redis does not answer nothing is limited, and a warning is logged: its failure must not stop the users' work.
 """
@@ -17,7 +17,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from wms.kernel.clock import current_time
-from wms.kernel.errors import TooManyError
+from wms.kernel.errors import RejectedError, TooManyError
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +31,16 @@ WARNING_EVERY_S: Final = 60.0
 
 
 class Rate(StrEnum):
-    """A counted kind of request; each has a setting, in requests per minute, 0 for no limit."""
+    """A counted kind of request, or the rows that requests add; each has a setting, per minute, 0 for no limit."""
 
     REQUESTS = "requests"
     SUBMISSIONS = "submissions"
     SANDBOXES = "sandboxes"
+    CHANGES = "changes"
 
     @property
     def limit(self) -> int:
-        """Requests per minute, from the setting."""
+        """Requests or rows per minute, from the setting."""
         limit: int = getattr(settings, f"WMS_MAX_{self.name}_PER_MINUTE")
         return limit
 
@@ -48,6 +49,12 @@ class RateExceededError(TooManyError):
     """The user exceeds WMS_MAX_…_PER_MINUTE."""
 
     code = "rate_exceeded"
+
+
+class TooManyChangesError(RejectedError):
+    """The request would change more rows than WMS_MAX_CHANGES_PER_MINUTE; it can never succeed."""
+
+    code = "too_many_changes"
 
 
 def count(*kinds: Rate, user_id: int) -> None:
@@ -61,12 +68,44 @@ def count(*kinds: Rate, user_id: int) -> None:
         return
     now = current_time().timestamp()
     window = int(now // WINDOW_S)
-    numbers = _counters.add_one([f"{rate}:{user_id}:{window}" for rate in rates])
+    numbers = _counters.add(1, [f"{rate}:{user_id}:{window}" for rate in rates])
     for rate, number in zip(rates, numbers, strict=False):
         if number > rate.limit:
             retry_after_s = math.ceil((window + 1) * WINDOW_S - now)
             raise RateExceededError(
                 f"You may send {rate.limit:,} {_IN_WORDS[rate]} in a minute; try again in {retry_after_s} s.",
+                retry_after_s=retry_after_s,
+            )
+
+
+def take_changes(rows: int, *, user_id: int) -> None:
+    """Take rows of a request out of what the user may change in this minute; call it before anything is written.
+
+    Args:
+        rows: that the request may add.
+        user_id: of who sends it.
+
+    Raises:
+        TooManyChangesError: more than in any minute.
+        RateExceededError: more than is left of this minute; none is taken.
+    """
+    limit = Rate.CHANGES.limit
+    if not limit or not rows:
+        return
+    if rows > limit:
+        sentence = f"You may make {limit:,} changes in a minute, and this request would make {rows:,}; name fewer."
+        raise TooManyChangesError(sentence)
+    now = time.time()
+    window = int(now // WINDOW_S)
+    key = f"{Rate.CHANGES}:{user_id}:{window}"
+    for number in _counters.add(rows, [key]):
+        if number > limit:
+            _counters.add(-rows, [key])
+            retry_after_s = math.ceil((window + 1) * WINDOW_S - now)
+            left = max(0, limit - (number - rows))
+            raise RateExceededError(
+                f"You may make {limit:,} changes in a minute; {left:,} are left, and this request would make {rows:,}. "
+                f"Nothing was changed; name fewer, or try again in {retry_after_s} s.",
                 retry_after_s=retry_after_s,
             )
 
@@ -91,8 +130,8 @@ class _Counters:
         cache = settings.CACHES[CACHE]
         return Redis.from_url(cache["LOCATION"], **cache["OPTIONS"])
 
-    def add_one(self, keys: Sequence[str]) -> list[int]:
-        """Return the count of each key, including this one, in one round trip; empty: Redis does not answer."""
+    def add(self, amount: int, keys: Sequence[str]) -> list[int]:
+        """Return the count of each key, including *amount*, in one round trip; empty: Redis does not answer."""
         if time.monotonic() < self._paused_until:
             self._warn("it did not answer a moment ago")
             return []
@@ -100,7 +139,7 @@ class _Counters:
         try:
             with self._redis.pipeline(transaction=False) as commands:
                 for key in keys:
-                    commands.incr(f"{prefix}:{key}")
+                    commands.incrby(f"{prefix}:{key}", amount)
                     commands.expire(f"{prefix}:{key}", 2 * WINDOW_S)
                 return commands.execute()[::2]
         except (RedisError, OSError) as error:

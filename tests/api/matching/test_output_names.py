@@ -7,6 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from matching.models import Match
+from matching.services import outputs
 from resources.models import OutputName, Replica, StorageElement
 from resources.services.loading import load
 from taskqueues.models import QueuedJob
@@ -100,6 +101,18 @@ def test_a_free_name_is_reserved(lease: Any) -> None:
     assert (name["replaces"], name["earlier"], name["leftovers"]) == (False, [], [])
     assert first.reserves() == name
     assert first.registers().status_code == first.registers().status_code == 201
+
+
+def test_a_lease_makes_a_bounded_number_of_names(lease: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "_MOST_NAMES", 3)
+    one, other = lease(), lease()
+    for number in range(3):
+        one.stores(f"{one.own}/{number}")
+    for refused in (one.ask(one.file(f"{one.own}/new")), one.registers(f"{one.own}/new")):
+        assert (refused.status_code, refused.json()["code"]) == (409, "too_many_outputs")
+    assert OutputName.objects.count() == 3
+    assert one.registers(f"{one.own}/2").status_code == 201, "a repeated registration adds no name"
+    assert other.stores(f"{other.own}/0") == f"{other.own}/0"
 
 
 def test_of_two_jobs_that_store_one_name_at_once_the_second_gets_its_own(lease: Any) -> None:

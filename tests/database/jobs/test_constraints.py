@@ -19,6 +19,7 @@ from wms.jobs.models import (
     SavedDescription,
     SavedSyntax,
     SiteJobCount,
+    StoredBytes,
     Submission,
     SubmissionJobCount,
 )
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.django_db
         ("request_id_is_used_once_by_its_owner", lambda: insert_again(_submission())),
         ("a_user_uploads_a_content_under_a_name_once", lambda: insert_again(_upload())),
         ("a_job_names_a_sandbox_once", lambda: insert_again(_input())),
+        ("stored_bytes_of_a_user_in_a_vo_are_one_row", lambda: insert_again(_stored_bytes())),
         ("saved_description_has_a_name_of_its_own", lambda: insert_again(_saved())),
         ("saved_description_has_known_syntax", lambda: change(_saved(), syntax="xml")),
         ("job_count_is_one_row", lambda: insert_again(_count(JobCount))),
@@ -60,6 +62,11 @@ def _sandbox() -> Sandbox:
 
 def _upload() -> SandboxUpload:
     return SandboxUpload.objects.create(sandbox=_sandbox(), owner=make_user(), file_name="input.txt", uploaded_at=NOW)
+
+
+def _stored_bytes() -> StoredBytes:
+    _upload()
+    return StoredBytes.objects.get()
 
 
 def _input() -> InputSandbox:

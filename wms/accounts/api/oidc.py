@@ -82,7 +82,7 @@ class DeviceTokenView(APIView):
         summary="Exchange a log-in by the device flow for a bearer token, once its person has confirmed it",
         tags=[Audience.USERS],
         request=DeviceTokenIn,
-        responses={201: TokenOut, 202: UnfinishedLogInOut, **error_responses(400, 401, 403, 404, 415, 429, 503)},
+        responses={201: TokenOut, 202: UnfinishedLogInOut, **error_responses(400, 401, 403, 404, 409, 415, 429, 503)},
     )
     def post(self, request: Request, provider: str) -> Response:
         """Return a new token of the user (201), or that the log-in is not complete yet (202).

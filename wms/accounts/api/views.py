@@ -51,7 +51,7 @@ class TokenView(APIView):
         summary="Log in: exchange user name and password for a bearer token",
         tags=[Audience.USERS],
         request=TokenIn,
-        responses={201: TokenOut, **error_responses(400, 401, 403, 415, 429)},
+        responses={201: TokenOut, **error_responses(400, 401, 403, 409, 415, 429)},
     )
     def post(self, request: Request) -> Response:
         """Return a new token of the user.

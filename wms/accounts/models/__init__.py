@@ -1,6 +1,6 @@
 """Tables of the accounts app."""
 
-from wms.accounts.models.credentials import ApiToken, FailedLogIn, PasswordLink, SecurityEvent
+from wms.accounts.models.credentials import ApiToken, FailedLogIn, PasswordLink, SecurityEvent, UserSession
 from wms.accounts.models.people import VO, Group, Invitation, Membership, User, UserDN, lapsed_before
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "SecurityEvent",
     "User",
     "UserDN",
+    "UserSession",
     "lapsed_before",
 ]

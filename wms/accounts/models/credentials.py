@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Self
 
+from django.contrib.sessions.models import Session
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -45,6 +46,17 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"token {self.pk}"
+
+
+class UserSession(models.Model):
+    """One row is one session in which a user is logged in; Django's own row does not name the user."""
+
+    session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="+")
+    user = models.ForeignKey(User, models.CASCADE, related_name="+")
+    begun_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"session of user {self.user_id}"
 
 
 class PasswordLink(models.Model):

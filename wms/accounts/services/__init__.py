@@ -8,6 +8,7 @@ from wms.accounts.services.access import (
     acting_group,
     left_for,
     log_in,
+    take_changes,
 )
 from wms.accounts.services.devices import (
     device_cookie_name,
@@ -82,6 +83,7 @@ __all__ = [
     "revoke_tokens_of",
     "revoke_visible_token",
     "set_password_by_link",
+    "take_changes",
     "user_of_link",
     "waited_device",
     "waiting_cookie_name",

@@ -14,6 +14,7 @@ from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
 from wms.accounts.services import log_in_delay
 from wms.accounts.services.second_factors import has_second_factor
+from wms.kernel import rates
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
@@ -131,6 +132,16 @@ def _place_for(name_digest: bytes) -> threading.BoundedSemaphore | None:
         if len(_refused_names) > _MAX_REFUSED_NAMES:
             del _refused_names[next(iter(_refused_names))]
     return None
+
+
+def take_changes(rows: int, *, by: User) -> None:
+    """Take rows that an action adds out of what *by* may change in this minute; operators are not bounded.
+
+    Raises:
+        TooManyChangesError, RateExceededError: as of ``rates.take_changes``; the action must not begin.
+    """
+    if not by.is_operator:
+        rates.take_changes(rows, user_id=by.pk)
 
 
 def acting_group(user: User, name: str | None) -> Group:

@@ -11,10 +11,16 @@ from django.db.models import Q
 from wms.accounts.domain import LAST_USE_STEP, USER_TOKEN_PREFIX, SecurityEventKind, TokenScope, digest_of
 from wms.accounts.models import ApiToken, User
 from wms.accounts.security_log import record
-from wms.accounts.services.access import SuspendedError, WrongCredentialsError
+from wms.accounts.services.access import SuspendedError, WrongCredentialsError, take_changes
 from wms.accounts.services.people import WAITING, WaitingError, is_waiting
 from wms.accounts.sql import Bearer
-from wms.kernel.errors import NotFoundError
+from wms.kernel.errors import ConflictError, NotFoundError
+
+
+class TooManyTokensError(ConflictError):
+    """The user has as many tokens as allowed."""
+
+    code = "too_many_tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,7 @@ def issue_token(
     name: str = "",
     lifetime: timedelta | None = None,
 ) -> IssuedToken:
-    """Return a new bearer token of *user*, and remove expired ones.
+    """Return a new bearer token of *user*, and remove those that are no longer valid.
 
     Args:
         user: as read when the password or the session was checked.
@@ -50,9 +56,19 @@ def issue_token(
         SuspendedError: the user is suspended.
         WaitingError: no manager has admitted the user yet.
         WrongCredentialsError: the password was changed since it was checked.
+        TooManyTokensError: the user has WMS_MAX_TOKENS_PER_USER.
+        RateExceededError: the user has changed as much as is allowed in this minute.
     """
+    take_changes(1, by=user)
     _lock_or_refuse(user, now=now)
-    ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
+    # Revoked ones too: a user who makes and revokes tokens in turns would add a row each time.
+    own = ApiToken.objects.filter(user=user)
+    own.filter(Q(expires_at__lte=now) | Q(revoked_at__isnull=False)).delete()
+    if 0 < settings.WMS_MAX_TOKENS_PER_USER <= own.count():
+        raise TooManyTokensError(
+            f"You have {settings.WMS_MAX_TOKENS_PER_USER:,} tokens, as many as a user may have; revoke those that you "
+            "no longer need, on the page of your tokens."
+        )
     issued = IssuedToken(
         token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),
         expires_at=now + (timedelta(seconds=settings.WMS_USER_TOKEN_S) if lifetime is None else lifetime),

@@ -52,7 +52,7 @@ def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = 
         summary=summary,
         tags=[Audience.USERS],
         request=None if body is NothingIn else body,
-        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
+        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415, 429)},
     )
     return extend_schema_view(post=document)(view)
 

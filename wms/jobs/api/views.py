@@ -134,7 +134,7 @@ class JobView(APIView):
         summary="Change priority, sites, banned sites or name of a waiting job",
         tags=[Audience.USERS],
         request=EditBody,
-        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
+        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415, 429)},
     )
     def patch(self, request: Request, pk: int) -> Response:
         """Change the job while it is Waiting or Held; it moves to the queue of its new requirements."""
@@ -192,7 +192,7 @@ class JobBulkView(APIView):
         summary="Apply one action to many jobs, given by ids or a filter",
         tags=[Audience.USERS],
         request=BulkIn,
-        responses={200: BulkOut, **error_responses(400, 401, 403, 415)},
+        responses={200: BulkOut, **error_responses(400, 401, 403, 415, 429)},
     )
     def post(self, request: Request) -> Response:
         """Perform the action where possible, and report the other jobs; jobs hidden from the caller are `not_found`."""

@@ -10,13 +10,14 @@ from wms.jobs.models.counts import (
     CurrentSubmissionJobCount,
     JobCount,
     JobCountChange,
+    MadeToday,
     SiteJobCount,
     SubmissionJobCount,
 )
 from wms.jobs.models.descriptions import SavedDescription, SavedSyntax, StoredDescription
 from wms.jobs.models.history import JobCommand, JobHistory
 from wms.jobs.models.jobs import Job, JobOnHost, JobQuerySet, SiteLayout
-from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload
+from wms.jobs.models.sandboxes import InputSandbox, Sandbox, SandboxUpload, StoredBytes
 from wms.jobs.models.submissions import NameRest, Submission, SubmissionContent, SubmissionNotice
 from wms.jobs.models.visibility import OwnedQuerySet
 
@@ -38,6 +39,7 @@ __all__ = [
     "JobHistory",
     "JobOnHost",
     "JobQuerySet",
+    "MadeToday",
     "NameRest",
     "OutputTail",
     "OwnedQuerySet",
@@ -47,6 +49,7 @@ __all__ = [
     "SavedSyntax",
     "SiteJobCount",
     "SiteLayout",
+    "StoredBytes",
     "StoredDescription",
     "Submission",
     "SubmissionContent",

@@ -152,3 +152,15 @@ class JobCountChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.jobs} from {self.status_before} to {self.status_after}"
+
+
+class MadeToday(models.Model):
+    """One row is what a user has made on the day of the last submission, by which a day is bounded (ADR 86)."""
+
+    owner = models.OneToOneField(User, models.CASCADE, primary_key=True, related_name="+")
+    day = models.DateField(help_text="In UTC, by the database's clock.")
+    jobs = models.BigIntegerField(help_text="Jobs submitted, in groups without the property PRODUCTION.")
+    description_bytes = models.BigIntegerField(help_text="Size of their descriptions, and of those of edited jobs.")
+
+    def __str__(self) -> str:
+        return f"{self.jobs} jobs of user {self.owner_id} on {self.day}"

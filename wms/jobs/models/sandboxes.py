@@ -3,7 +3,7 @@
 from django.db import models
 from django.utils import timezone
 
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 from wms.jobs.models.jobs import Job
 
 
@@ -28,8 +28,18 @@ class SandboxUpload(models.Model):
     sandbox = models.ForeignKey(Sandbox, models.CASCADE, related_name="uploads", db_index=False)
     owner = models.ForeignKey(User, models.CASCADE, related_name="sandbox_uploads")
     file_name = models.CharField(max_length=255)
-    is_output = models.BooleanField(default=False, help_text="Of a job, stored by its pilot; not in the user's quota.")
+    is_output = models.BooleanField(default=False, help_text="Of a job, stored by its pilot.")
     uploaded_at = models.DateTimeField()
+    # No constraint: it only says where the bytes are counted, as in StoredBytes.
+    vo = models.ForeignKey(
+        VO,
+        models.DO_NOTHING,
+        null=True,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+        help_text="Of the job; of another upload, that of its owner's default group.",
+    )
 
     class Meta:
         constraints = [
@@ -44,6 +54,30 @@ class SandboxUpload(models.Model):
 
     def __str__(self) -> str:
         return self.file_name
+
+
+class StoredBytes(models.Model):
+    """One row is the size of what a user has stored in a VO, each upload counted; triggers of the uploads write it.
+
+    A smaller content counts as a block of the disk (``sql/stored_bytes.sql``).
+    """
+
+    owner = models.ForeignKey(User, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    vo = models.ForeignKey(VO, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False)
+    input_bytes = models.BigIntegerField()
+    output_bytes = models.BigIntegerField(help_text="Of outputs of jobs.")
+
+    class Meta:
+        verbose_name_plural = "stored bytes"
+        constraints = [
+            models.UniqueConstraint(
+                name="stored_bytes_of_a_user_in_a_vo_are_one_row", fields=["owner", "vo"], nulls_distinct=False
+            ),
+        ]
+        indexes = [models.Index(name="stored_bytes_of_vo", fields=["vo"])]  # each upload sums up those of its VO
+
+    def __str__(self) -> str:
+        return f"bytes of user {self.owner_id} in VO {self.vo_id}"
 
 
 class InputSandbox(models.Model):

@@ -63,10 +63,14 @@ def act_on(
         now: the time of the change.
         reason: for hold and kill.
         are_seen: whether the jobs were just found among those that *by* sees.
+
+    Raises:
+        TooManyChangesError, RateExceededError: the action may not add so many rows now; nothing has changed.
     """
     done = 0
     refused: list[BulkRefusal] = []
     ordered = sorted(set(job_ids))
+    control.take_rows_of(action, len(ordered), by=by)
     for start in range(0, len(ordered), AT_ONCE):
         portion = ordered[start : start + AT_ONCE]
         outcome = control.apply(action, portion, by=by, now=now, reason=reason, are_seen=are_seen)

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from taskqueues.services import queueing
 from wms.accounts.models import User
+from wms.accounts.services import take_changes
 from wms.jobs.domain.lifecycle import LEASED, Action, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing, rescheduling, transitions
@@ -19,6 +20,8 @@ from wms.jobs.sql.lists import ids_of
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import NotFoundError, WmsError
 
+#: Actions that a job allows any number of times; of the others it allows few, all of which count with the job (ADR 86).
+_ENDLESS: Final = frozenset({Action.HOLD, Action.RELEASE})
 #: Minor status of a leased job that is to be killed; its pilot gets the command with its next heartbeat.
 MARKED_FOR_TERMINATION: Final = "Marked for termination"
 
@@ -71,14 +74,26 @@ def no_such_job(job_id: int, *, by: User) -> NotFoundError:
     return NotFoundError(f"There is no job {job_id}.")
 
 
+def take_rows_of(action: Action, jobs: int, *, by: User) -> None:
+    """Take the rows that *action* adds to the histories of jobs out of what *by* may change in this minute.
+
+    Raises:
+        TooManyChangesError, RateExceededError: they are too many; the action must not begin.
+    """
+    if action in _ENDLESS:
+        take_changes(jobs, by=by)
+
+
 def apply_to_one(action: Action, job_id: int, *, by: User, now: datetime, reason: str = "") -> None:
     """Perform *action* on one job; the arguments are those of ``apply``.
 
     Raises:
+        RateExceededError: of this minute nothing is left.
         NotFoundError: there is no such job that *by* may change.
         IllegalTransitionError: its status forbids it.
         RescheduleLimitError: it was rescheduled too often.
     """
+    take_rows_of(action, 1, by=by)
     for error in apply(action, [job_id], by=by, now=now, reason=reason).refused.values():
         raise error
 

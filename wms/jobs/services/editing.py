@@ -10,6 +10,7 @@ from django.db import transaction
 from resources.queries.known_names import known_sites
 from taskqueues.services import queueing
 from wms.accounts.models import VO, User
+from wms.accounts.services import take_changes
 from wms.jobs.domain import description as descriptions
 from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
@@ -18,6 +19,7 @@ from wms.jobs.models import Job
 from wms.jobs.services import enqueueing, input_data, transitions
 from wms.jobs.services.control import no_such_job, out_of_queues
 from wms.jobs.services.optimizers.arrival import MAX_SENTENCES
+from wms.jobs.services.submission_limits import count_in_day
 from wms.jobs.services.transitions import Recorded
 from wms.jobs.sql.arrivals import store_descriptions
 from wms.kernel.errors import ConflictError
@@ -50,8 +52,10 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         NotFoundError: there is no such job that *by* may change.
         InvalidDescriptionError: a field cannot be changed, or its new value is wrong.
         NotEditableError: the job is neither Waiting nor Held.
+        RateExceededError, DayExceededError: *by* has changed as much as is allowed in this minute, or day.
     """
-    job = Job.objects.changeable_by(by).select_related("vo").filter(pk=job_id).first()
+    take_changes(1, by=by)
+    job = Job.objects.changeable_by(by).select_related("vo", "group").filter(pk=job_id).first()
     if job is None:
         raise no_such_job(job_id, by=by)
     _refuse_fields(changes)
@@ -64,6 +68,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
         _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
         text = descriptions.as_stored(edited, setup=edited.setup)
+        count_in_day(by, job.group, jobs=0, description_bytes=lambda: len(text.encode()))
         Job.objects.filter(pk=job_id).update(
             stored_description=store_descriptions([text])[text], job_name=edited.job_name, priority=edited.priority
         )

@@ -1,4 +1,4 @@
-"""The quota of sandboxes per user, and the removal of unused sandboxes.
+"""The quotas of sandboxes and outputs, and the removal of unused sandboxes.
 
 A sandbox is used while a job that is not Deleted names it, as input or as output, and for WMS_SANDBOX_GRACE_S after
 each upload. An upload, which lets its owner name the content and counts in the owner's quota, lasts while jobs of that
@@ -12,8 +12,8 @@ from typing import Final
 from django.conf import settings
 from django.db import transaction
 
-from wms.accounts.models import User
-from wms.jobs.models import Sandbox
+from wms.jobs.models import Sandbox, SandboxUpload
+from wms.jobs.queries.amounts import stored_by, stored_in
 from wms.jobs.services import sandbox_files
 from wms.jobs.sql.sandboxes import (
     bytes_of_uploads,
@@ -35,7 +35,7 @@ PAGES_OF_RUN: Final = 40
 
 
 class SandboxQuotaError(ConflictError):
-    """With this content the user's sandboxes would exceed the quota."""
+    """With this content the sandboxes of the user, or of the VO, would exceed the quota."""
 
     code = "sandbox_quota_exceeded"
 
@@ -46,22 +46,43 @@ def grace() -> timedelta:
 
 
 @transaction_required
-def refuse_beyond_quota(new: Sandbox, *, owner: User) -> None:
-    """Refuse a content beyond the quota of *owner*; other uploads of the owner wait until the end of the transaction.
+def refuse_beyond_quota(new: SandboxUpload, *, size_bytes: int, digest: str) -> None:
+    """Refuse an upload beyond a quota; other uploads of its owner wait until the end of the transaction.
 
-    A content counts once per owner, whatever the number of its uploads and names.
+    A repeated upload adds nothing. An uploaded content counts once in the quota of its owner, whatever the number of
+    its names; an output counts for its job. Both count in their VO, where uploads of several users at the same moment
+    may exceed the quota by one each.
+
+    Args:
+        new: the upload, without its sandbox.
+        size_bytes: of the content.
+        digest: of the content.
 
     Raises:
-        SandboxQuotaError: it would exceed the quota.
+        SandboxQuotaError: it would exceed the quota of its owner, or of its VO.
     """
-    lock(LockKey.SANDBOX_QUOTA, of=owner.pk)
-    stored_bytes = bytes_of_uploads(owner.pk, without=new.digest, least_bytes=LEAST_BYTES)
-    quota_bytes = settings.WMS_SANDBOX_QUOTA_BYTES
-    if stored_bytes + max(new.size_bytes, LEAST_BYTES) > quota_bytes:
+    lock(LockKey.SANDBOX_QUOTA, of=new.owner_id)
+    if SandboxUpload.objects.filter(owner=new.owner_id, sandbox__digest=digest, file_name=new.file_name).exists():
+        return
+    coming = max(size_bytes, LEAST_BYTES)
+    if new.is_output:
+        stored, quota = stored_by(owner=new.owner_id).outputs, settings.WMS_OUTPUT_QUOTA_BYTES
+        whose = f"Outputs of jobs of {new.owner}"
+    else:
+        stored = bytes_of_uploads(new.owner_id, without=digest, least_bytes=LEAST_BYTES)
+        quota, whose = settings.WMS_SANDBOX_QUOTA_BYTES, "Your sandboxes"
+    _refuse(whose, stored, coming=coming, quota=quota)
+    if new.vo_id is not None and settings.WMS_VO_QUOTA_BYTES:
+        whose = f"Sandboxes and outputs of the VO {new.vo}"
+        _refuse(whose, stored_in(vo=new.vo_id).both, coming=coming, quota=settings.WMS_VO_QUOTA_BYTES)
+
+
+def _refuse(whose: str, stored: int, *, coming: int, quota: int) -> None:
+    if 0 < quota < stored + coming:
         sentence = (
-            f"Your sandboxes take {stored_bytes:,} bytes on the server, and with this file they would take more than "
-            f"{quota_bytes:,}. Delete jobs that you no longer need: sandboxes that no other job names are removed "
-            f"within {2 * settings.WMS_SANDBOX_GRACE_S / 3600:g} hours. Large files belong on a storage element."
+            f"{whose} take {stored:,} bytes on the server, and with this file they would take more than {quota:,}. "
+            "Delete jobs that are no longer needed: sandboxes that no other job names are removed within "
+            f"{2 * settings.WMS_SANDBOX_GRACE_S / 3600:g} hours. Large files belong on a storage element."
         )
         raise SandboxQuotaError(sentence, errors={"file": [sentence]})
 

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from wms.accounts.models import Group, Membership, User
+from wms.accounts.queries import default_group_of, groups_of
 from wms.jobs.domain.archives import SandboxTooLargeError, flaw_of_name
 from wms.jobs.models import InputSandbox, Job, Sandbox, SandboxUpload
 from wms.jobs.services import sandbox_files, sandbox_upkeep
@@ -44,7 +45,7 @@ class UnusableSandboxError(RejectedError):
 
 
 class TooManyOutputsError(ConflictError):
-    """Too many different output sandboxes were uploaded for one job."""
+    """Too many different outputs were stored for one job."""
 
     code = "too_many_outputs"
 
@@ -83,7 +84,7 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
     """Store the uploaded content, unless it is stored already, and allow *owner* to name it in jobs.
 
     Raises:
-        SandboxQuotaError: the owner's sandboxes would exceed the quota.
+        SandboxQuotaError: the sandboxes of the owner, or of the VO, would exceed the quota.
         BadFileNameError: the name is not valid for a single file.
         SandboxTooLargeError: the content, or what it unpacks to, is larger than the settings allow.
         NoRoomError: the disk of the store is nearly full.
@@ -94,7 +95,9 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
     digest, size_bytes = _measure(content)
     is_archive = is_safe_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=is_archive, created_at=now)
-    sandbox = _keep(new, content, owner=owner, file_name=file_name, now=now)
+    group = default_group_of(owner, groups=groups_of(owner))
+    own = SandboxUpload(owner=owner, file_name=file_name, uploaded_at=now, vo=None if group is None else group.vo)
+    sandbox = _keep(new, content, own)
     return NamedSandbox(sandbox=sandbox, file_name=file_name)
 
 
@@ -106,13 +109,16 @@ def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
 
     Raises:
         TooManyOutputsError: too many different outputs were uploaded for the job.
-        NoOutputArchiveError: it is not a .tar.gz; otherwise as ``upload``, without the quota.
+        NoOutputArchiveError: it is not a .tar.gz; otherwise as ``upload``.
     """
     digest, size_bytes = _measure(content)
     _refuse_further_output(job, digest=digest, now=now)
     check_output_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=True, created_at=now)
-    return _keep(new, content, owner=job.owner, file_name=output_sandbox_name(job.pk), is_output=True, now=now)
+    name = output_sandbox_name(job.pk)
+    return _keep(
+        new, content, SandboxUpload(owner=job.owner, file_name=name, is_output=True, uploaded_at=now, vo=job.vo)
+    )
 
 
 def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
@@ -260,21 +266,18 @@ def _measure(content: BinaryIO) -> tuple[str, int]:
     return sha256.hexdigest(), size_bytes
 
 
-def _keep(
-    new: Sandbox, content: BinaryIO, *, owner: User, file_name: str, now: datetime, is_output: bool = False
-) -> Sandbox:
-    """Store an inspected content and its row.
+def _keep(new: Sandbox, content: BinaryIO, upload: SandboxUpload) -> Sandbox:
+    """Store an inspected content, its row and its upload.
 
     The file is written before the row: a crash in between leaves a file that the next upload of the content uses.
     """
-    new.check_use_at = now + sandbox_upkeep.grace()
-    if not is_output:
-        # Before anything is written; the quota is checked again, exactly, with the row.
-        with transaction.atomic():
-            sandbox_upkeep.refuse_beyond_quota(new, owner=owner)
+    new.check_use_at = upload.uploaded_at + sandbox_upkeep.grace()
+    # Before anything is written; the quotas are checked again, exactly, with the row.
+    with transaction.atomic():
+        sandbox_upkeep.refuse_beyond_quota(upload, size_bytes=new.size_bytes, digest=new.digest)
     sandbox_files.store(content, digest=new.digest, size_bytes=new.size_bytes)
     try:
-        sandbox = _record(new, owner=owner, file_name=file_name, is_output=is_output, now=now)
+        sandbox = _record(new, upload)
     except sandbox_upkeep.SandboxQuotaError:
         sandbox_files.discard_unless_known(new.digest)
         raise
@@ -283,15 +286,14 @@ def _keep(
     return sandbox
 
 
-def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: datetime) -> Sandbox:
+def _record(new: Sandbox, upload: SandboxUpload) -> Sandbox:
     """Return the row of the content, inserted unless another upload was faster; record the upload.
 
     Raises:
-        SandboxQuotaError: the owner's sandboxes would exceed the quota; nothing was recorded.
+        SandboxQuotaError: a quota would be exceeded; nothing was recorded.
     """
     with transaction.atomic(durable=True):
-        if not is_output:
-            sandbox_upkeep.refuse_beyond_quota(new, owner=owner)
+        sandbox_upkeep.refuse_beyond_quota(upload, size_bytes=new.size_bytes, digest=new.digest)
         sandbox_files.hold(new.digest)
         while True:
             Sandbox.objects.bulk_create([new], ignore_conflicts=True)
@@ -299,8 +301,9 @@ def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: 
             if sandbox is not None and held_sandboxes([sandbox.pk]):
                 break
             # The row was removed in between: insert it again.
+        upload.sandbox = sandbox
         SandboxUpload.objects.bulk_create(
-            [SandboxUpload(sandbox=sandbox, owner=owner, file_name=file_name, is_output=is_output, uploaded_at=now)],
+            [upload],
             update_conflicts=True,
             unique_fields=["sandbox", "owner", "file_name"],
             update_fields=["uploaded_at"],

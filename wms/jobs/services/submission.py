@@ -31,7 +31,7 @@ from wms.jobs.services.enqueueing import queue_definition
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.output_names import plan_output_names
 from wms.jobs.services.optimizers.steps import optimize, requirements_of
-from wms.jobs.services.submission_limits import refuse_too_many_waiting
+from wms.jobs.services.submission_limits import count_in_day, refuse_too_many_waiting, warn_of_outputs
 from wms.jobs.sql.arrivals import NewJob, NewKind, acted_in_groups_left, copy_rows, insert_submission, reserve_job_ids
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError
@@ -97,6 +97,7 @@ def accept(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
         InvalidDescriptionError: a job requires something that does not exist.
         RejectedError: the group to act in is wrong; with errors of ``group``.
         QuotaExceededError: more jobs would wait than a quota or WMS_MAX_WAITING_JOBS_PER_USER allows.
+        DayExceededError: the owner would make more in this day than a user may.
     """
     if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
         return _answered(earlier, request)
@@ -137,6 +138,10 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     job_ids = reserve_job_ids(len(arrival.jobs))
     kinds = _Kinds(arrival)
     jobs = [kinds.new_job(requested, job_id) for job_id, requested in zip(job_ids, arrival.jobs, strict=True)]
+    described_bytes = partial(_description_bytes, [new for new, _ in jobs])
+    left = count_in_day(arrival.owner, arrival.group, jobs=len(jobs), description_bytes=described_bytes)
+    for sentence in filter(None, [left, warn_of_outputs(arrival.owner)]):
+        arrival.warn(sentence)
     transitions.arrive([new for new, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
     if arrival.input_sandboxes:
         copy_rows(
@@ -159,6 +164,14 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
         group=arrival.group,
         queued=_by_queue(jobs, task_queue_of),
     )
+
+
+def _description_bytes(jobs: Sequence[NewJob]) -> int:
+    """Return the size of the descriptions of new jobs, as if none were stored yet; equal ones are stored once."""
+    kinds = {id(job.kind): job.kind for job in jobs}
+    sizes = {key: len(kind.description.encode()) for key, kind in kinds.items()}
+    described = {(id(job.kind), job.arguments) for job in jobs}
+    return sum([sizes[key] + len(arguments) for key, arguments in described])
 
 
 @transaction_required

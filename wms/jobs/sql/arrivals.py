@@ -26,6 +26,21 @@ _INSERT_SUBMISSION: Final = """
     RETURNING id
 """
 
+#: One row for each user; the first submission of a day begins it anew. By the database's clock.
+_COUNT_TODAY: Final = """
+    INSERT INTO jobs_madetoday AS known (owner_id, day, jobs, description_bytes)
+    VALUES (%s, (wms_now() AT TIME ZONE 'UTC')::date, %s, %s)
+        ON CONFLICT (owner_id) DO UPDATE
+       SET day = excluded.day,
+           jobs = excluded.jobs + CASE WHEN known.day = excluded.day THEN known.jobs ELSE 0 END,
+           description_bytes = excluded.description_bytes
+                               + CASE WHEN known.day = excluded.day THEN known.description_bytes ELSE 0 END
+    RETURNING jobs, description_bytes,
+              ceil(extract(epoch FROM (day + 1)::timestamp - (wms_now() AT TIME ZONE 'UTC')))::integer
+"""
+
+_STORED_OUTPUTS: Final = "SELECT coalesce(sum(output_bytes), 0)::bigint FROM jobs_storedbytes WHERE owner_id = %s"
+
 #: Changes of the last seconds are in no counter yet.
 _ACTED_IN_GROUPS_LEFT: Final = """
     SELECT EXISTS (
@@ -172,6 +187,28 @@ def insert_submission(submission: Submission) -> bool:
     """
     values = (submission.pk, submission.owner_id, submission.group_id, submission.submitted_at)
     return bool(query_prepared(_INSERT_SUBMISSION, *values, submission.request_id, submission.body_digest))
+
+
+class Today(NamedTuple):
+    """What a user has made today (``MadeToday``)."""
+
+    jobs: int
+    description_bytes: int
+    #: Seconds until the next day.
+    left_s: int
+
+
+@transaction_required
+def count_today(owner_id: int, *, jobs: int, description_bytes: int) -> Today:
+    """Add to what the user has made today, and return all of it; others of the user wait for this transaction."""
+    (row,) = query_prepared(_COUNT_TODAY, owner_id, jobs, description_bytes)
+    return Today(*row)
+
+
+def stored_outputs_of(owner_id: int) -> int:
+    """Return the bytes of the outputs of a user's jobs."""
+    ((size_bytes,),) = query_prepared(_STORED_OUTPUTS, owner_id)
+    return int(size_bytes)
 
 
 def acted_in_groups_left(owner_id: int) -> bool:

@@ -98,6 +98,7 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         ),
         "rejected": ("wrong input (category; used where no narrower code exists)", "see `detail`"),
         "scenario": ("a file of a simulation is wrong (command `simulate`)", "correct it"),
+        "too_many_changes": ("the request would make more changes than a minute allows", "name fewer jobs at a time"),
         "too_many_jobs": ("the filter of a bulk action finds too many jobs", "narrow it"),
         "unclear_vo": ("the VO is not named, or is none of the caller's", "name `vo`"),
         "unknown_place": ("no site, computing element or queue of this name serves the VO", "correct the name"),
@@ -189,12 +190,20 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "quota_exceeded": ("more jobs would wait than a limit allows", "wait until some have run"),
         "request_id_conflict": ("the `request_id` was used with another body", "use a new one"),
         "reschedule_limit": ("the job was rescheduled as often as is allowed", "submit it anew"),
-        "sandbox_quota_exceeded": ("the user's sandboxes would exceed the quota", "delete jobs that name old ones"),
+        "sandbox_quota_exceeded": (
+            "sandboxes of the user or of the VO would exceed the quota",
+            "delete jobs that name old ones",
+        ),
         "secret_used": ("the secret has registered a pilot already", "the pilot ends"),
         "site_banned": ("site, computing element or queue is banned", "try again when the ban is over"),
         "token_taken": ("the token is that of something else (configuration file)", "choose another"),
+        "too_many_changes_of_lease": (
+            "the lease has changed the words of its job as often as it may",
+            "report its status only",
+        ),
         "too_many_gateways": ("the site has as many gateways as it may", "use the names of existing gateways"),
-        "too_many_outputs": ("too many different output sandboxes were stored for the job", "store one, once"),
+        "too_many_outputs": ("too many different outputs were stored for the job", "store each once"),
+        "too_many_tokens": ("the user has as many tokens as allowed", "revoke some in the portal"),
     },
     HTTPStatus.GONE: {
         "cursor_expired": (
@@ -217,7 +226,14 @@ _WORDS: Final[Mapping[HTTPStatus, Mapping[str, tuple[str, str]]]] = {
         "client_too_old": ("this server no longer serves this version of wms-client", "install a newer one"),
     },
     HTTPStatus.TOO_MANY_REQUESTS: {
-        "rate_exceeded": ("more requests in this minute than the user may send", "wait `Retry-After`"),
+        "day_exceeded": (
+            "the user would submit more in this day than is allowed",
+            "submit fewer, or go on tomorrow: `Retry-After`",
+        ),
+        "rate_exceeded": (
+            "more requests or changes in this minute than the user may make",
+            "wait `Retry-After`",
+        ),
         "submissions_in_flight": ("too many submissions of the user are being processed", "wait `Retry-After`"),
         "too_many": (
             "too many long requests, or downloads that are made while they are sent, of the caller are under way",

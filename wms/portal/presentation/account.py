@@ -8,10 +8,12 @@ from typing import Final
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
+from django.template.defaultfilters import filesizeformat
 
 from wms.accounts.domain import MailWhen
 from wms.accounts.models import ApiToken, Group, Membership, User
 from wms.accounts.oidc.configuration import OIDCProvider, provider_of_issuer
+from wms.jobs.queries.amounts import UsedAmount
 from wms.portal.presentation.statuses import Fact
 
 #: {choice: its label on the page}.
@@ -76,6 +78,8 @@ class AccountPage:
     default_group: Group | None
     mail: MailSection
     institutes: Sequence[Institute]
+    #: What is used of the amounts that are bounded.
+    amounts: Sequence[Fact]
 
 
 def account_page(
@@ -87,6 +91,7 @@ def account_page(
     has_second_factor: bool,
     mail: MailSection,
     institutes: Sequence[Institute] = (),
+    amounts: Sequence[UsedAmount] = (),
 ) -> AccountPage:
     """Return what the overview says about *user*, whose groups and valid tokens these are."""
     return AccountPage(
@@ -102,7 +107,14 @@ def account_page(
         default_group=default_group,
         mail=mail,
         institutes=institutes,
+        amounts=[Fact(label=amount.what, value=_used(amount)) for amount in amounts],
     )
+
+
+def _used(amount: UsedAmount) -> str:
+    if not amount.in_bytes:
+        return f"{amount.used:,} of {amount.most:,}"
+    return f"{filesizeformat(amount.used)} of {filesizeformat(amount.most)}"
 
 
 def institutes_of(providers: Iterable[OIDCProvider], accounts: Sequence[SocialAccount]) -> list[Institute]:

@@ -181,6 +181,7 @@ def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
         Fact(label="Host", value=row.host),
         Fact(label="Batch id", value=pilot.batch_id or str(pilot.node.get("batch_id", ""))),
         Fact(label="Stamp", value=pilot.stamp),
+        *([Fact(label="Usage cut", value=pilot.cut_usage)] if pilot.cut_usage else []),
         *_held_back(pilot),
     ]
 

@@ -28,6 +28,7 @@ from wms.accounts.oidc.configuration import providers
 from wms.accounts.security_log import record
 from wms.accounts.services import people
 from wms.accounts.services.second_factors import has_second_factor
+from wms.jobs.queries.amounts import amounts_of
 from wms.jobs.services import notices
 from wms.kernel.clock import current_time
 from wms.kernel.compression import shows_secret
@@ -151,6 +152,7 @@ def _overview(request: HttpRequest, form: MailForm, *, status: HTTPStatus = HTTP
         has_second_factor=has_second_factor(user),
         mail=mail_section(address=services.mail_address(user), is_on=notices.is_on()),
         institutes=institutes_of(providers().values(), _connected_accounts(user)),
+        amounts=amounts_of(user),
     )
     return show(request, "portal/account.html", {"page": page, "form": form}, status=status)
 
@@ -166,16 +168,21 @@ def tokens(request: HttpRequest) -> HttpResponse:
     form = NewTokenForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         values = form.cleaned_data
-        issued = services.issue_token(
-            user,
-            now=now,
-            scope=TokenScope(values["scope"]),
-            name=values["name"],
-            lifetime=timedelta(seconds=min(values["days"] * 86400, settings.WMS_USER_TOKEN_S)),
-        )
-        form = NewTokenForm()
+        try:
+            issued = services.issue_token(
+                user,
+                now=now,
+                scope=TokenScope(values["scope"]),
+                name=values["name"],
+                lifetime=timedelta(seconds=min(values["days"] * 86400, settings.WMS_USER_TOKEN_S)),
+            )
+        except WmsError as error:
+            form.add_error(None, error.detail)
+        else:
+            form = NewTokenForm()
     rows = queries.live_tokens(user, now=now).order_by("-pk")
-    return show(request, "portal/tokens.html", {"form": form, "tokens": rows, "issued": issued})
+    context = {"form": form, "tokens": rows, "issued": issued, "most_tokens": settings.WMS_MAX_TOKENS_PER_USER}
+    return show(request, "portal/tokens.html", context)
 
 
 @login_required

@@ -19,7 +19,7 @@ from wms.jobs.queries import breakdown
 from wms.jobs.queries.breakdown import Property
 from wms.jobs.services import bulk, control
 from wms.kernel.clock import current_time
-from wms.kernel.errors import NotFoundError, RejectedError, WmsError
+from wms.kernel.errors import NotFoundError, WmsError
 from wms.kernel.handlers import bad_request
 from wms.portal.forms.filters import Asked, asked_in
 from wms.portal.pages import ROWS_PER_PAGE, show, signed_in
@@ -119,7 +119,7 @@ def act_on_jobs(request: HttpRequest) -> HttpResponse:
             if not _is_confirmed(request, question):
                 return _ask(request, question, selection)
         result = selection.act(action)
-    except RejectedError as error:
+    except WmsError as error:
         messages.error(request, error.detail)
         return _to_list(request)
     if sentence := success_of(action, result):

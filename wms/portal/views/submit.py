@@ -81,8 +81,8 @@ def _bounded(rate: Rate, *, sandboxes: int, spared: int) -> Callable[[View], Vie
                 with submission_in_flight(user, spared=spared):
                     return inner(request)
             except TooManyError as error:
-                reason = {"sentence": error.detail}
-                answer = show(request, "portal/too_many.html", reason, status=HTTPStatus.TOO_MANY_REQUESTS)
+                reason = {"sentence": f"Nothing was submitted. {error.detail}", "back": reverse("portal:submit")}
+                answer = show(request, "429.html", reason, status=HTTPStatus.TOO_MANY_REQUESTS)
                 answer.headers["Retry-After"] = str(error.retry_after_s)
                 return answer
 
