@@ -69,7 +69,7 @@ SLOW: Final = (
     "tests/portal/test_oidc_of_another_provider.py",
 )
 #: Tests whose branches are measured by ``--cov``; the others run programs of their own, or would take much longer.
-MEASURED: Final = ("tests/unit", "tests/database")
+MEASURED: Final = ("tests/unit", "tests/database", "tests/api")
 _SLOW_PATHS: Final = tuple(str(ROOT / place) for place in SLOW)
 
 

@@ -39,7 +39,7 @@ from wms.configuration.value_types import (
 
 
 class DirectorKind(StrEnum):
-    """What a director requests for each pilot; all else is the same (ADR 20)."""
+    """The slot that a director requests for each pilot: a whole one, or what the jobs need (ADR 20)."""
 
     SITE = "site"
     TASK_QUEUE = "taskqueue"

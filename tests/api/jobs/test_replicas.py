@@ -8,7 +8,6 @@ from rest_framework.test import APIClient
 
 from resources.models import Replica, ReplicaChange, StorageElement
 from tests import factories
-from tests.cases import quick_cases
 from wms.accounts.models import VO, User
 
 pytestmark = pytest.mark.django_db
@@ -152,37 +151,34 @@ def test_files_are_found_by_directory_and_in_pages(sample: SampleData, as_: As) 
 
 @pytest.mark.parametrize(
     ("body", "field", "words"),
-    quick_cases(
-        [
-            ([], "body", "object"),
-            ({}, "replicas", "list"),
-            ({"replicas": []}, "replicas", "1 to 10000"),
-            ({"replicas": [one()] * 10_001}, "replicas", "10001"),
-            ({"replicas": [one()], "voo": "lhcb"}, "voo", '"vo"'),
-            ({"replicas": [one()], "vo": 5}, "vo", "name of a VO"),
-            ({"replicas": [one()], "vo": "lhbc"}, "vo", '"lhcb"'),
-            ({"replicas": [one("/lhcb/a"), one("/atlas/a")]}, "vo", "several"),
-            ({"replicas": [one("/nobody/a")]}, "vo", '"nobody"'),
-            ({"replicas": ["/lhcb/a"]}, "replicas.0", "object"),
-            ({"replicas": [one(), one()]}, "replicas.1", "number 0"),
-            ({"replicas": [one(), one("LFN:/lhcb/a")]}, "replicas.1", "number 0"),
-            ({"replicas": [one(), one("lhcb/a")]}, "replicas.1.lfn", "absolute"),
-            ({"replicas": [one("/lhcb/../a")]}, "replicas.0.lfn", ".."),
-            ({"replicas": [one("/lhcb//a")]}, "replicas.0.lfn", "empty"),
-            ({"replicas": [one("/lhcb/a\n")]}, "replicas.0.lfn", "control"),
-            ({"replicas": [one("/" + "x" * 255)]}, "replicas.0.lfn", "255"),
-            ({"replicas": [one(5)]}, "replicas.0.lfn", "string"),  # type: ignore[arg-type]
-            ({"replicas": [{"lfn": "/lhcb/a"}]}, "replicas.0.storage_element", "string"),
-            ({"replicas": [one(element="CERN-disc")]}, "replicas", '"CERN-disk"'),
-            ({"replicas": [one(size_bytes=-1)]}, "replicas.0.size_bytes", "0 or more"),
-            ({"replicas": [one(size_bytes=True)]}, "replicas.0.size_bytes", "0 or more"),
-            ({"replicas": [one(size_bytes=1.5)]}, "replicas.0.size_bytes", "0 or more"),
-            ({"replicas": [one(checksum="md5:0")]}, "replicas.0.checksum", "sha256"),
-            ({"replicas": [one(checksum=["x"])]}, "replicas.0.checksum", "string"),
-            ({"replicas": [one(site="CERN")]}, "replicas.0.site", "lfn, storage_element"),
-        ],
-        quick=8,
-    ),
+    [
+        ([], "body", "object"),
+        ({}, "replicas", "list"),
+        ({"replicas": []}, "replicas", "1 to 10000"),
+        ({"replicas": [one()] * 10_001}, "replicas", "10001"),
+        ({"replicas": [one()], "voo": "lhcb"}, "voo", '"vo"'),
+        ({"replicas": [one()], "vo": 5}, "vo", "name of a VO"),
+        ({"replicas": [one()], "vo": "lhbc"}, "vo", '"lhcb"'),
+        ({"replicas": [one("/lhcb/a"), one("/atlas/a")]}, "vo", "several"),
+        ({"replicas": [one("/nobody/a")]}, "vo", '"nobody"'),
+        ({"replicas": ["/lhcb/a"]}, "replicas.0", "object"),
+        ({"replicas": [one(), one()]}, "replicas.1", "number 0"),
+        ({"replicas": [one(), one("LFN:/lhcb/a")]}, "replicas.1", "number 0"),
+        ({"replicas": [one(), one("lhcb/a")]}, "replicas.1.lfn", "absolute"),
+        ({"replicas": [one("/lhcb/../a")]}, "replicas.0.lfn", ".."),
+        ({"replicas": [one("/lhcb//a")]}, "replicas.0.lfn", "empty"),
+        ({"replicas": [one("/lhcb/a\n")]}, "replicas.0.lfn", "control"),
+        ({"replicas": [one("/" + "x" * 255)]}, "replicas.0.lfn", "255"),
+        ({"replicas": [one(5)]}, "replicas.0.lfn", "string"),  # type: ignore[arg-type]
+        ({"replicas": [{"lfn": "/lhcb/a"}]}, "replicas.0.storage_element", "string"),
+        ({"replicas": [one(element="CERN-disc")]}, "replicas", '"CERN-disk"'),
+        ({"replicas": [one(size_bytes=-1)]}, "replicas.0.size_bytes", "0 or more"),
+        ({"replicas": [one(size_bytes=True)]}, "replicas.0.size_bytes", "0 or more"),
+        ({"replicas": [one(size_bytes=1.5)]}, "replicas.0.size_bytes", "0 or more"),
+        ({"replicas": [one(checksum="md5:0")]}, "replicas.0.checksum", "sha256"),
+        ({"replicas": [one(checksum=["x"])]}, "replicas.0.checksum", "string"),
+        ({"replicas": [one(site="CERN")]}, "replicas.0.site", "lfn, storage_element"),
+    ],
 )
 def test_invalid_replicas_are_reported_by_position_and_nothing_is_written(
     sample: SampleData, as_: As, body: object, field: str, words: str

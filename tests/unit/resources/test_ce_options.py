@@ -143,3 +143,20 @@ def test_payloads_have_other_accounts_by_sudo_only(identity: str, accounts: obje
 @pytest.mark.parametrize("name", ["LANG", "LC_ALL", "TZ", "SLURM_CONF", "CONDOR_CONFIG", "_CONDOR_COLLECTOR_HOST"])
 def test_batch_system_variables_may_be_set(name: str) -> None:
     assert flaw_of_environment({"environment": {name: "x"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ("LANG=C", "must be an object of names and values"),
+        ({"A-B": "x"}, "is not a valid variable name"),
+        ({1: "x"}, "is not a valid variable name"),
+        ({"LD_PRELOAD": "/tmp/x.so"}, "remove LD_PRELOAD"),
+        ({"LANG": "C\nX=1"}, "must be a text in one line"),
+        ({"LANG": 1}, "must be a text in one line"),
+    ],
+)
+def test_other_variables_and_values_are_refused_by_name(environment: object, words: str) -> None:
+    flaw = flaw_of_environment({"environment": environment})
+    assert flaw is not None
+    assert words in flaw
