@@ -81,7 +81,7 @@ def _refuse(whose: str, stored: int, *, coming: int, quota: int) -> None:
     if 0 < quota < stored + coming:
         sentence = (
             f"{whose} take {stored:,} bytes on the server, and with this file they would take more than {quota:,}. "
-            "Delete jobs that are no longer needed: sandboxes that no other job names are removed within "
+            "Delete jobs that you no longer need: sandboxes that no other job names are removed within "
             f"{2 * settings.WMS_SANDBOX_GRACE_S / 3600:g} hours. Large files belong on a storage element."
         )
         raise SandboxQuotaError(sentence, errors={"file": [sentence]})
