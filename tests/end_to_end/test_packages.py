@@ -41,7 +41,7 @@ def test_an_installed_server_finds_no_system_in_the_current_directory(installed:
         (tmp_path / "var").mkdir()
         address = f"postgres://mallory@127.0.0.1:{database.getsockname()[1]}/wms?connect_timeout=5"
         (tmp_path / "var" / "environment").write_text(f"WMS_DATABASE_URL='{address}'\nWMS_EMBEDDED=1\n")
-        command = [installed / "wms-server", "token", "alice"]
+        command = [str(installed / "wms-server"), "token", "alice"]
         done = subprocess.run(
             command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, timeout=within(60), check=False
         )
