@@ -32,7 +32,7 @@ _OF_MACHINES: Final = ("/healthz", "/readyz", "/pilots/register/", "/advertiseme
 
 def is_of_machine(environ: "WSGIEnvironment") -> bool:
     """Return whether a request is of a pilot, a job, a site or a supervisor, by its address and its token's kind."""
-    path = environ["PATH_INFO"]
+    path: str = environ["PATH_INFO"]
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
     has_token = path.startswith(API) and scheme.lower() == "bearer" and token.strip().startswith(_PREFIXES)
     return has_token or path.endswith(_OF_MACHINES)

@@ -87,7 +87,7 @@ class TokenView(APIView):
         """Answer as every view; a client whose log-in is delayed also gets the cookie that shortens its wait."""
         response = super().handle_exception(exc)
         if isinstance(exc, services.TooManyFailuresError):
-            username, path = self.request.data["username"], self.request.path
+            username, path = TokenIn.checked(self.request.data)["username"], self.request.path
             now = current_time()
             services.let_device_wait(response, self.request.COOKIES, username=username, path=path, now=now)
         return response
