@@ -1,4 +1,4 @@
-"""Statuses and lock keys that the database's functions repeat as literals equal those of the Python code.
+"""Statuses, tags and lock keys that the database's functions repeat as literals equal those of the Python code.
 
 SQL in Python takes them as parameters.
 """
@@ -14,11 +14,12 @@ from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
 from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 from wms.kernel.db import LockKey
+from wms.wire.protocol import WHOLE_NODE_TAG
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("wms", "resources", "taskqueues", "pilots", "matching")
 
-#: What the literals of statuses in each text must be, in their order.
+#: What the literals of statuses and tags in each text must be, in their order.
 STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
     "matching/sql/claim.sql": [
         *(ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.ACTIVE),
@@ -28,7 +29,7 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
     "matching/sql/limits.sql": [LEASED, LEASED, LEASED, JobStatus.WAITING],
     "matching/sql/places.sql": [ResourceState.ACTIVE] * 3,
     "matching/sql/reports.sql": [
-        *(LEASED, JobStatus.RESCHEDULED, JobStatus.RUNNING, JobStatus.RUNNING, JobStatus.STALLED),
+        *(LEASED, JobStatus.RESCHEDULED, JobStatus.RUNNING, WHOLE_NODE_TAG, JobStatus.RUNNING, JobStatus.STALLED),
         *(JobStatus.RESCHEDULED, JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.COMPLETING),
     ],
     "wms/jobs/sql/counts.sql": [
