@@ -17,7 +17,7 @@ from tests.oidc import ID, SUBJECT, ScriptedProvider
 from tests.portal.conftest import ClientOf
 from tests.second_factors import code_of, make_app
 from wms.accounts import queries
-from wms.accounts.domain import MAX_FAILURES_OF_ADDRESS, SecurityEventKind
+from wms.accounts.domain import MAX_FAILURES_OF_ADDRESS_FOR_OTHERS, SecurityEventKind
 from wms.accounts.models import VO, FailedLogIn, Group, Invitation, Membership, SecurityEvent, User
 from wms.accounts.services import accept, people
 
@@ -364,8 +364,8 @@ def test_a_suspended_user_is_refused_and_loses_and_gains_nothing(provider: Scrip
 def test_log_ins_by_a_provider_are_delayed_after_many_failures(provider: ScriptedProvider) -> None:
     FailedLogIn.objects.bulk_create(
         [
-            FailedLogIn(name_digest=bytes([number]), address="127.0.0.1", failed_at=timezone.now())
-            for number in range(MAX_FAILURES_OF_ADDRESS)
+            FailedLogIn(name_digest=number.to_bytes(2), address="127.0.0.1", failed_at=timezone.now())
+            for number in range(MAX_FAILURES_OF_ADDRESS_FOR_OTHERS + 4)  # for the longest delay
         ]
     )
     response = Client().post(f"/accounts/oidc/{ID}/")

@@ -22,7 +22,9 @@ from pilots.services import exclusions
 from pilots.services.exclusions import BlackHoleError
 from pilots.services.registration import Registration, register, register_sent
 from pilots.services.reports import end_pilot
-from resources.models import Queue
+from resources.domain.enums import SiteTokenPurpose
+from resources.models import Queue, SiteToken
+from resources.services.site_tokens import issue_site_token
 from tests.clock import pass_time, reset_clock
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.factories import (
@@ -149,15 +151,17 @@ def test_no_pilot_registers_on_a_black_hole(bad: Pilot, queue: Queue, group: Gro
     place = {"vo": group.vo.name, "site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
     here, there = Registration(**place, host_name="bad"), Registration(**place, host_name="good")
     (sent,) = sent_pilots(queue, vo=group.vo)
+    issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=now)
+    of_site = {"site_id": queue.ce.site_id, "token_id": SiteToken.objects.get().pk}
     before = list(Pilot.objects.order_by("pk").values())
     with pytest.raises(BlackHoleError):
-        register(here, site_id=queue.ce.site_id, token_id=0, now=now)
+        register(here, **of_site, now=now)
     with pytest.raises(BlackHoleError):
         register_sent(here, pilot_id=sent.pk, now=now)
     assert list(Pilot.objects.order_by("pk").values()) == before
     # The secret is not used up.
     assert register_sent(there, pilot_id=sent.pk, now=now).pilot.status == PilotStatus.RUNNING
-    assert register(here, site_id=queue.ce.site_id, token_id=0, now=now + timedelta(hours=2)).token
+    assert register(here, **of_site, now=now + timedelta(hours=2)).token
 
 
 def test_a_pilot_that_reports_a_black_hole_host_gets_no_jobs_within_a_minute(

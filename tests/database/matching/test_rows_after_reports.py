@@ -125,10 +125,11 @@ def given_back(minor: str, *, died: bool = False) -> Changes:
     return over(job, ("Rescheduled", minor, ""), ("Waiting", minor, ""), died=died)
 
 
+WORDS: Final = renewed(
+    to("Running", "Event 7", application_status="50 %"), ("Running", "Event 7", "50 %"), reported="Running"
+)
 OF_LEASED: Final[dict[str, Changes | None]] = {
-    "Running, with words": renewed(
-        to("Running", "Event 7", application_status="50 %"), ("Running", "Event 7", "50 %"), reported="Running"
-    ),
+    "Running, with words": WORDS,
     "Completing": renewed(to("Completing", ""), ("Completing", "", "Event 1"), reported="Completing"),
     **beaten({}),
     "exit code 0": over(
@@ -173,6 +174,8 @@ EXPECTED: Final[Mapping[str, Mapping[str, Changes | None]]] = {
     "Running": OF_LEASED
     | {
         "Running": renewed({}),
+        # Changes of words alone are counted, as their number is bounded.
+        "Running, with words": WORDS._replace(lease=WORDS.lease | {"changes": 1}),
         "exit code 0": DONE_AT_ONCE,
         "process died": given_back("The process died", died=True),
     },

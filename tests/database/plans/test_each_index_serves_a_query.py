@@ -43,7 +43,7 @@ from wms.jobs import queries
 from wms.jobs.domain.accounting import Grouping, Span, Width
 from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job, SubmissionContent
-from wms.jobs.queries import accounting, changes, submissions
+from wms.jobs.queries import accounting, amounts, changes, submissions
 from wms.jobs.queries.found_jobs import Extent
 from wms.jobs.services import notices, reevaluation, sandboxes, unused_submit_pools
 from wms.jobs.services.submission_limits import refuse_too_many_waiting
@@ -241,6 +241,7 @@ OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "site_token_of_site": lambda filled: set_site_token(
         filled.site, purpose=SiteTokenPurpose.REGISTER, plain="x", now=database_now()
     ),
+    "stored_bytes_of_vo": lambda filled: amounts.stored_in(vo=filled.vo.pk),
     "notice_of_owner": lambda filled: notices.open_notices(filled.owner),
     "invitation_by_name": lambda filled: list(open_invitations(filled.owner, now=database_now())),
     "accounts_apitoken_user_id_bbee13e0": deleted(User),
@@ -251,6 +252,7 @@ OF_SMALL_TABLES: Final[Mapping[str, Query]] = {
     "membership_by_claim": lambda _: people.remove_lapsed_memberships(now=database_now()),
     "accounts_user_default_group_id_2de9cbb3": deleted(Group),
     "accounts_userdn_user_id_6a09fb70": deleted(User),
+    "accounts_usersession_user_id_567c9519": deleted(User),
     "accounts_vo_managers_user_id_9eac60ab": deleted(User),
     "pilots_director_sites_site_id_384c3bec": deleted(Site),
     "resources_computingelement_state_changed_by_id_5b331f06": deleted(User),

@@ -12,6 +12,7 @@ from taskqueues.services.offers import offer_of_queue
 from wms import demo
 from wms.accounts.models import VO
 from wms.configuration.configure import configure
+from wms.demo.sample import new_passwords, variables
 from wms.simulation.scenario import scenario_of
 from wms.simulation.scenario_file import read_scenario
 
@@ -24,7 +25,7 @@ def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
     more = "wall_time_s: 86400, gpus: 2, disk_mb: 5000, container: true"
     sample = SAMPLE.read_text().replace("name: short,", f"name: short, {more},")
     (tmp_path / "sample.yaml").write_text(sample)
-    configure(sample.encode(), environ={}, now=timezone.now())
+    configure(sample.encode(), environ=variables(new_passwords()), now=timezone.now())
     (tmp_path / "scenario.yaml").write_text("configuration: sample.yaml\nload: []\n")
     entries, load = read_scenario(tmp_path / "scenario.yaml", environ={})
     scenario = scenario_of(entries, load, rounding=EXACTLY)
