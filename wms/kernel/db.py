@@ -223,8 +223,8 @@ def _try_session_lock(key: LockKey, of: int) -> bool:
 
 
 #: Beginnings of PostgreSQL's codes: exceptions of the connection, no space, memory or connections left, interventions
-#: of its operator, a database that may only be read (as while it recovers), a transaction that the server has ended, for
-#: others or because it lasted too long, as of a process that was stopped, and errors of its files.
+#: of its operator, a database that may only be read (as while it recovers), a transaction that the server has ended,
+#: for others or because it lasted too long, as of a process that was stopped, and errors of its files.
 _CODES: Final = ("08", "53", "57P", "25006", "25P03", "25P04", "40", "58030")
 #: Seconds after which a client may try again: a restart takes about as long.
 RETRY_AFTER_S: Final = 10
