@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from celery.exceptions import Ignore
+from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client
 
 from tests import factories
 from tests.clock import pass_time
+from wms.accounts.backends import SessionStore
 from wms.celery import SteadyScheduler, app, expire_by_database
 from wms.jobs.models import Job
 from wms.kernel import clock, database_version
@@ -85,6 +87,15 @@ def test_a_token_of_one_process_is_accepted_by_another_whose_machine_is_an_hour_
     start()
     with pytest.raises(InvalidTokenError, match="expired"):
         read(TokenKind.PILOT, token)
+
+
+def test_a_session_ends_by_the_clock_of_the_database(start: ProcessClock) -> None:
+    pass_time(hours=1)
+    start()
+    session = SessionStore()
+    session.create()
+    ends_at = Session.objects.get().expire_date
+    assert is_near(ends_at, database_now() + timedelta(seconds=session.get_session_cookie_age()))
 
 
 def test_time_goes_on_while_the_database_is_away(start: ProcessClock, monkeypatch: pytest.MonkeyPatch) -> None:
