@@ -40,12 +40,16 @@ def alive(request: HttpRequest) -> JsonResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if the database can be written, so can the broker, and beat runs, else 503 with what is down."""
     parts = {"database": database_writes(), "broker": broker_writes(), "beat": beat_works()}
-    refusal = refusal_of_database() if parts["database"] else None
-    parts["database"] &= refusal is None
+    refusal, sites_stopped = None, False
+    try:
+        refusal, sites_stopped = refusal_of_database(), liveness.has_stopped(liveness.SITES)
+        parts["database"] &= refusal is None
+    except DatabaseError:
+        parts["database"] = False
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if refusal:
         answer["detail"] = refusal
-    if parts["database"] and liveness.has_stopped(liveness.SITES):
+    if sites_stopped:
         answer[liveness.SITES] = "down"  # pilots are not sent; those that run get jobs
     if complaint := complaint_of_clock():
         answer["clock"] = complaint

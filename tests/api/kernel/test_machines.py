@@ -18,9 +18,8 @@ from pytest_django import Settings
 
 from tests.pace import wait_for
 from tests.problems import MEDIA_TYPE, of_problem
-from wms.kernel import handlers
+from wms.kernel import handlers, health
 from wms.kernel.db import DatabaseNow, is_database_away
-from wms.kernel.health import WRITES
 from wms.kernel.log_lines import LineWithFacts
 from wms.kernel.models import Liveness
 from wms.kernel.tasks import report_liveness, report_sites
@@ -291,11 +290,23 @@ def test_a_database_that_may_only_be_read_is_not_ready(visitor: Client) -> None:
         connection.close()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_ends_while_readiness_looks_at_it_is_down(
+    visitor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended() -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(health, "refusal_of_database", ended)
+    report_liveness()
+    assert not_ready(visitor) == {"database"}
+
+
 @pytest.mark.django_db
 def test_readiness_writes_a_temporary_file() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '64kB'")
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {WRITES}")
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {health.WRITES}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert re.search(r"temp .*written=\d", plan), plan
 
