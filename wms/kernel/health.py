@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from wms.kernel import liveness
 from wms.kernel.clock import complaint_of_clock
 from wms.kernel.database_version import refusal_of_database
+from wms.kernel.db import RETRY_AFTER_S
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ def ready(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"status": "ready", **answer})
     down = [part for part, up in parts.items() if not up]
     logger.warning("health.not_ready", extra={"down": down})
-    return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
 
 
 def database_writes() -> bool:

@@ -119,7 +119,7 @@ def test_a_process_with_database_broker_and_beat_is_ready(visitor: Client) -> No
 def not_ready(visitor: Client) -> set[str]:
     """Return the components that /readyz reports as down."""
     answer = visitor.get("/readyz")
-    assert answer.status_code == 503
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
     parts: dict[str, str] = answer.json()
     assert parts.pop("status") == "not ready"
     assert set(parts) == {"database", "broker", "beat"}
