@@ -62,8 +62,9 @@ class SteadyScheduler(PersistentScheduler):
     def setup_schedule(self) -> None:
         """Read the stored times."""
         super().setup_schedule()
+        now = self.app.now()
         for entry in self.schedule.values():
-            entry.last_run_at = min(entry.last_run_at, self.app.now())
+            entry.last_run_at = min(entry.last_run_at or now, now)
 
 
 _path = [*sys.path]

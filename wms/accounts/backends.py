@@ -41,8 +41,7 @@ class SessionStore(db.SessionStore):
 
     def get_expiry_date(self, **known: object) -> datetime:
         """Return the end of the session by the database's clock, with which it is compared."""
-        end: datetime = super().get_expiry_date(**{"modification": current_time(), **known})
-        return end
+        return super().get_expiry_date(**{"modification": current_time(), **known})
 
     def save(self, must_create: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
         """Store the session; one in which a user has logged in ends those beyond WMS_MAX_SESSIONS_PER_USER."""

@@ -41,12 +41,12 @@ def alive(request: HttpRequest) -> JsonResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if the database can be written, so can the broker, and beat runs, else 503 with what is down."""
     parts = {"database": database_writes(), "broker": broker_writes(), "beat": beat_works()}
-    refusal, sites_stopped = None, False
+    refusal: str | None = None
     try:
         refusal, sites_stopped = refusal_of_database(), liveness.has_stopped(liveness.SITES)
         parts["database"] &= refusal is None
     except DatabaseError:
-        parts["database"] = False
+        parts["database"], sites_stopped = False, False
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if refusal:
         answer["detail"] = refusal

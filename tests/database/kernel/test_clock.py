@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 from celery.exceptions import Ignore
@@ -162,7 +163,7 @@ def test_beat_goes_on_though_its_clock_was_ahead_before(tmp_path: Path) -> None:
         entry.last_run_at = app.now() + timedelta(hours=1)
     before.close()
     after = SteadyScheduler(app=app, schedule_filename=file)
-    left_s = {name: after.schedule[name].is_due().next for name in BEAT}
+    left_s = {name: after.schedule[name].is_due()[1] for name in BEAT}
     after.close()
     assert all(left_s[name] <= entry["schedule"] for name, entry in BEAT.items())
 
@@ -170,7 +171,7 @@ def test_beat_goes_on_though_its_clock_was_ahead_before(tmp_path: Path) -> None:
 def test_a_step_of_the_clock_of_a_machine_is_none_of_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stepped(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> "Stepped":
+        def now(cls, tz: tzinfo | None = None) -> Self:
             return cls.fromtimestamp(datetime.now(tz).timestamp() - 3600, tz)
 
     monkeypatch.setattr("celery.app.base.datetime", Stepped)
