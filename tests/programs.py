@@ -19,8 +19,10 @@ def directory_of_agents() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))
     if os.geteuid() == 0:
         directory.chmod(0o1777)  # sticky as /tmp: a server that reads in it trusts no other
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager

@@ -2,15 +2,16 @@
 
 import os
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from celery import Celery, Task
+from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
 from celery.signals import beat_init, before_task_publish, celeryd_init
 
 from wms.kernel.checks import refuse_other_database, refuse_unsafe_start
-from wms.kernel.clock import current_time
+from wms.kernel.clock import current_time, monotonic
 from wms.kernel.database_version import refusal_of_running
 from wms.schedule import BEAT
 
@@ -41,16 +42,38 @@ class CarefulTask(Task[..., object]):
 def expire_by_database(headers: dict[str, object], **_sent: object) -> None:
     """Let a task expire by the database's clock, where Celery would compare those of two machines."""
     if expires := headers.get("expires"):
-        left = datetime.fromisoformat(str(expires)) - datetime.now(UTC)
+        left = datetime.fromisoformat(str(expires)) - app.now()
         headers.update({"expires": None, _EXPIRES_AT: (current_time() + left).isoformat()})
 
 
+class SteadyCelery(Celery):
+    """Celery with a clock that is never stepped: beat would send nothing for as long as it was set back."""
+
+    _began = datetime.now(UTC) - timedelta(seconds=monotonic())
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._began + timedelta(seconds=monotonic())
+
+
+class SteadyScheduler(PersistentScheduler):
+    """Beat's scheduler: what ran in the future, by the clock of its last start, runs after its period all the same."""
+
+    def setup_schedule(self) -> None:
+        """Read the stored times."""
+        super().setup_schedule()
+        now = self.app.now()
+        for entry in self.schedule.values():
+            entry.last_run_at = min(entry.last_run_at or now, now)
+
+
 _path = [*sys.path]
-app = Celery("wms", task_cls=CarefulTask)
+app = SteadyCelery("wms", task_cls=CarefulTask)
 # It has put the current directory in front, which may be somebody else's.
 sys.path[:] = _path
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.beat_schedule = BEAT
+app.conf.beat_scheduler = SteadyScheduler
 app.autodiscover_tasks()
 
 

@@ -74,4 +74,6 @@ BEAT: dict[str, BeatEntry] = {
     "remove-lapsed-memberships": every(60, "accounts.remove_lapsed_memberships"),
     # /readyz reports beat as down after a minute of silence, which is six missed reports.
     "report-liveness": every(10, "kernel.report_liveness"),
+    # Likewise; rounds that wait for unreachable sites leave it a thread within their time-outs.
+    "report-sites": every(10, "kernel.report_sites"),
 }

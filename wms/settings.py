@@ -89,9 +89,19 @@ DATABASES = {
         # Persistent connections: opening one for each request costs 12 times as much.
         "CONN_MAX_AGE": env.int("WMS_DATABASE_CONNECTION_MAX_AGE_S", default=600),
         "CONN_HEALTH_CHECKS": True,
-        # The fifth execution of a statement with the same text is planned once for all; those of the ORM differ by the
-        # values in their text, and the claim asks for it itself.
-        "OPTIONS": {**_DATABASE.get("OPTIONS", {}), "prepare_threshold": 5},
+        "OPTIONS": {
+            # A host that answers nothing, as behind a firewall that drops its packets, is away after some seconds; by
+            # default after minutes or hours. A statement may take as long as it likes.
+            "connect_timeout": 5,
+            "tcp_user_timeout": 20_000,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 2,
+            **_DATABASE.get("OPTIONS", {}),
+            # The fifth execution of a statement with the same text is planned once for all; those of the ORM differ by
+            # the values in their text, and the claim asks for it itself.
+            "prepare_threshold": 5,
+        },
     }
 }
 #: Redis or Valkey, the broker of the background work: redis://host:6379/0, or redis+socket:///path for a Unix socket.
@@ -114,7 +124,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_DEFAULT_QUEUE = "control"
 # A queue of its own, so that unreachable sites never delay the expiry of leases.
-CELERY_TASK_ROUTES = {"pilots.serve_ce": {"queue": "sites"}}
+CELERY_TASK_ROUTES = {"pilots.serve_ce": {"queue": "sites"}, "kernel.report_sites": {"queue": "sites"}}
 # Longer than the longest task, as a task that takes longer is run a second time.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.figures import Violation
-from tests.chaos.ledger import DEAD_LEASE, RUN_TWICE, WRONG_ANSWER, Kind, Ledger
+from tests.chaos.ledger import DEAD_LEASE, REFUSED, RUN_TWICE, WRONG_ANSWER, Kind, Ledger
 
 Rows = Sequence[Sequence[Any]]
 #: Function that runs one statement and returns its rows.
@@ -24,6 +24,7 @@ COUNTS = "The counts of jobs are those of a recount"
 COUNTS_OF_SITES = "The counts of jobs of sites are those of a recount"
 LIMITS = "The counters of a limit are those of a recount"
 HISTORY = "The history of a job ends with its status"
+TIMES = "The times of a job are the database's"
 SHARED = "The priorities of a group's task queues add up to its share"
 _HELD = "('Matched', 'Running', 'Stalled', 'Completing')"
 
@@ -87,6 +88,13 @@ AT_ANY_MOMENT: Final[Mapping[str, str]] = {
              SELECT status FROM jobs_jobhistory WHERE job_id = job.id ORDER BY id DESC LIMIT 1
          ) AS last
          WHERE last.status <> job.status
+    """,
+    # A process that is stopped for seconds writes a time that it has read before.
+    TIMES: """
+        SELECT 'job', line.job_id, line.status, line.changed_at
+          FROM (SELECT *, lag(changed_at) OVER (PARTITION BY job_id ORDER BY id) AS before FROM jobs_jobhistory) AS line
+         WHERE line.changed_at > clock_timestamp() + interval '1 s'
+            OR line.changed_at < line.before - interval '30 s'
     """,
 }
 #: As above, when priorities have been recalculated since the last change.
@@ -177,5 +185,5 @@ def _missing_output(job: int, output: str, found: tuple[str, str], sandboxes: Pa
 
 #: All invariants by name, each of which tests/chaos/test_checker.py violates.
 INVARIANTS: Final = frozenset(
-    {*AT_ANY_MOMENT, *SHARES, *AT_THE_END, LOST, UNKNOWN, ENDED_OTHERWISE, NO_OUTPUT, DEAD_LEASE, WRONG_ANSWER}
+    {*AT_ANY_MOMENT, *SHARES, *AT_THE_END, LOST, UNKNOWN, ENDED_OTHERWISE, NO_OUTPUT, DEAD_LEASE, WRONG_ANSWER, REFUSED}
 )

@@ -135,12 +135,11 @@ def _fill_disk(target: Target) -> bool:
 
 
 def _step_clock(target: Target, of: Callable[[], Sequence[psutil.Process]]) -> bool:
+    """Step the clock of a process, which stays wrong until its next step."""
     processes = _one(target, of)
     for process in processes:
         target.clocks.step(process.pid, target.chance.choice(_STEPS_S))
-    time.sleep(target.chance.uniform(2.0, 8.0))
-    for process in processes:
-        target.clocks.step(process.pid, 0)
+        time.sleep(_FELT_AFTER_S)
     return bool(processes)
 
 
@@ -154,7 +153,7 @@ def faults_of(target: Target) -> Mapping[str, Callable[[], bool]]:
         faults[f"{name} is killed"] = partial(_kill, target, one)
         faults[f"{name} is stopped"] = partial(_hang, target, one, longest_s=8)
         faults[f"all of {part} hangs"] = partial(_hang, target, partial(_all_of, target, part), longest_s=15)
-    for name in ("the control worker", "Valkey", "beat"):
+    for name in ("the control worker", "the sites worker", "Valkey", "beat"):
         faults[f"{name} is stopped"] = partial(_hang, target, partial(target.part, name), longest_s=8)
     for kind, number in zip(_RESTARTS, (signal.SIGKILL, signal.SIGTERM), strict=True):
         faults[kind] = partial(_restart, target, number)
@@ -165,9 +164,8 @@ def faults_of(target: Target) -> Mapping[str, Callable[[], bool]]:
         faults["the disk is full"] = partial(_fill_disk, target)
     if target.clocks.are_there:
         faults["the clock of a web process is stepped"] = partial(_step_clock, target, partial(target.below, "web"))
-        faults["the clock of the control worker is stepped"] = partial(
-            _step_clock, target, partial(target.part, "the control worker")
-        )
+        for name in ("the control worker", "the sites worker", "beat"):
+            faults[f"the clock of {name} is stepped"] = partial(_step_clock, target, partial(target.part, name))
     return faults
 
 

@@ -10,7 +10,7 @@ from docs.generators.markdown import table
 
 #: What differs between requests of one kind: UUIDs, digests and numbers.
 _DETAILS = re.compile(r"/(?:[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|\d+)(?=/)")
-ANSWERED, REFUSED, UNAVAILABLE, SILENT, WRONG = "answered", "401", "503", "no answer", "another 5xx"
+ANSWERED, UNAVAILABLE, SILENT, WRONG = "answered", "503", "no answer", "another 5xx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,6 @@ class Figures:
             outcome = SILENT
         elif status >= 500:
             outcome = UNAVAILABLE if status == 503 else WRONG
-        elif status == 401:
-            outcome = REFUSED
         with self.lock:
             self.exchanges[f"{method} {_DETAILS.sub('/…', path.partition('?')[0])}"][outcome] += 1
 
@@ -88,9 +86,9 @@ class Figures:
         rows = []
         for kind, outcomes in sorted(self.exchanges.items(), key=lambda item: -item[1].total()):
             share = f"{100 * outcomes[ANSWERED] / outcomes.total():.2f} %"
-            counts = [number(outcomes[outcome]) for outcome in (REFUSED, UNAVAILABLE, SILENT, WRONG)]
+            counts = [number(outcomes[outcome]) for outcome in (UNAVAILABLE, SILENT, WRONG)]
             rows.append([f"`{kind}`", number(outcomes.total()), share, *counts])
-        return table(["request", "sent to the server", ANSWERED, REFUSED, UNAVAILABLE, SILENT, WRONG], rows)
+        return table(["request", "sent to the server", ANSWERED, UNAVAILABLE, SILENT, WRONG], rows)
 
 
 def number(value: int) -> str:

@@ -15,6 +15,7 @@ from tests.chaos.figures import Violation
 
 RUN_TWICE = "A job is not run twice at one time"
 WRONG_ANSWER = "A failure of the server is answered with 503"
+REFUSED = "No valid credential is refused"
 DEAD_LEASE = "A report on the lease of a dead attempt is refused"
 
 _REPORT = re.compile(r"/api/v1/matches/([0-9a-f-]{36})/(status|heartbeat|finish)/")
@@ -75,8 +76,9 @@ class Ledger:
     attempts: list[Attempt] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
     leases: dict[str, Lease] = field(default_factory=dict)
-    #: Answers that no client should get.
+    #: Answers that no client should get; refusals of credentials, which are all valid.
     wrong: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def submitted(self, jobs: list[int], kind: Kind) -> None:
@@ -95,6 +97,8 @@ class Ledger:
         with self._lock:
             if status >= 500 and status != 503:
                 self.wrong.append(f"{path}: {status} {body[:300]!r}")
+            elif status == 401:
+                self.refused.append(f"{path}: {body[:300]!r}")
             elif path == _MATCHES and status == 201:
                 leased = json.loads(body)
                 for each in leased.get("leases", [leased]):
@@ -115,8 +119,8 @@ class Ledger:
 
     def contradictions(self) -> Iterator[Violation]:
         """Yield what was answered and must not be, by the ledger alone."""
-        for text in self.wrong:
-            yield Violation(invariant=WRONG_ANSWER, what=text)
+        for invariant, texts in ((WRONG_ANSWER, self.wrong), (REFUSED, self.refused)):
+            yield from (Violation(invariant=invariant, what=text) for text in texts)
         yield from self._run_twice()
         yield from self._dead_leases()
 

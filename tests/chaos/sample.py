@@ -12,7 +12,7 @@ REGISTER = "register-simulated-pilots"
 PARKED_TAG = "parked"
 LEASE_S = 20
 GRACE_S = 5
-#: Everything often, and leases that are soon over; nobody is refused because of an amount.
+#: Everything often, and leases that are soon over.
 SETTINGS = {
     "WMS_HEARTBEAT_S": "2",
     "WMS_MATCH_RETRY_AFTER_S": "1",
@@ -27,9 +27,6 @@ SETTINGS = {
     "WMS_RESCHEDULE_ELSEWHERE_S": "0",
     "WMS_BLACK_HOLE_FAILURES": "0",
     "WMS_SANDBOX_MIN_FREE_MB": "1",
-    "WMS_MAX_REQUESTS_PER_MINUTE": "0",
-    "WMS_MAX_SUBMISSIONS_PER_MINUTE": "0",
-    "WMS_MAX_SANDBOXES_PER_MINUTE": "0",
 }
 
 

@@ -45,7 +45,9 @@ class Submitter:
             job |= {**self._world.payload(self._chance.uniform(0.2, 6.0)), "sites": [REAL_SITE]}
         else:
             many = self._chance.randint(1, 8)
-            job |= {"executable": "simulated.sh", "sites": [SIMULATED_SITE]}
+            # A long body is read only when its caller is known.
+            arguments = self._chance.choice([0, 1000]) * ["argument"]
+            job |= {"executable": "simulated.sh", "arguments": arguments, "sites": [SIMULATED_SITE]}
             if kind is Kind.PARKED:
                 job["tags"] = [PARKED_TAG]
         request = {"request_id": str(uuid4()), "jobs": [job] * many}

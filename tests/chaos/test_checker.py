@@ -20,7 +20,7 @@ from taskqueues.services import priorities
 from tests.chaos import checker
 from tests.chaos.checker import Rows
 from tests.chaos.figures import Violation
-from tests.chaos.ledger import DEAD_LEASE, RUN_TWICE, WRONG_ANSWER, Attempt, End, Kind, Ledger
+from tests.chaos.ledger import DEAD_LEASE, REFUSED, RUN_TWICE, WRONG_ANSWER, Attempt, End, Kind, Ledger
 from tests.factories import make_group, make_job, make_pilot
 from wms.jobs.models import Job, Sandbox
 from wms.wire.protocol import Usage
@@ -135,6 +135,7 @@ PLANTED: list[tuple[str, Callable[[Healthy], object]]] = [
     (DEAD_LEASE, _accepted_after_the_end),
     (DEAD_LEASE, _accepted_after_another_lease),
     (WRONG_ANSWER, lambda healthy: _answered(healthy, "/api/v1/jobs/", 500, {}, at=10)),
+    (REFUSED, lambda healthy: _answered(healthy, "/api/v1/matches/", 401, {}, at=10)),
     (checker.LOST, lambda healthy: healthy.ledger.submitted([10**9], Kind.SIMULATED)),
     (checker.UNKNOWN, lambda healthy: healthy.ledger.accepted.pop(healthy.done)),
     (checker.ENDED_OTHERWISE, lambda _: change("UPDATE jobs_job SET status = 'Failed' WHERE status = 'Done'")),
@@ -148,6 +149,13 @@ PLANTED: list[tuple[str, Callable[[Healthy], object]]] = [
     (checker.COUNTS_OF_SITES, lambda _: change("DELETE FROM jobs_jobcountchange")),
     (checker.LIMITS, lambda _: change("UPDATE taskqueues_limitslot SET used = used + 1 WHERE number = 0")),
     (checker.HISTORY, lambda _: change("UPDATE jobs_jobhistory SET status = 'Running' WHERE status = 'Done'")),
+    (checker.TIMES, lambda _: change("UPDATE jobs_jobhistory SET changed_at = changed_at + interval '2 s'")),
+    (
+        checker.TIMES,
+        lambda _: change(
+            "UPDATE jobs_jobhistory SET changed_at = changed_at - interval '1 minute' WHERE status = 'Done'"
+        ),
+    ),
     (checker.SHARED, lambda _: change("UPDATE taskqueues_taskqueue SET priority = priority / 2")),
 ]
 

@@ -39,6 +39,10 @@ class SessionStore(db.SessionStore):
             _users[self.session_key] = int(str(held[SESSION_KEY]))
         return held
 
+    def get_expiry_date(self, **known: object) -> datetime:
+        """Return the end of the session by the database's clock, with which it is compared."""
+        return super().get_expiry_date(**{"modification": current_time(), **known})
+
     def save(self, must_create: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's signature
         """Store the session; one in which a user has logged in ends those beyond WMS_MAX_SESSIONS_PER_USER."""
         super().save(must_create)

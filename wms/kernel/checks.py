@@ -63,17 +63,10 @@ MAY_BE_ZERO = frozenset(
 #: Commands that read and write the database, except ``migrate``, which looks by itself.
 OF_DATABASE: Final = frozenset(
     {
-        *("changepassword", "configure", "createsuperuser", "export_configuration", "load_replicas", "pilot_token"),
-        *(
-            "recount_jobs",
-            "reset_second_factor",
-            "rotate_key",
-            "security_log",
-            "shell",
-            "site_token",
-            "token",
-            "verify",
-        ),
+        *("configure", "export_configuration", "load_replicas", "pilot_token", "recount_jobs", "reset_second_factor"),
+        *("rotate_key", "security_log", "site_token", "token", "verify"),
+        # Of Django:
+        *("changepassword", "clearsessions", "createsuperuser", "dumpdata", "flush", "loaddata", "shell"),
     }
 )
 

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 monotonic: Final = partial(clock_gettime, CLOCK_BOOTTIME)
 #: Seconds after which a process reads the database's clock again; a clock that is not synchronised drifts by 1 ms.
 _READ_EVERY_S: Final = 10.0
+#: The same where it could not be read yet, and the time is of this machine.
+_FIRST_READ_EVERY_S: Final = 1.0
 #: Seconds of a statement that says the time; a longer one is ignored.
 _LONGEST_READ_S: Final = 0.5
 #: A larger difference of this machine's clock is reported.
@@ -40,9 +42,11 @@ class _Clock:
 
     def now(self) -> datetime:
         """Return the time."""
-        if monotonic() >= self._read_again_at and self._lock.acquire(blocking=False):
+        # Where nothing was read yet, others wait: the time of the machine would be stored.
+        if monotonic() >= self._read_again_at and self._lock.acquire(blocking=self._read is None):
             try:
-                self._read_anew()
+                if monotonic() >= self._read_again_at:
+                    self._read_anew()
             finally:
                 self._lock.release()
         if self._read is None:
@@ -53,14 +57,15 @@ class _Clock:
     def _read_anew(self) -> None:
         if connection.in_atomic_block and self._read:
             return  # a later call reads it: an error would end the transaction
-        self._read_again_at = monotonic() + _READ_EVERY_S
         try:
             connection.ensure_connection()
             before_s = monotonic()
             ((then,),) = query_prepared("SELECT wms_now()")
-        except DatabaseError:
-            return  # it is away, or has no tables yet: the time goes on
+        except DatabaseError:  # it is away, or has no tables yet: the time goes on
+            self._read_again_at = monotonic() + (_READ_EVERY_S if self._read else _FIRST_READ_EVERY_S)
+            return
         after_s = monotonic()
+        self._read_again_at = after_s + _READ_EVERY_S
         if after_s - before_s > _LONGEST_READ_S and self._read:
             return  # it is not known when the database read its clock
         self._read = then, (before_s + after_s) / 2

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds after which a running process looks again.
 _LOOK_EVERY_S: Final = 10.0
-_COMMENT: Final = re.compile(r"wms-server (\d+\.\d+\.\d+)")
+_COMMENT: Final = re.compile(r"wms-server (\d\S*)")
 _TABLE: Final = "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('django_migrations')"
 
 
@@ -47,10 +47,11 @@ def refusal_of_database() -> str | None:
     )
 
 
-def record_version() -> None:
-    """Record that this program has migrated the database."""
+def record_version(*, applied: bool) -> None:
+    """Record that this program has applied migrations, or only unapplied some: then its version is not needed."""
+    comment = f"'wms-server {__version__}'" if applied else "NULL"
     with connection.cursor() as cursor:
-        cursor.execute(f"COMMENT ON TABLE django_migrations IS 'wms-server {__version__}'")
+        cursor.execute(f"COMMENT ON TABLE django_migrations IS {comment}")
 
 
 def _recorded_version() -> str | None:
@@ -62,7 +63,7 @@ def _recorded_version() -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in version.split("."))
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
 def _unknown_migrations() -> list[str]:

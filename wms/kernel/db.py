@@ -22,6 +22,7 @@ from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lo
 from django.db.models.sql import Query
 from django.db.models.sql.compiler import SQLCompiler
 
+from wms.kernel.errors import with_causes
 from wms.kernel.fast.statements import query_prepared
 
 
@@ -221,24 +222,27 @@ def _try_session_lock(key: LockKey, of: int) -> bool:
     return bool(taken)
 
 
-#: Beginnings of PostgreSQL's codes: exceptions of the connection, no space or connections left, interventions of its
-#: operator, a database that may only be read (as while it recovers), a transaction that lasted longer than the server
-#: allows, as of a process that was stopped meanwhile, and errors of its files.
-_CODES: Final = ("08", "530", "531", "532", "533", "57P", "25006", "25P03", "25P04", "58030")
+#: Beginnings of PostgreSQL's codes: exceptions of the connection, no space, memory or connections left, interventions
+#: of its operator, a database that may only be read (as while it recovers), a transaction that the server has ended,
+#: for others or because it lasted too long, as of a process that was stopped, and errors of its files.
+_CODES: Final = ("08", "53", "57P", "25006", "25P03", "25P04", "40", "58030")
 #: Seconds after which a client may try again: a restart takes about as long.
 RETRY_AFTER_S: Final = 10
 
 
 def is_database_away(error: BaseException | None) -> bool:
-    """Return whether an error comes from a database server that cannot work at present, and not from a statement.
+    """Return whether an error, or a cause of it, is of a database that cannot work at present, not of a statement."""
+    return outage_in(error) is not None
 
-    The error counts by its causes: code between it and the database may have given it another type.
-    """
-    while error is not None:
-        if isinstance(error, psycopg.Error):
-            if error.sqlstate is not None:
-                return error.sqlstate.startswith(_CODES)
-            # The server has said nothing.
-            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return False
+
+def outage_in(error: BaseException | None) -> psycopg.Error | None:
+    """Return that error of the database; None: there is none."""
+    errors = (each for each in with_causes(error) if isinstance(each, psycopg.Error))
+    return next((each for each in errors if _is_outage(each)), None)
+
+
+def _is_outage(error: psycopg.Error) -> bool:
+    if error.sqlstate is not None:
+        return error.sqlstate.startswith(_CODES)
+    # The server has said nothing.
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

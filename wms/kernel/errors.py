@@ -1,6 +1,6 @@
 """Categories of errors reported to callers; views and commands map the category to a status, never the class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from wms.wire.protocol import NOT_FOUND
@@ -104,3 +104,10 @@ class UnavailableError(WmsError):
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         super().__init__(detail)
         self.retry_after_s = max(1, retry_after_s)
+
+
+def with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what caused it: code between a failure and its report may have given it another type."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -3,8 +3,10 @@
 wms.urls names these functions as handler400, handler403, handler404 and handler500.
 """
 
+import errno
 import sys
 from http import HTTPStatus
+from typing import Final
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -14,9 +16,15 @@ from django.urls import Resolver404, resolve
 from django.views import defaults
 
 from wms.kernel.db import RETRY_AFTER_S, is_database_away
+from wms.kernel.errors import with_causes
 from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.wire.protocol import API_V1
 
+#: Of errors of a file system without room, or that may only be read.
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+#: What to do where something is unavailable, or has failed.
+ADVICE: Final = "Repeat the request later; if it changes something, look first whether it has."
+FAILED: Final = "The server failed; its log says why. Something may have changed: check before you repeat the request."
 #: Prefix of all versions of the REST interface: what is below it never gets a page.
 API = "/api/"
 
@@ -48,24 +56,27 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer a request that failed inside the server; the cause is in its log."""
-    if is_database_away(sys.exc_info()[1]):
-        return unavailable(request, "The database is away at present.")
+    if outage := outage_behind(sys.exc_info()[1]):
+        code, reason = outage
+        return unavailable(request, reason, code=code)
     if not request.path.startswith(API):
         return defaults.server_error(request)
-    return api_error(
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "internal_error",
-        "The server failed; its log says why. Something may have changed: check before you repeat the request.",
-    )
+    return api_error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", FAILED)
 
 
-def unavailable(request: HttpRequest, reason: str) -> HttpResponse:
-    """Answer a request while the database cannot be used, for the reason that a sentence says."""
+def outage_behind(error: BaseException | None) -> tuple[str, str] | None:
+    """Return code and sentence if a request failed because the database or a disk cannot be used; None: it did not."""
+    if is_database_away(error):
+        return "unavailable", "The database is away at present."
+    if any(isinstance(each, OSError) and each.errno in _NO_ROOM for each in with_causes(error)):
+        return "no_room", "The disk of the server is full; tell its operator."
+    return None
+
+
+def unavailable(request: HttpRequest, reason: str, *, code: str = "unavailable") -> HttpResponse:
+    """Answer a request while the database or a disk cannot be used, for the reason that a sentence says."""
     if request.path.startswith(API):
-        advice = "Repeat the request later; if it changes something, look first whether it has."
-        return api_error(
-            HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", f"{reason} {advice}", retry_after_s=RETRY_AFTER_S
-        )
+        return api_error(HTTPStatus.SERVICE_UNAVAILABLE, code, f"{reason} {ADVICE}", retry_after_s=RETRY_AFTER_S)
     page = render_to_string("503.html", {"reason": reason})
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)

@@ -11,10 +11,12 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from wms.kernel import liveness
 from wms.kernel.clock import complaint_of_clock
 from wms.kernel.database_version import refusal_of_database
+from wms.kernel.db import RETRY_AFTER_S
 
 logger = logging.getLogger(__name__)
 
@@ -37,20 +39,27 @@ def alive(request: HttpRequest) -> JsonResponse:
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Answer 200 if the database can be written, the broker is reachable and beat runs, else 503 with what is down."""
-    parts = {"database": database_writes(), "broker": broker_answers(), "beat": beat_works()}
-    refusal = refusal_of_database() if parts["database"] else None
-    parts["database"] &= refusal is None
+    """Answer 200 if the database can be written, so can the broker, and beat runs, else 503 with what is down."""
+    parts = {"database": database_writes(), "broker": broker_writes(), "beat": beat_works()}
+    refusal: str | None = None
+    try:
+        refusal, sites_stopped = refusal_of_database(), liveness.has_stopped(liveness.SITES)
+        parts["database"] &= refusal is None
+    except DatabaseError:
+        parts["database"], sites_stopped = False, False
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if refusal:
         answer["detail"] = refusal
+    if sites_stopped:
+        answer[liveness.SITES] = "down"  # pilots are not sent; those that run get jobs
     if complaint := complaint_of_clock():
         answer["clock"] = complaint
     if all(parts.values()):
         return JsonResponse({"status": "ready", **answer})
     down = [part for part, up in parts.items() if not up]
     logger.warning("health.not_ready", extra={"down": down})
-    return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
 
 
 def database_writes() -> bool:
@@ -66,12 +75,13 @@ def database_writes() -> bool:
     return bool(may_write)
 
 
-def broker_answers() -> bool:
-    """Return whether the broker accepts a connection."""
+def broker_writes() -> bool:
+    """Return whether the broker accepts a connection and a value, as it does not when its memory is full."""
     try:
         with current_app.connection_for_write(connect_timeout=BROKER_TIMEOUT_S) as broker:
             broker.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
-    except (OperationalError, OSError):
+            broker.default_channel.client.set("wms-readiness", "", ex=BROKER_TIMEOUT_S)
+    except (OperationalError, RedisError, OSError):
         return False
     return True
 

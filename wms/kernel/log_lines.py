@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from wms.kernel.callers import current_command
-from wms.kernel.db import is_database_away
+from wms.kernel.db import outage_in
 
 #: Written in place of a secret.
 MASK: Final = "[masked]"
@@ -138,8 +138,8 @@ class LineWithFacts(logging.Formatter):
 
         While the database is away every request fails, wherever it was: then one line says so.
         """
-        if is_database_away(ei[1]):
-            return f"    The database is away: {escaped(str(ei[1]).partition(chr(10))[0])}"
+        if outage := outage_in(ei[1]):
+            return f"    The database is away: {escaped(str(outage).partition(chr(10))[0])}"
         return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())
 
 

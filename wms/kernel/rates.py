@@ -95,7 +95,7 @@ def take_changes(rows: int, *, user_id: int) -> None:
     if rows > limit:
         sentence = f"You may make {limit:,} changes in a minute, and this request would make {rows:,}; name fewer."
         raise TooManyChangesError(sentence)
-    now = time.time()
+    now = current_time().timestamp()
     window = int(now // WINDOW_S)
     key = f"{Rate.CHANGES}:{user_id}:{window}"
     for number in _counters.add(rows, [key]):

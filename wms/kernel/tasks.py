@@ -9,3 +9,9 @@ from wms.kernel import liveness
 def report_liveness() -> None:
     """Every 10 s: record that beat sends and a worker executes; if it stops, /readyz reports beat as down."""
     liveness.report(liveness.BEAT)
+
+
+@shared_task(name="kernel.report_sites", ignore_result=True, acks_late=True)
+def report_sites() -> None:
+    """Every 10 s: record that the worker of the queue sites executes; if it stops, /readyz and `up` say so."""
+    liveness.report(liveness.SITES)

@@ -259,24 +259,37 @@ def _own(directory: Path, identity: ProcessUser) -> None:
 def _end_strays(data: Path, *, within_s: float) -> None:
     """Wait for processes left in this cluster, kill them if need be, and remove the lock file of their server."""
     begun = time.monotonic()
-    while (orphans := _processes_in(data)) and time.monotonic() < begun + within_s + _KILLED_WITHIN_S:
+    while (strays := _processes_in(data)) and time.monotonic() < begun + within_s + _KILLED_WITHIN_S:
         if time.monotonic() > begun + within_s:
-            for process in orphans:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+            for process in strays:
+                _kill(process, data=data)
         time.sleep(0.05)
-    # Its number may belong to another process by now, so that PostgreSQL would refuse to start.
-    (data / "postmaster.pid").unlink(missing_ok=True)
+    if not strays:  # else the next server must find out by the file that they still have its memory
+        # Its number may belong to another process by now, so that PostgreSQL would refuse to start.
+        (data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _processes_in(data: Path) -> list[int]:
-    """Return the processes whose working directory is the cluster, as for every process of PostgreSQL."""
-    place = data.resolve()
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _directory(entry) == place]
+    """Return PostgreSQL's processes in this cluster."""
+    numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [number for number in numbers if _is_in(data, number)]
 
 
-def _directory(process: Path) -> Path | None:
+def _is_in(data: Path, number: int) -> bool:
+    """Return whether a process is PostgreSQL's, with the cluster as its working directory as each of them has it."""
+    process = Path(f"/proc/{number}")
     try:
-        return (process / "cwd").readlink()
+        # The directory itself and not its path, which is another one's in a container.
+        return (process / "exe").readlink().name.startswith("postgres") and (process / "cwd").samefile(data)
     except OSError:
-        return None
+        return False
+
+
+def _kill(number: int, *, data: Path) -> None:
+    with suppress(OSError):
+        process = os.pidfd_open(number)
+        try:
+            if _is_in(data, number):  # and no other process that got its number meanwhile
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        finally:
+            os.close(process)

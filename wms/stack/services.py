@@ -264,6 +264,7 @@ def _workers(system: System) -> list[ServicePart]:
                 *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle"),
             ),
             environment=system.environment,
+            works=partial(_reports, system, queue),
             stop_within_s=5,
         )
         for queue, threads in (("control", 2), ("sites", _SITES_AT_ONCE))
@@ -276,10 +277,16 @@ def _beat(system: System) -> ServicePart:
         name="beat",
         command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
         environment=system.environment,
-        # Its tasks are done by the worker `control`, which may be the one that hangs.
-        works=lambda: not system.options.listener.is_silent("beat", host=_host(system)),
+        works=partial(_reports, system, "beat"),
         stop_within_s=5,
     )
+
+
+def _reports(system: System, part: str) -> bool:
+    """Return whether the web server does not say that a part is silent."""
+    # The task by which beat reports is executed by control, which may be the one that hangs: both are named.
+    reported = "beat" if part == "control" else part
+    return not system.options.listener.is_silent(reported, host=_host(system))
 
 
 def _pilots(system: System) -> ServicePart:

@@ -1,5 +1,6 @@
 """Answers: those of the application, and errors without it."""
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from http import HTTPStatus
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from django.http import FileResponse
 
+from wms.kernel.db import RETRY_AFTER_S as OUTAGE_RETRY_AFTER_S
+from wms.kernel.handlers import ADVICE, FAILED, outage_behind
 from wms.kernel.rest.errors import PROBLEM, error_body
 from wms.web.callers import caller_of
 from wms.web.environ import FileBody
@@ -39,15 +42,19 @@ def answer(
     application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol", *, streams: StreamedAnswers
 ) -> None:
     """Let the application answer a request; exceptions are logged, as granian ignores them."""
-    failed = partial(
-        refuse,
-        protocol,
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "internal_error",
-        "The server failed; its log says why. Something may have changed: check before you repeat the request.",
-    )
+    failed = partial(refuse_failed, protocol)
     with logged("%s %s", environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"), then=failed):
         _answer(application, environ, protocol, streams)
+
+
+def refuse_failed(protocol: "HTTPProtocol") -> None:
+    """Answer a request for which the server has just failed, in an exception handler."""
+    if outage := outage_behind(sys.exc_info()[1]):
+        code, reason = outage
+        detail = f"{reason} {ADVICE}"
+        refuse(protocol, HTTPStatus.SERVICE_UNAVAILABLE, code, detail, retry_after_s=OUTAGE_RETRY_AFTER_S)
+    else:
+        refuse(protocol, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", FAILED)
 
 
 def refuse(

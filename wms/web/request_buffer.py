@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 from django.conf import settings
 
 from wms.kernel.bodies import most_bytes_of
-from wms.web.answers import answer, refuse
+from wms.web.answers import answer, refuse, refuse_failed
 from wms.web.bodies import BodyFailure, IncomingBody, IncompleteBodies, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of, is_of_machine
 from wms.web.environ import environ_of
@@ -172,9 +172,7 @@ class RequestBuffer:
 
 def _safely(scope: "Scope", protocol: "HTTPProtocol", step: Callable[[], None]) -> None:
     """Do a step of a request; if it fails, refuse the request and log the exception."""
-    code, detail = "internal_error", "The server failed; its log says why."
-    failed = partial(refuse, protocol, HTTPStatus.INTERNAL_SERVER_ERROR, code, detail)
-    with logged("%s %s", scope.method, scope.path, then=failed):
+    with logged("%s %s", scope.method, scope.path, then=partial(refuse_failed, protocol)):
         step()
 
 

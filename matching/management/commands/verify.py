@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: object, contents: bool, **_options: object) -> None:
         wrong = [f"{violation.invariant}, but not {violation.row}" for violation in violations()]
-        unseen = ["files on storage elements", "messages in the broker"]
+        unseen = ["files of no sandbox", "files on storage elements", "messages in the broker"]
         try:
             wrong += wrong_files(with_contents=contents)
         except PermissionError as error:

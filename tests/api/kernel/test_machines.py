@@ -1,6 +1,8 @@
 """Endpoints for monitoring, and error bodies of requests that no view answers."""
 
+import errno
 import re
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,13 +16,15 @@ from django.urls import URLPattern, URLResolver, include, path
 from kombu import Connection
 from pytest_django import Settings
 
+from tests.pace import wait_for
 from tests.problems import MEDIA_TYPE, of_problem
-from wms.kernel import handlers
-from wms.kernel.db import DatabaseNow
-from wms.kernel.health import WRITES
+from wms.kernel import handlers, health
+from wms.kernel.db import DatabaseNow, is_database_away
 from wms.kernel.log_lines import LineWithFacts
 from wms.kernel.models import Liveness
-from wms.kernel.tasks import report_liveness
+from wms.kernel.tasks import report_liveness, report_sites
+from wms.stack.binaries import find_valkey
+from wms.stack.servers import ValkeyServer
 
 handler400 = handlers.bad_request
 handler403 = handlers.forbidden
@@ -56,6 +60,11 @@ def fails(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
 
+def fills(request: HttpRequest) -> HttpResponse:
+    """Fail as where a disk is full."""
+    raise RuntimeError("something could not be written") from OSError(getattr(errno, request.GET["code"]), "no")
+
+
 def reads(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(len(request.body)))
 
@@ -72,6 +81,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
             "reads": reads,
             "counts": counts,
             "fails": fails,
+            "fills": fills,
         }.items()
     ),
 ]
@@ -109,7 +119,7 @@ def test_a_process_with_database_broker_and_beat_is_ready(visitor: Client) -> No
 def not_ready(visitor: Client) -> set[str]:
     """Return the components that /readyz reports as down."""
     answer = visitor.get("/readyz")
-    assert answer.status_code == 503
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
     parts: dict[str, str] = answer.json()
     assert parts.pop("status") == "not ready"
     assert set(parts) == {"database", "broker", "beat"}
@@ -128,6 +138,31 @@ def test_without_the_broker_a_process_is_not_ready(visitor: Client, monkeypatch:
 
 
 @pytest.mark.django_db
+def test_with_a_full_broker_a_process_is_not_ready(
+    visitor: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    valkey = ValkeyServer(program=find_valkey(), sockets=tmp_path)
+    with subprocess.Popen([*valkey.command(), "--maxmemory", "1"]) as server:
+        try:
+            wait_for(valkey.is_ready, 10)
+            monkeypatch.setattr(current_app, "connection_for_write", lambda **_options: Connection(valkey.url()))
+            report_liveness()
+            assert not_ready(visitor) == {"broker"}
+        finally:
+            server.kill()
+
+
+@pytest.mark.django_db
+def test_a_silent_worker_of_sites_is_named(visitor: Client) -> None:
+    report_liveness()
+    report_sites()
+    assert "sites" not in visitor.get("/readyz").json()
+    Liveness.objects.filter(name="sites").update(reported_at=DatabaseNow() - timedelta(seconds=60))
+    answer = visitor.get("/readyz")
+    assert (answer.status_code, answer.json()["sites"]) == (200, "down")
+
+
+@pytest.mark.django_db
 def test_without_the_database_a_process_is_not_ready(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def down(*arguments: object) -> None:
         raise OperationalError("connection refused")
@@ -135,6 +170,14 @@ def test_without_the_database_a_process_is_not_ready(visitor: Client, monkeypatc
     monkeypatch.setattr(connection, "cursor", down)
     monkeypatch.setattr(connection, "close", lambda: None)
     assert not_ready(visitor) == {"database", "beat"}
+
+
+def test_a_database_whose_host_answers_nothing_is_away_after_seconds() -> None:
+    """As one that drops the packets of an open connection, too, which no test can do without root."""
+    options = connection.get_connection_params()
+    assert 0 < options["connect_timeout"] <= 5
+    silence_s = options["keepalives_idle"] + options["keepalives_count"] * options["keepalives_interval"]
+    assert max(silence_s, options["tcp_user_timeout"] / 1000) <= 20
 
 
 @pytest.mark.django_db
@@ -199,9 +242,9 @@ def test_a_database_outage_is_503_with_retry_after(
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("53100", 503), ("53200", 503), ("53300", 503), ("57P01", 503), ("57P03", 503), ("25006", 503),
-        ("25P03", 503), ("58030", 503),
-        ("53400", 500), ("57014", 500), ("23505", 500), ("P0001", 500),
+        ("53100", 503), ("53200", 503), ("53300", 503), ("53400", 503), ("57P01", 503), ("57P03", 503), ("08006", 503),
+        ("25006", 503), ("25P03", 503), ("40001", 503), ("40P01", 503), ("58030", 503),
+        ("57014", 500), ("23505", 500), ("42P01", 500), ("P0001", 500),
     ],
 )  # fmt: skip
 def test_a_database_that_cannot_work_is_503_and_a_statement_that_fails_500(
@@ -209,6 +252,31 @@ def test_a_database_that_cannot_work_is_503_and_a_statement_that_fails_500(
 ) -> None:
     assert visitor.get(f"/api/v1/fails/?code={code}{how}").status_code == status
     assert visitor.get(f"/fails/?code={code}{how}").status_code == status
+
+
+@pytest.mark.parametrize(("code", "status"), [("ENOSPC", 503), ("EDQUOT", 503), ("EROFS", 503), ("EPERM", 500)])
+def test_a_full_disk_is_503(visitor: Client, code: str, status: int) -> None:
+    answer, page = visitor.get(f"/api/v1/fills/?code={code}"), visitor.get(f"/fills/?code={code}")
+    assert answer.status_code == page.status_code == status
+    if status == 503:
+        assert answer["Retry-After"] == page["Retry-After"] == "10"
+        assert of_problem(answer.json())[:2] == (503, "no_room")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_was_full_is_503_whatever_fails_because_of_it() -> None:
+    """As the next statement of a transaction whose first failure was not noticed."""
+
+    def fail() -> None:
+        with connection.cursor() as cursor:
+            try:
+                cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$")
+            except DatabaseError:
+                cursor.execute("SELECT 1")
+
+    with pytest.raises(DatabaseError) as failure, transaction.atomic():
+        fail()
+    assert is_database_away(failure.value)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -222,11 +290,23 @@ def test_a_database_that_may_only_be_read_is_not_ready(visitor: Client) -> None:
         connection.close()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_ends_while_readiness_looks_at_it_is_down(
+    visitor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended() -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(health, "refusal_of_database", ended)
+    report_liveness()
+    assert not_ready(visitor) == {"database"}
+
+
 @pytest.mark.django_db
 def test_readiness_writes_a_temporary_file() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '64kB'")
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {WRITES}")
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {health.WRITES}")
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert re.search(r"temp .*written=\d", plan), plan
 

@@ -314,6 +314,8 @@ def test_a_job_without_output_is_reported() -> None:
         (Path.unlink, [], "is missing"),
         (lambda path: path.write_bytes(b"short"), [], "has 5 bytes, not 10"),
         (lambda path: path.write_bytes(b"echo HELLO"), ["--contents"], "has another content"),
+        (lambda path: path.symlink_to(path.rename(f"{path}.moved")), [], "is not an ordinary file"),
+        (lambda path: path.parent.rename(f"{path.parent}.moved"), [], "is missing"),
     ],
 )
 def test_verify_finds_files_that_are_not_as_stored(
@@ -341,13 +343,32 @@ def test_verify_accepts_a_sandbox_that_is_removed_meanwhile(directory: Path) -> 
 
 
 @pytest.mark.django_db
+def test_verify_reports_a_file_that_cannot_be_read_beside_others(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = upload(b"first", owner=make_user()), upload(b"second", owner=make_user())
+    size_of = sandbox_check.stored_size_bytes
+
+    def unreadable(digest: str) -> int | None:
+        if digest == first.sandbox.digest:
+            raise PermissionError(13, "Permission denied", digest)
+        return size_of(digest)
+
+    monkeypatch.setattr(sandbox_check, "stored_size_bytes", unreadable)
+    (directory / second.sandbox.digest[:2] / second.sandbox.digest[2:]).unlink()
+    assert set(sandbox_check.wrong_files()) == {
+        f"The file of sandbox sha256:{first.sandbox.digest} cannot be read (Permission denied)",
+        f"The file of sandbox sha256:{second.sandbox.digest} is missing",
+    }
+
+
+@pytest.mark.django_db
 def test_verify_says_that_it_may_not_look_at_files(monkeypatch: pytest.MonkeyPatch) -> None:
     upload(b"echo hello", owner=make_user())
-    refused = Mock(side_effect=PermissionError(13, "Permission denied", "/sandboxes/ab"))
-    monkeypatch.setattr(sandbox_check, "stored_size_bytes", refused)
+    refused = Mock(side_effect=PermissionError(13, "Permission denied", "/sandboxes"))
+    monkeypatch.setattr(sandbox_check, "require_readable_store", refused)
     out = io.StringIO()
     call_command("verify", stdout=out)
     assert (
-        "not looked at: files of sandboxes (/sandboxes/ab is another account's: run it as the server's)"
-        in out.getvalue()
+        "not looked at: files of sandboxes (/sandboxes is another account's: run it as the server's)" in out.getvalue()
     )

@@ -1,21 +1,26 @@
 """Times that are compared are those of the database's clock, whatever the clock of a machine says."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Self
 
 import pytest
 from celery.exceptions import Ignore
+from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client
 
 from tests import factories
 from tests.clock import pass_time
-from wms.celery import app, expire_by_database
+from wms.accounts.backends import SessionStore
+from wms.celery import SteadyScheduler, app, expire_by_database
 from wms.jobs.models import Job
 from wms.kernel import clock, database_version
 from wms.kernel.db import database_now
 from wms.kernel.tokens import InvalidTokenError, TokenKind, read, sign
 from wms.portal.notices import notices_of
+from wms.schedule import BEAT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
@@ -85,6 +90,15 @@ def test_a_token_of_one_process_is_accepted_by_another_whose_machine_is_an_hour_
         read(TokenKind.PILOT, token)
 
 
+def test_a_session_ends_by_the_clock_of_the_database(start: ProcessClock) -> None:
+    pass_time(hours=1)
+    start()
+    session = SessionStore()
+    session.create()
+    ends_at = Session.objects.get().expire_date
+    assert is_near(ends_at, database_now() + timedelta(seconds=session.get_session_cookie_age()))
+
+
 def test_time_goes_on_while_the_database_is_away(start: ProcessClock, monkeypatch: pytest.MonkeyPatch) -> None:
     pass_time(hours=1)
     start()
@@ -126,3 +140,39 @@ def test_a_task_expires_by_the_clock_of_the_database(start: ProcessClock) -> Non
     with pytest.raises(Ignore):
         task()
     assert done == ["run"]
+
+
+def test_the_time_of_the_machine_is_used_for_a_second_at_most_after_the_database_is_back(
+    start: ProcessClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pass_time(hours=1)
+    start()
+    elapsed_s = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: 1000.0 + elapsed_s[0])
+    with monkeypatch.context() as outage:
+        outage.setattr(clock, "query_prepared", away)
+        assert is_near(clock.current_time(), datetime.now(UTC))
+    elapsed_s[0] = 1.0
+    assert is_near(clock.current_time(), database_now())
+
+
+def test_beat_goes_on_though_its_clock_was_ahead_before(tmp_path: Path) -> None:
+    file = str(tmp_path / "schedule")
+    before = SteadyScheduler(app=app, schedule_filename=file)
+    for entry in before.schedule.values():
+        entry.last_run_at = app.now() + timedelta(hours=1)
+    before.close()
+    after = SteadyScheduler(app=app, schedule_filename=file)
+    left_s = {name: after.schedule[name].is_due()[1] for name in BEAT}
+    after.close()
+    assert all(left_s[name] <= entry["schedule"] for name, entry in BEAT.items())
+
+
+def test_a_step_of_the_clock_of_a_machine_is_none_of_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stepped(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(datetime.now(tz).timestamp() - 3600, tz)
+
+    monkeypatch.setattr("celery.app.base.datetime", Stepped)
+    assert is_near(app.now(), datetime.now(UTC))

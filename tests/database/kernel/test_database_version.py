@@ -68,6 +68,23 @@ def test_a_newer_database_is_refused_everywhere(changes: list[str], named: str) 
     current_command.set("")
 
 
+def test_a_database_whose_new_migrations_were_unapplied_may_be_used_by_an_older_program() -> None:
+    before = next(name for name in sorted(database_version._migrations_of("jobs"), reverse=True)[1:])
+    try:
+        call_command("migrate", "jobs", before, verbosity=0)
+        assert database_version._recorded_version() is None
+    finally:
+        call_command("migrate", verbosity=0)
+    assert database_version._recorded_version() == __version__
+
+
+@pytest.mark.parametrize(("own", "is_older"), [("99.10.0rc1", False), ("99.9.0.dev2", True), ("100.0", False)])
+def test_versions_are_compared_by_their_numbers(monkeypatch: pytest.MonkeyPatch, own: str, is_older: bool) -> None:
+    execute("COMMENT ON TABLE django_migrations IS 'wms-server 99.10.0rc2'")
+    monkeypatch.setattr(database_version, "__version__", own)
+    assert ("99.10.0rc2" in (refusal_of_database() or "")) == is_older
+
+
 def test_replaced_migrations_and_those_of_removed_apps_are_not_newer() -> None:
     execute("INSERT INTO django_migrations (id, app, name, applied) VALUES (-1, 'kernel', '0007_ancient', now())")
     execute("INSERT INTO django_migrations (app, name, applied) VALUES ('removed', '0001_ancient', now())")

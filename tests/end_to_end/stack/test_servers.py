@@ -129,6 +129,32 @@ def test_valkey_is_started_and_stopped(sockets: Path) -> None:
     assert not valkey.is_ready()
 
 
+def test_a_program_of_the_operator_in_the_directory_of_the_cluster_is_not_ended(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_STRAYS_WITHIN_S", 0.0)
+    postgres.create()
+    with subprocess.Popen(["sleep", "60"], cwd=postgres.data) as program:
+        postgres.create()
+        try:
+            assert program.poll() is None
+        finally:
+            program.kill()
+
+
+def test_the_lock_file_stays_while_a_process_of_the_cluster_does_not_end(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_STRAYS_WITHIN_S", "_KILLED_WITHIN_S"):
+        monkeypatch.setattr(servers, name, 0.0)
+    monkeypatch.setattr(servers, "_kill", lambda number, *, data: None)
+    postgres.create()
+    lock = postgres.data / "postmaster.pid"
+    with running(postgres.command(), ready=postgres.is_ready):
+        postgres.create()
+        assert lock.exists()
+
+
 def test_postgres_is_started_again_though_a_stopped_backend_holds_its_memory(postgres: PostgresServer) -> None:
     postgres.create()
     with running(postgres.command(), ready=postgres.is_ready) as server:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.attacks.web import free_port
+from tests.attacks.web import free_port, web
 from tests.named_tests import ROOT
 from tests.pace import wait_for, within
 from wms.stack.listening import Listener
@@ -93,3 +93,11 @@ def test_a_process_that_is_stopped_is_named(server: "subprocess.Popen[str]", por
     workers_of(server)[0].suspend()
     assert server.stderr
     assert server.stderr.readline() == "Process 1 of the web server is stopped, by a signal or a debugger.\n"
+
+
+def test_a_long_body_while_the_database_is_away_is_503(tmp_path: Path) -> None:
+    """Its caller is looked for before it is read."""
+    nowhere = "postgres://nobody@127.0.0.1:1/none"
+    with web(tmp_path, workers=1, WMS_DATABASE_URL=nowhere, WMS_EMBEDDED="1") as server:
+        status, answer = server.ask("POST", "/api/v1/jobs/", {"name": 10_000 * "x"}, token="wms_some-token-of-a-user")
+    assert (status, answer["code"]) == (503, "unavailable"), answer

@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import stat
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -76,15 +78,35 @@ def open_stored(digest: str) -> "File[bytes]":
     return _storage().open(_stored_name(digest))
 
 
-def stored_size_bytes(digest: str) -> int:
-    """Return the size of the stored content.
+def require_readable_store() -> None:
+    """Return if this account may look at the files.
+
+    Raises:
+        PermissionError: they are another account's.
+    """
+    storage = _storage()
+    if isinstance(storage, FileSystemStorage):
+        with suppress(FileNotFoundError):  # it is created with its first file
+            os.listdir(storage.location)  # noqa: PTH208 - read, not used
+
+
+def stored_size_bytes(digest: str) -> int | None:
+    """Return the size of the stored content; None: it is a link, or something else than a file.
 
     Raises:
         FileNotFoundError: it is not stored.
-        PermissionError: this account may not look at it.
+        OSError: it cannot be read.
     """
-    size_bytes: int = _storage().size(_stored_name(digest))
-    return size_bytes
+    storage, name = _storage(), _stored_name(digest)
+    if not isinstance(storage, FileSystemStorage):
+        size_bytes: int = storage.size(name)
+        return size_bytes
+    path = Path(storage.path(name))
+    state = path.lstat()
+    if not stat.S_ISREG(state.st_mode):
+        return None
+    path.open("rb").close()
+    return state.st_size
 
 
 @lru_cache(maxsize=_HEADS_KEPT)

@@ -23,8 +23,8 @@ class Command(migrate.Command):
         # All or nothing: a squashed migration that was interrupted could not be told from a version before 0.1.0.
         with nullcontext() if before else transaction.atomic(using=connection.alias):
             super().handle(*args, database=database, **options)
-            if recorder.applied_migrations() != before:
-                record_version()
+            if (after := recorder.applied_migrations().keys()) != before.keys():
+                record_version(applied=bool(after - before.keys()))
 
 
 def _refuse_from_before_squashing(connection: BaseDatabaseWrapper) -> None:
