@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 
 from wms.accounts.domain import SecurityEventKind
@@ -29,7 +30,7 @@ from wms.kernel.clock import current_time
 from wms.kernel.handlers import API, api_error
 from wms.kernel.rates import RateExceededError
 
-_View = TypeVar("_View", bound=Callable[..., HttpResponse])
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
     {
