@@ -284,8 +284,10 @@ WMS_UNASKED_DISK_MB = env.int("WMS_UNASKED_DISK_MB", default=1000)
 WMS_PAYLOAD_PROCESSES_PER_CORE = env.int("WMS_PAYLOAD_PROCESSES_PER_CORE", default=300)
 #: Longest window of the stall rule that jobs may request, unless their VO sets one; 0: any, also none.
 WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
-#: Requests of one user to the API per minute, over all tokens and sessions; 0: no limit. Pilots, jobs and sites are not
-#: limited.
+#: Requests of one pilot, job or site per minute to each web process; 0: no limit. Far more than honest ones send, and
+#: fewer than would keep the process from others.
+WMS_MAX_MACHINE_REQUESTS_PER_MINUTE = env.int("WMS_MAX_MACHINE_REQUESTS_PER_MINUTE", default=6000)
+#: Requests of one user to the API per minute, over all tokens and sessions; 0: no limit.
 WMS_MAX_REQUESTS_PER_MINUTE = env.int("WMS_MAX_REQUESTS_PER_MINUTE", default=6000)
 #: Submissions of one user per minute, the portal's included; 0: no limit. One may have 10,000 jobs.
 WMS_MAX_SUBMISSIONS_PER_MINUTE = env.int("WMS_MAX_SUBMISSIONS_PER_MINUTE", default=1200)

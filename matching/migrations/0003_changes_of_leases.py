@@ -30,5 +30,5 @@ class Migration(migrations.Migration):
                 help_text="Logical names that were new when it reserved or registered them.",
             ),
         ),
-        InstallTexts("matching", digest="6713b58b14d3e368b4967d2f424d2f38521bf1346b21016d31d7a1727a1db800"),
+        InstallTexts("matching", digest="bda74892cb4be40053943fdc45e5652cf6ee3f1ed364b517b63f5d8e3c36f67d"),
     ]

@@ -18,6 +18,7 @@ from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, OutputTail, UsageSamples
 from wms.jobs.sql.counts import wrong_job_counts
+from wms.jobs.sql.sandboxes import wrong_stored_bytes
 
 #: A priority may be one recalculation old; a larger difference is an error.
 PRIORITY_TOLERANCE = 1e-6
@@ -113,6 +114,10 @@ def _job_counts_are_those_of_the_jobs() -> Iterator[str]:
         yield f"{wrong} counts; run `wms-server recount_jobs`"
 
 
+def _stored_bytes_are_those_of_the_uploads() -> Iterator[str]:
+    yield from (f"those of user {owner_id}" for owner_id in wrong_stored_bytes())
+
+
 def _tails_and_samples_are_of_attempts_that_were_made() -> Iterator[object]:
     yield from OutputTail.objects.filter(attempt__gt=F("job__reschedules"))
     yield from UsageSamples.objects.filter(attempt__gt=F("job__reschedules"))
@@ -135,6 +140,7 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
         "The counters of a limit are complete": _counters_of_limits_are_complete,
         "A throttle counts every match": _throttles_count_every_match,
         "The counts of jobs are those of the jobs": _job_counts_are_those_of_the_jobs,
+        "The bytes that a user has stored are those of the user's uploads": _stored_bytes_are_those_of_the_uploads,
         "Tails and samples are of attempts that jobs have made": _tails_and_samples_are_of_attempts_that_were_made,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }

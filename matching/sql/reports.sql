@@ -83,12 +83,22 @@ BEGIN
 END
 $$;
 
+-- The time that a payload may have used by one processor: never negative, though the clock may have been set back.
+CREATE FUNCTION wms_longest_use_s(
+    leased_at timestamptz,
+    until timestamptz,
+    -- Allows for inexact clocks.
+    usage_factor double precision
+) RETURNS double precision LANGUAGE sql IMMUTABLE AS $$
+    SELECT greatest(0, usage_factor * extract(epoch FROM until - leased_at)::double precision)
+$$;
+
 -- The CPU and wall-clock time that count: at most what the lease and its processors allow. A pilot that reports more gets a
 -- note, one for each job.
 CREATE FUNCTION wms_possible_usage(
     the_job bigint,
     the_pilot bigint,
-    -- Seconds under the lease, times the factor that allows for inexact clocks.
+    -- As returned by wms_longest_use_s.
     longest_s double precision,
     INOUT cpu_s double precision,
     INOUT wall_s double precision
@@ -195,7 +205,7 @@ BEGIN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
     END IF;
-    longest_s := usage_factor * extract(epoch FROM right_now - lease.leased_at);
+    longest_s := wms_longest_use_s(lease.leased_at, right_now, usage_factor);
     IF the_cpu_s > longest_s OR the_wall_s > longest_s THEN
         SELECT * INTO the_cpu_s, the_wall_s
           FROM wms_possible_usage(lease.job_id, lease.pilot_id, longest_s, the_cpu_s, the_wall_s);
@@ -318,7 +328,9 @@ BEGIN
     END IF;
     UPDATE matching_match
        SET expires_at = wms_renewed_until(expires_at, reported_at, lease_s, right_now), reported_status = the_status,
-           reported_at = right_now, changes = changes + changes_words::integer
+           reported_at = right_now,
+           -- Without a bound their number may exceed the type.
+           changes = least(changes + changes_words::integer, 32767)
      WHERE id = the_match AND ended_at IS NULL
     -- Uses index: command_to_be_obeyed
     RETURNING json_build_object('expires_at', expires_at, 'commands', (
@@ -417,7 +429,7 @@ BEGIN
         UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL
         RETURNING id INTO STRICT lease.pilot_id;
     END IF;
-    longest_s := usage_factor * extract(epoch FROM coalesce(lease.ended_at, right_now) - lease.leased_at);
+    longest_s := wms_longest_use_s(lease.leased_at, coalesce(lease.ended_at, right_now), usage_factor);
     IF the_cpu_s > longest_s OR the_wall_s > longest_s THEN
         SELECT * INTO the_cpu_s, the_wall_s
           FROM wms_possible_usage(lease.job_id, lease.pilot_id, longest_s, the_cpu_s, the_wall_s);

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -30,6 +31,11 @@ from wms.kernel.names import did_you_mean
 logger = logging.getLogger(__name__)
 
 
+#: Registrations at a queue in a minute that are always accepted, however few pilots it may have.
+_MOST_OF_A_MINUTE: Final = 60
+_MINUTE: Final = timedelta(minutes=1)
+
+
 class NotYourSiteError(ForbiddenError):
     """The site of the token is not the site of the pilot."""
 
@@ -49,7 +55,7 @@ class PilotTypeRefusedError(ForbiddenError):
 
 
 class QueueFullError(ConflictError):
-    """As many pilots live at the queue as its ``max_pilots``; another may register when one has ended."""
+    """As many pilots live at the queue as its ``max_pilots``, or twice as many came within a minute."""
 
     code = "queue_full"
 
@@ -126,7 +132,7 @@ def register(request: Registration, *, site_id: int, token_id: int, now: datetim
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=request.host_name, now=now)
     refuse_type(queue.ce, PilotType.GENERIC)
-    _refuse_beyond_limit(queue)
+    _refuse_beyond_limit(queue, now=now)
     count_registration(token_id=token_id, now=now)
     pilot = Pilot.objects.create(
         vo=vo,
@@ -152,13 +158,21 @@ def _vo_and_queue(request: Registration, *, token: SiteToken) -> tuple[VO, Queue
     return vo, queue
 
 
-def _refuse_beyond_limit(queue: Queue) -> None:
-    """Refuse a pilot beyond the queue's ``max_pilots``; all living pilots there count, whoever sent them."""
+def _refuse_beyond_limit(queue: Queue, *, now: datetime) -> None:
+    """Refuse a pilot beyond the queue's ``max_pilots``; all living pilots there count, whoever sent them.
+
+    So are pilots that come faster than two generations a minute: each leaves a row when it ends.
+    """
     lock(LockKey.REGISTER_PILOTS, of=queue.pk)
     living = Pilot.objects.filter(queue=queue, ended_at__isnull=True).count()
     if living >= queue.max_pilots:
         sentence = f"Queue {queue.name} has {living} pilots and may have {queue.max_pilots} (max_pilots)"
         raise QueueFullError(f"{sentence}; register again when one of them has ended.")
+    most = max(2 * queue.max_pilots, _MOST_OF_A_MINUTE)
+    # Uses index: pilot_latest_at_queue
+    latest = Pilot.objects.filter(queue=queue).order_by("-pk").values_list("submitted_at", flat=True)
+    if any(made_at > now - _MINUTE for made_at in latest[most - 1 : most]):
+        raise QueueFullError(f"Queue {queue.name} got {most} pilots within a minute; register again in a minute.")
 
 
 @transaction.atomic(durable=True)

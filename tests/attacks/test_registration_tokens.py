@@ -39,6 +39,19 @@ def test_a_stolen_token_registers_no_pilot_at_a_closed_queue(client: Client) -> 
 
 
 @pytest.mark.django_db
+def test_pilots_that_register_and_leave_at_once_are_bounded(client: Client) -> None:
+    queue, vo = make_queue(max_pilots=1), make_vo()
+    token = register_token(queue.ce.site)
+    statuses = []
+    for _ in range(62):
+        statuses.append(post(client, REGISTER, body_for(queue, vo.name), token=token).status_code)
+        Pilot.objects.filter(ended_at=None).update(status="Done", ended_at=datetime.now(tz=UTC))
+    assert statuses == [201] * 60 + [409] * 2
+    Pilot.objects.update(submitted_at=datetime.now(tz=UTC) - timedelta(minutes=2))
+    assert post(client, REGISTER, body_for(queue, vo.name), token=token).status_code == 201
+
+
+@pytest.mark.django_db
 def test_an_ended_pilot_frees_a_registration_and_registrations_are_counted(client: Client) -> None:
     queue, vo = make_queue(max_pilots=2), make_vo()
     token = register_token(queue.ce.site)

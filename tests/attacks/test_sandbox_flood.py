@@ -24,6 +24,7 @@ from wms.jobs.services import sandbox_upkeep, sandboxes
 from wms.jobs.services.sandbox_files import NoRoomError
 from wms.jobs.services.sandbox_upkeep import SandboxQuotaError
 from wms.jobs.services.sandboxes import NamedSandbox, TooManyOutputsError
+from wms.jobs.sql.sandboxes import LEAST_BYTES
 from wms.kernel.errors import WmsError
 from wms.schedule import BEAT
 
@@ -98,8 +99,16 @@ def test_the_same_content_counts_once_for_each_owner(alice: User, group: Group, 
             upload(b"y" * MB, owner)
 
 
+def test_names_of_one_content_cannot_fill_the_quota_of_the_vo(alice: User, settings: Settings) -> None:
+    settings.WMS_SANDBOX_QUOTA_BYTES = MB
+    for number in range(10):
+        upload(b"x" * MB, alice, name=f"name{number}")
+    with pytest.raises(SandboxQuotaError, match="Your sandboxes, counted under each name, take 10,485,760 bytes"):
+        upload(b"x" * MB, alice, name="name10")
+
+
 def test_tiny_files_count_by_their_disk_blocks(alice: User, settings: Settings) -> None:
-    settings.WMS_SANDBOX_QUOTA_BYTES = 3 * sandbox_upkeep.LEAST_BYTES
+    settings.WMS_SANDBOX_QUOTA_BYTES = 3 * LEAST_BYTES
     for number in range(3):
         upload(bytes([number]), alice)
     with pytest.raises(SandboxQuotaError):

@@ -13,11 +13,12 @@ from tests.benchmarks.measuring import NotMeasurableError, Report, print_report,
 from tests.benchmarks.options import Options, parse
 from tests.benchmarks.surroundings import Surroundings, surroundings
 
-#: What one user may do in a minute, or day.
-BOUNDS_OF_USERS: Final = (
+#: What one user or machine may do in a minute, or day.
+BOUNDS: Final = (
     "WMS_MAX_CHANGES_PER_MINUTE",
     "WMS_MAX_DESCRIPTION_BYTES_PER_DAY",
     "WMS_MAX_JOBS_PER_DAY",
+    "WMS_MAX_MACHINE_REQUESTS_PER_MINUTE",
     "WMS_MAX_REQUESTS_PER_MINUTE",
     "WMS_MAX_SUBMISSIONS_PER_MINUTE",
 )
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
     reports: list[Report] = []
     settings = {"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}
     # One user asks as fast as it can. Requests are counted all the same: that is part of what they take.
-    settings |= dict.fromkeys(BOUNDS_OF_USERS, "1000000000")
+    settings |= dict.fromkeys(BOUNDS, "1000000000")
     with surroundings(settings=settings) as ready:
         for name in options.names:
             say(f"{name}: {MEASURES[name]} …")

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 
 from wms.accounts.domain import SecurityEventKind
@@ -28,6 +29,8 @@ from wms.kernel.callers import current_request
 from wms.kernel.clock import current_time
 from wms.kernel.handlers import API, api_error
 from wms.kernel.rates import RateExceededError
+
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
     {
@@ -103,10 +106,20 @@ class WaitingRoom:
         return redirect("portal:waiting")
 
 
+_NOT_COUNTED: Final = "is_not_counted_as_change"
+
+
+def not_counted_as_change(view: _View) -> _View:
+    """Let ``ChangeRate`` pass the forms of *view*: its service counts, or it only ends something."""
+    setattr(view, _NOT_COUNTED, True)
+    return view
+
+
 class ChangeRate:
     """Count each form that a user sends as a change; beyond WMS_MAX_CHANGES_PER_MINUTE it is refused (429).
 
-    Below /api/ the services count, since a request may change many rows there, or none.
+    Below /api/ the services count, since a request may change many rows there, or none; so they do for views that are
+    ``not_counted_as_change``.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -114,9 +127,20 @@ class ChangeRate:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request."""
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., HttpResponse], _args: object, _kwargs: object
+    ) -> HttpResponse | None:
+        """Return the refusal, or None."""
         user = getattr(request, "user", None)
-        if request.method != "POST" or request.path.startswith(API) or not isinstance(user, User):
-            return self.get_response(request)
+        if (
+            request.method != "POST"
+            or request.path.startswith(API)
+            or not isinstance(user, User)
+            or getattr(view, _NOT_COUNTED, False)
+        ):
+            return None
         try:
             take_changes(1, by=user)
         except RateExceededError as error:
@@ -124,7 +148,7 @@ class ChangeRate:
             answer = render(request, "429.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
             answer.headers["Retry-After"] = str(error.retry_after_s)
             return answer
-        return self.get_response(request)
+        return None
 
 
 class SecurityLog:

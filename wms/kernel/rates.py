@@ -1,12 +1,13 @@
-"""Rate limits of users: requests and changes per minute, counted in Redis for all web processes together.
+"""Rate limits per minute: of users, counted in Redis for all web processes together, and of machines, in each process.
 
-While Redis does not answer nothing is limited, and a warning is logged: its failure must not stop the users' work.
+While Redis does not answer no user is limited, and a warning is logged: its failure must not stop the users' work.
 """
 
 import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
@@ -93,8 +94,10 @@ def take_changes(rows: int, *, user_id: int) -> None:
     if not limit or not rows:
         return
     if rows > limit:
-        sentence = f"You may make {limit:,} changes in a minute, and this request would make {rows:,}; name fewer."
-        raise TooManyChangesError(sentence)
+        raise TooManyChangesError(
+            f"You may make {limit:,} changes in a minute, and this request would make {rows:,}; nothing was changed. "
+            f"Name at most {limit:,} jobs, or narrow the filter, and change the others in the following minutes."
+        )
     now = current_time().timestamp()
     window = int(now // WINDOW_S)
     key = f"{Rate.CHANGES}:{user_id}:{window}"
@@ -109,6 +112,41 @@ def take_changes(rows: int, *, user_id: int) -> None:
                 retry_after_s=retry_after_s,
             )
 
+
+def count_machine(caller: str) -> None:
+    """Count one request of a pilot, job or site in this process: a match would wait for Redis.
+
+    Args:
+        caller: name of its principal, such as "pilot 5".
+
+    Raises:
+        RateExceededError: WMS_MAX_MACHINE_REQUESTS_PER_MINUTE is exceeded.
+    """
+    limit = settings.WMS_MAX_MACHINE_REQUESTS_PER_MINUTE
+    if limit and _machines.count(caller) > limit:
+        raise RateExceededError(
+            f"The token of {caller} may send {limit:,} requests in a minute; send fewer, and try again later.",
+            retry_after_s=WINDOW_S,
+        )
+
+
+class _Machines:
+    """Requests of each machine in the present minute of this process."""
+
+    def __init__(self) -> None:
+        self._ends_at = -math.inf
+        self._requests: Counter[str] = Counter()
+
+    def count(self, caller: str) -> int:
+        """Count a request, and return how many there were; without a lock, for a lost one does not matter."""
+        now = time.monotonic()
+        if now >= self._ends_at:
+            self._ends_at, self._requests = now + WINDOW_S, Counter()
+        self._requests[caller] += 1
+        return self._requests[caller]
+
+
+_machines = _Machines()
 
 _IN_WORDS: Final = {
     Rate.REQUESTS: "requests",

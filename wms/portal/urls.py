@@ -3,6 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
+from wms.accounts.middleware import not_counted_as_change
 from wms.portal.views import (
     account,
     actions,
@@ -27,7 +28,7 @@ urlpatterns: list[URLPattern] = [
     path("accounts/mail/", account.choose_mail, name="account-mail"),
     path("", home.home, name="home"),
     path("accounts/login/", LogInView.as_view(), name="log-in"),
-    path("accounts/logout/", LogoutView.as_view(), name="log-out"),
+    path("accounts/logout/", not_counted_as_change(LogoutView.as_view()), name="log-out"),
     path("accounts/oidc/<str:provider>/", oidc.begin, name="oidc-begin"),
     path("accounts/oidc/<str:provider>/callback/", oidc.callback, name="oidc-callback"),
     path("accounts/oidc/<str:provider>/connect/", oidc.connect, name="oidc-connect"),

@@ -17,7 +17,8 @@ from pilots.models import Pilot
 from taskqueues.models import GroupUsage, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_vo
-from wms.jobs.models import Job, JobCountChange, OutputTail, UsageSamples
+from wms.accounts.models import User
+from wms.jobs.models import Job, JobCountChange, OutputTail, StoredBytes, UsageSamples
 
 pytestmark = pytest.mark.django_db
 
@@ -76,6 +77,10 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
         ),
         (lambda: Pilot.objects.update(matched_at=None), "A pilot that got a job is flagged"),
         (lambda: JobCountChange.objects.all().delete(), "The counts of jobs are those of the jobs"),
+        (
+            lambda: StoredBytes.objects.create(owner=User.objects.earliest("pk"), input_bytes=1, output_bytes=0),
+            "The bytes that a user has stored are those of the user's uploads",
+        ),
         *[
             (damage, "Tails and samples are of attempts that jobs have made")
             for damage in (

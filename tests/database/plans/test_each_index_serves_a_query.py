@@ -177,9 +177,7 @@ OF_GROWING_TABLES: Final[Mapping[str, Query]] = {
     "command_to_be_obeyed": heartbeat,
     "jobs_sandbox_check_use_at_a4484ae1": lambda _: sandboxes_to_check(database_now(), at_most=50),
     "output_of_job": lambda filled: sandboxes._refuse_further_output(filled.job, digest="", now=database_now()),
-    "jobs_sandboxupload_owner_id_5874eef3": (
-        lambda filled: bytes_of_uploads(filled.owner.pk, without="", least_bytes=1)
-    ),
+    "jobs_sandboxupload_owner_id_5874eef3": lambda filled: bytes_of_uploads(filled.owner.pk, without=""),
     "job_count_of_site": lambda filled: leased_jobs_at([filled.site.pk]),
     "job_count_is_one_row": lambda filled: refuse_too_many_waiting(filled.owner, filled.group, coming=1),
     "submission_job_count_is_one_row": summary(owner, job_group_id=lambda filled: filled.job.submission_id),

@@ -16,6 +16,7 @@ from wms.jobs.models import Sandbox, SandboxUpload
 from wms.jobs.queries.amounts import stored_by, stored_in
 from wms.jobs.services import sandbox_files
 from wms.jobs.sql.sandboxes import (
+    LEAST_BYTES,
     bytes_of_uploads,
     remove_expired_uploads,
     remove_unneeded_sandboxes,
@@ -26,8 +27,8 @@ from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 
-#: Bytes that a smaller content counts as: it takes a block of the disk and a row.
-LEAST_BYTES: Final = 4096
+#: How many times the quota of a user's sandboxes they may take if each content is counted under all its names.
+_NAMES: Final = 10
 #: Sandboxes checked in one transaction.
 CHECKED_AT_ONCE: Final = 500
 #: Transactions of one run; the next run continues.
@@ -50,8 +51,8 @@ def refuse_beyond_quota(new: SandboxUpload, *, size_bytes: int, digest: str) -> 
     """Refuse an upload beyond a quota; other uploads of its owner wait until the end of the transaction.
 
     A repeated upload adds nothing. An uploaded content counts once in the quota of its owner, whatever the number of
-    its names; an output counts for its job. Both count in their VO, where uploads of several users at the same moment
-    may exceed the quota by one each.
+    its names, which all together may take ten times the quota; an output counts for its job. Both count in their VO,
+    where uploads of several users at the same moment may exceed the quota by one each.
 
     Args:
         new: the upload, without its sandbox.
@@ -69,8 +70,11 @@ def refuse_beyond_quota(new: SandboxUpload, *, size_bytes: int, digest: str) -> 
         stored, quota = stored_by(owner=new.owner_id).outputs, settings.WMS_OUTPUT_QUOTA_BYTES
         whose = f"Outputs of jobs of {new.owner}"
     else:
-        stored = bytes_of_uploads(new.owner_id, without=digest, least_bytes=LEAST_BYTES)
+        stored = bytes_of_uploads(new.owner_id, without=digest)
         quota, whose = settings.WMS_SANDBOX_QUOTA_BYTES, "Your sandboxes"
+        # Further names of a content take no room, but count in the VO: one user could fill its quota.
+        under_all_names = stored_by(owner=new.owner_id).inputs
+        _refuse(f"{whose}, counted under each name,", under_all_names, coming=coming, quota=_NAMES * quota)
     _refuse(whose, stored, coming=coming, quota=quota)
     if new.vo_id is not None and settings.WMS_VO_QUOTA_BYTES:
         whose = f"Sandboxes and outputs of the VO {new.vo}"

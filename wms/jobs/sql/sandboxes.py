@@ -9,6 +9,9 @@ from django.db import connection
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import array_of, transaction_required
 
+#: Bytes that a smaller content counts as: it takes a block of the disk and a row (``stored_bytes.sql`` has it, too).
+LEAST_BYTES: Final = 4096
+
 _HOLD_SANDBOXES: Final = "SELECT id FROM jobs_sandbox WHERE id = ANY(%s::bigint[]) ORDER BY id FOR KEY SHARE"
 
 _BYTES_OF_UPLOADS: Final = """
@@ -16,6 +19,20 @@ _BYTES_OF_UPLOADS: Final = """
       FROM jobs_sandbox AS sandbox
      WHERE sandbox.digest <> %s
        AND sandbox.id IN (SELECT sandbox_id FROM jobs_sandboxupload WHERE owner_id = %s AND NOT is_output)
+"""
+
+_WRONG_STORED_BYTES: Final = """
+    SELECT DISTINCT owner_id
+      FROM (SELECT owner_id, vo_id, input_bytes, output_bytes FROM jobs_storedbytes
+            UNION ALL
+            SELECT upload.owner_id, upload.vo_id,
+                   CASE WHEN NOT upload.is_output THEN -greatest(sandbox.size_bytes, %(least_bytes)s) ELSE 0 END,
+                   CASE WHEN upload.is_output THEN -greatest(sandbox.size_bytes, %(least_bytes)s) ELSE 0 END
+              FROM jobs_sandboxupload AS upload JOIN jobs_sandbox AS sandbox ON sandbox.id = upload.sandbox_id
+           ) AS difference
+     GROUP BY owner_id, vo_id
+    HAVING sum(input_bytes) <> 0 OR sum(output_bytes) <> 0
+     ORDER BY owner_id
 """
 
 #: Rows locked by a current submission are checked the next time.
@@ -73,15 +90,22 @@ def held_sandboxes(ids: Iterable[int]) -> frozenset[int]:
         return frozenset(pk for (pk,) in cursor.fetchall())
 
 
-def bytes_of_uploads(owner_id: int, *, without: str, least_bytes: int) -> int:
+def bytes_of_uploads(owner_id: int, *, without: str) -> int:
     """Return the bytes of the contents that a user uploaded, each once, without the content of this digest.
 
-    A smaller content counts as *least_bytes*; outputs of jobs do not count.
+    A smaller content counts as LEAST_BYTES; outputs of jobs do not count.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_BYTES_OF_UPLOADS, [least_bytes, without, owner_id])
+        cursor.execute(_BYTES_OF_UPLOADS, [LEAST_BYTES, without, owner_id])
         (total,) = cursor.fetchone()
     return int(total)
+
+
+def wrong_stored_bytes() -> list[int]:
+    """Return the ids of users whose StoredBytes differ from the sizes of their uploads."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WRONG_STORED_BYTES, {"least_bytes": LEAST_BYTES})
+        return [owner_id for (owner_id,) in cursor.fetchall()]
 
 
 @transaction_required

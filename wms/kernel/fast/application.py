@@ -14,6 +14,7 @@ from wms.kernel.fast.statements import close_aged
 from wms.kernel.fast.views import FastAnswer, FastView, encode
 from wms.kernel.handlers import with_version
 from wms.kernel.middleware import NOT_KEPT
+from wms.kernel.rates import count_machine
 from wms.kernel.rest import load_json, token_in
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class FastApplication:
                 close_aged()
                 if refusal_of_running():
                     return None
-                _, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
+                principal, credential = caller.principal_of(token_in(environ["HTTP_AUTHORIZATION"]))
+                count_machine(str(principal))
                 values = view.fast_body.plainly(load_json(_body(environ)))
                 try:
                     return None if values is None else view.fast_answer(credential, values, *address.groups())

@@ -1,18 +1,18 @@
-"""Rate limits of users' requests. Pilots, jobs and sites are not limited: their reports must arrive."""
+"""Rate limits of requests. Honest pilots, jobs and sites never meet theirs: their reports must arrive."""
 
 from typing import TYPE_CHECKING, ClassVar
 
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from wms.kernel.rates import Rate, count
+from wms.kernel.rates import Rate, count, count_machine
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name RequestRate
 
 
 class RequestRate(BaseThrottle):
-    """Counts every request of a user."""
+    """Counts every request of a user or machine."""
 
     #: Further kinds of a POST.
     of_post: ClassVar[tuple[Rate, ...]] = ()
@@ -27,6 +27,8 @@ class RequestRate(BaseThrottle):
         user_id = getattr(request.user, "pk", None)
         if user_id is not None:
             count(Rate.REQUESTS, *(self.of_post if request.method == "POST" else ()), user_id=user_id)
+        elif request.user.is_authenticated:
+            count_machine(str(request.user))
         return True
 
 

@@ -23,6 +23,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from wms.accounts import queries, services
 from wms.accounts.domain import SecurityEventKind, TokenScope
+from wms.accounts.middleware import not_counted_as_change
 from wms.accounts.models import User
 from wms.accounts.oidc.configuration import providers
 from wms.accounts.security_log import record
@@ -185,6 +186,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return show(request, "portal/tokens.html", context)
 
 
+@not_counted_as_change
 @login_required
 @require_POST
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:

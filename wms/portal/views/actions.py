@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from wms.accounts.middleware import not_counted_as_change
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import Action
 from wms.jobs.queries import breakdown
@@ -84,6 +85,7 @@ def _readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     return answered
 
 
+@not_counted_as_change
 @login_required
 @require_POST
 @_readable
@@ -101,6 +103,7 @@ def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("portal:job", pk=pk)
 
 
+@not_counted_as_change
 @login_required
 @require_POST
 @_readable
